@@ -1,0 +1,95 @@
+//! Texts and bytes as JSON has them.
+
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// Appends a text; Go replaces what is no UTF-8 when it writes JSON, and so does this.
+pub(super) fn put_text(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    match std::str::from_utf8(bytes) {
+        _ if is_plain(bytes) => out.extend_from_slice(bytes),
+        Ok(_) => escape(bytes, out),
+        Err(_) => escape(String::from_utf8_lossy(bytes).as_bytes(), out),
+    }
+    out.push(b'"');
+}
+
+/// Appends bytes in base64.
+pub(super) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    let size = bytes.len().div_ceil(3) * 4;
+    out.push(b'"');
+    let start = out.len();
+    out.resize(start + size, 0);
+    let written = STANDARD.encode_slice(bytes, &mut out[start..]);
+    debug_assert_eq!(written.ok(), Some(size));
+    out.push(b'"');
+}
+
+/// Whether bytes are ASCII that JSON has as it is; looks at eight of them at a time.
+fn is_plain(bytes: &[u8]) -> bool {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    /// The high bit of every byte that is below `than` (a borrow may mark a byte above, too).
+    const fn below(word: u64, than: u64) -> u64 {
+        word.wrapping_sub(LOW * than) & !word & HIGH
+    }
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+        let odd = below(word, 0x20) | below(word ^ (LOW * 0x22), 1) | below(word ^ (LOW * 0x5c), 1);
+        if (odd | word) & HIGH != 0 {
+            return false;
+        }
+    }
+    words
+        .remainder()
+        .iter()
+        .all(|byte| matches!(byte, b' '..=0x7f) && !matches!(byte, b'"' | b'\\'))
+}
+
+/// Appends UTF-8 as the inside of a JSON text.
+fn escape(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut start = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        if !matches!(byte, b'"' | b'\\' | ..=0x1f) {
+            continue;
+        }
+        out.extend_from_slice(&bytes[start..at]);
+        start = at + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            other => write!(out, "\\u{other:04x}").expect("memory takes all bytes"),
+        }
+    }
+    out.extend_from_slice(&bytes[start..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_text_is_written_as_json_has_it(text in any::<String>(), plain in "[ -~]{0,40}") {
+            for text in [text, plain] {
+                let mut out = Vec::new();
+                put_text(text.as_bytes(), &mut out);
+                prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+            }
+        }
+
+        #[test]
+        fn plain_bytes_need_no_escape(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let odd = |b: &u8| *b < 0x20 || *b > 0x7f || matches!(b, b'"' | b'\\');
+            prop_assert_eq!(is_plain(&bytes), !bytes.iter().any(odd));
+        }
+    }
+}
