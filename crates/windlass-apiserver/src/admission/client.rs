@@ -1,0 +1,379 @@
+//! The client for webhooks: where they are, and one exchange of a document with them.
+//!
+//! A webhook is named by a URL or a service. Callbacks of this process come first, then services
+//! that are routed to an address, then what the service's endpoints say.
+//!
+//! **Invariant:** an exchange ends by its timeout, and an answer has a largest size.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Method, Request, Uri, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper_util::rt::TokioIo;
+use parking_lot::RwLock;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::text;
+use crate::lookup::Lookup;
+
+/// A webhook of this process: takes and gives the review document.
+pub(crate) type Callback = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync>;
+
+/// Webhooks and services that are reached without looking into the cluster.
+#[derive(Default)]
+pub(crate) struct Routes {
+    callbacks: RwLock<BTreeMap<String, Callback>>,
+    services: RwLock<BTreeMap<(String, String), SocketAddr>>,
+}
+
+/// Whom to call.
+pub(crate) struct Target {
+    /// The address without query, as error texts show it.
+    url: String,
+    host: String,
+    path: String,
+    authority: String,
+    place: Place,
+    ca: String,
+}
+
+enum Place {
+    Callback(Callback),
+    Address(SocketAddr),
+    /// A host of a URL, to be looked up.
+    Host(String, u16),
+    /// Nowhere, and why.
+    Missing(String),
+}
+
+// === impl Routes ===
+
+impl Routes {
+    pub fn set_callback(&self, target: &str, callback: Callback) {
+        self.callbacks.write().insert(plain(target), callback);
+    }
+
+    pub fn set_service(&self, namespace: &str, name: &str, address: SocketAddr) {
+        self.services.write().insert((namespace.to_owned(), name.to_owned()), address);
+    }
+
+    /// Reads a `clientConfig`.
+    ///
+    /// # Errors
+    /// Why it names no webhook.
+    pub fn target(&self, config: &Value, lookup: &dyn Lookup) -> Result<Target, String> {
+        let ca = text(config, &["caBundle"]);
+        let ca = match STANDARD.decode(ca) {
+            Ok(pem) => String::from_utf8_lossy(&pem).into_owned(),
+            Err(error) => return Err(format!("could not get REST client: {error}")),
+        };
+        let service = &config["service"];
+        if service.is_null() {
+            return self.url_target(text(config, &["url"]), ca);
+        }
+        let (namespace, name) = (text(service, &["namespace"]), text(service, &["name"]));
+        let port = service["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
+        let host = format!("{name}.{namespace}.svc");
+        let path = match text(service, &["path"]) {
+            "" => "/".to_owned(),
+            path => format!("/{}", path.trim_start_matches('/')),
+        };
+        let shown = if text(service, &["path"]).is_empty() { "/" } else { &path };
+        let url = format!("https://{host}:{port}{shown}");
+        let key = (namespace.to_owned(), name.to_owned());
+        let routed = self.services.read().get(&key).copied();
+        let place = match (self.callback(&url), routed) {
+            (Some(callback), _) => Place::Callback(callback),
+            (None, Some(address)) => Place::Address(address),
+            (None, None) => match endpoint(lookup, namespace, name, port) {
+                Ok(address) => Place::Address(address),
+                Err(why) => Place::Missing(why),
+            },
+        };
+        Ok(Target { url, authority: format!("{host}:{port}"), host, path, place, ca })
+    }
+
+    fn url_target(&self, url: &str, ca: String) -> Result<Target, String> {
+        let bad = |why: &str| format!("could not get REST client: {why}");
+        let uri: Uri = url.parse().map_err(|e| bad(&format!("parse \"{url}\": {e}")))?;
+        let host = uri.host().ok_or_else(|| bad("the url has no host"))?.to_owned();
+        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = uri.port_u16().unwrap_or(443);
+        let place = match self.callback(url) {
+            Some(callback) => Place::Callback(callback),
+            None => Place::Host(bare.clone(), port),
+        };
+        let authority = match uri.port_u16() {
+            Some(port) => format!("{host}:{port}"),
+            None => host,
+        };
+        let path = uri.path().to_owned();
+        Ok(Target { url: url.to_owned(), authority, host: bare, path, place, ca })
+    }
+
+    fn callback(&self, url: &str) -> Option<Callback> {
+        self.callbacks.read().get(&plain(url)).cloned()
+    }
+}
+
+/// A URL in the form callbacks are kept under: without the usual port and a slash at the end.
+fn plain(url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    format!("{scheme}://{}{path}", host.strip_suffix(":443").unwrap_or(host))
+}
+
+/// The address of a ready endpoint of a service's port.
+fn endpoint(
+    lookup: &dyn Lookup,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<SocketAddr, String> {
+    let service = lookup.get("", "services", namespace, name);
+    let service = service.ok_or_else(|| format!("service \"{name}\" not found"))?;
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    let found = ports.into_iter().find(|p| p["port"].as_u64() == Some(port.into()));
+    let port_name = found
+        .map(|p| text(p, &["name"]).to_owned())
+        .ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
+    for slice in lookup.list("discovery.k8s.io", "endpointslices", Some(namespace)) {
+        if slice["metadata"]["labels"]["kubernetes.io/service-name"] != name {
+            continue;
+        }
+        let addresses = slice["endpoints"].as_array().into_iter().flatten();
+        let ready = addresses.filter(|e| e["conditions"]["ready"] != false);
+        let address = ready.filter_map(|e| text(&e["addresses"][0], &[]).parse().ok()).next();
+        if let (Some(address), Some(port)) = (address, port_of(&slice["ports"], &port_name)) {
+            return Ok(SocketAddr::new(address, port));
+        }
+    }
+    let endpoints = lookup.get("", "endpoints", namespace, name).unwrap_or_default();
+    for subset in endpoints["subsets"].as_array().into_iter().flatten() {
+        let address: Option<IpAddr> = text(&subset["addresses"][0], &["ip"]).parse().ok();
+        if let (Some(address), Some(port)) = (address, port_of(&subset["ports"], &port_name)) {
+            return Ok(SocketAddr::new(address, port));
+        }
+    }
+    Err(format!("no endpoints available for service \"{name}\""))
+}
+
+fn port_of(ports: &Value, name: &str) -> Option<u16> {
+    let ports = ports.as_array()?;
+    let found = ports.iter().find(|port| text(port, &["name"]) == name)?;
+    u16::try_from(found["port"].as_u64()?).ok()
+}
+
+// === impl Target ===
+
+impl Target {
+    /// Sends a document and reads the answer.
+    ///
+    /// # Errors
+    /// What went wrong, to stand after `failed to call webhook: `.
+    pub async fn exchange(
+        &self,
+        document: &Value,
+        limit: Duration,
+        bytes_max: usize,
+    ) -> Result<Value, String> {
+        let seconds = limit.as_secs();
+        let post = |why: String| format!("Post \"{}?timeout={seconds}s\": {why}", self.url);
+        let exchange = async {
+            match &self.place {
+                Place::Callback(callback) => {
+                    // A callback that panics is a webhook that hangs up.
+                    let answer = AssertUnwindSafe(callback(document.clone())).catch_unwind().await;
+                    let answer = answer.map_err(|_| "EOF".to_owned())?;
+                    Ok((200, Bytes::from(answer.to_string())))
+                }
+                Place::Missing(why) => Err(why.clone()),
+                Place::Address(address) => {
+                    self.over_tls(*address, document, seconds, bytes_max).await
+                }
+                Place::Host(host, port) => {
+                    let mut found = tokio::net::lookup_host((host.as_str(), *port))
+                        .await
+                        .map_err(|error| format!("dial tcp: lookup {host}: {error}"))?;
+                    let address = found
+                        .next()
+                        .ok_or_else(|| format!("dial tcp: lookup {host}: no such host"))?;
+                    self.over_tls(address, document, seconds, bytes_max).await
+                }
+            }
+        };
+        let (code, body) = match tokio::time::timeout(limit, exchange).await {
+            Err(_) => return Err(post("context deadline exceeded".into())),
+            Ok(Err(why)) => return Err(post(why)),
+            Ok(Ok(answer)) => answer,
+        };
+        if !(200..300).contains(&code) {
+            return Err(refused(code, &body));
+        }
+        serde_json::from_slice(&body)
+            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+    }
+
+    async fn over_tls(
+        &self,
+        address: SocketAddr,
+        document: &Value,
+        seconds: u64,
+        bytes_max: usize,
+    ) -> Result<(u16, Bytes), String> {
+        let stream = TcpStream::connect(address)
+            .await
+            .map_err(|error| format!("dial tcp {address}: connect: {}", go_error(&error)))?;
+        let name = ServerName::try_from(self.host.clone())
+            .map_err(|_| format!("tls: \"{}\" is no name of a server", self.host))?;
+        let stream = TlsConnector::from(client_config(&self.ca)?)
+            .connect(name, stream)
+            .await
+            .map_err(|error| tls_error(&error))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| error.to_string())?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(format!("{}?timeout={seconds}s", self.path))
+            .header(header::HOST, &self.authority)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json, */*")
+            .header(header::USER_AGENT, "kube-apiserver-admission")
+            .body(Full::new(Bytes::from(document.to_string())))
+            .map_err(|error| error.to_string())?;
+        let answer = async {
+            let response = sender.send_request(request).await.map_err(|error| eof(&error))?;
+            let code = response.status().as_u16();
+            let body = Limited::new(response.into_body(), bytes_max).collect().await;
+            let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+                true => format!("the answer has more than {bytes_max} bytes"),
+                false => format!("unexpected EOF: {error}"),
+            })?;
+            Ok((code, body.to_bytes()))
+        };
+        tokio::pin!(connection);
+        tokio::select! {
+            answer = answer => answer,
+            ended = async {
+                let ended = (&mut connection).await;
+                // The answer is looked at first once it is complete.
+                match ended {
+                    Ok(()) => std::future::pending::<String>().await,
+                    Err(error) => eof(&error),
+                }
+            } => Err(ended),
+        }
+    }
+}
+
+fn eof(error: &hyper::Error) -> String {
+    if error.is_incomplete_message() || error.is_canceled() {
+        return "EOF".into();
+    }
+    error.to_string()
+}
+
+/// Settings for a server whose certificate the bundle vouches for.
+fn client_config(bundle: &str) -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+        let certificate = certificate.map_err(|error| format!("caBundle: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("caBundle: {error}"))?;
+    }
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn go_error(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => "connection refused".into(),
+        std::io::ErrorKind::HostUnreachable => "no route to host".into(),
+        std::io::ErrorKind::NetworkUnreachable => "network is unreachable".into(),
+        _ => error.to_string(),
+    }
+}
+
+fn tls_error(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let why = match inner {
+        Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
+            "certificate signed by unknown authority".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(rustls::CertificateError::Expired)) => {
+            "certificate has expired or is not yet valid".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(other)) => other.to_string(),
+        _ if error.kind() == std::io::ErrorKind::UnexpectedEof => return "EOF".into(),
+        _ => return error.to_string(),
+    };
+    format!("tls: failed to verify certificate: x509: {why}")
+}
+
+/// What a client says about an answer that is no success.
+fn refused(code: u16, body: &[u8]) -> String {
+    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
+    if parsed["kind"] == "Status" && parsed["message"].is_string() {
+        return text(&parsed, &["message"]).to_owned();
+    }
+    let shown = String::from_utf8_lossy(body);
+    let shown: String = shown.trim().chars().take(2048).collect();
+    match code {
+        400 => "the server rejected our request for an unknown reason".into(),
+        401 => "the server has asked for the client to provide credentials".into(),
+        403 => shown,
+        404 => "the server could not find the requested resource".into(),
+        405 => "the server does not allow this method on the requested resource".into(),
+        429 => "the server has received too many requests and has asked us to try again later".into(),
+        503 => "the server is currently unable to handle the request".into(),
+        504 => "the server was unable to return a response in the time allotted, but may still be processing the request".into(),
+        500.. => format!(
+            "an error on the server ({}) has prevented the request from succeeding",
+            crate::status::quote(&shown)
+        ),
+        _ => format!("the server responded with the status code {code} but did not return more information"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callbacks_are_found_with_or_without_the_usual_port() {
+        for url in ["https://a.b.svc:443/x", "https://a.b.svc/x", "https://a.b.svc/x/"] {
+            assert_eq!(plain(url), "https://a.b.svc/x", "{url}");
+        }
+        assert_eq!(plain("https://a.b.svc:8443/"), "https://a.b.svc:8443");
+    }
+
+    #[test]
+    fn answers_that_are_no_success_are_told_as_clients_do() {
+        assert_eq!(refused(404, b"x"), "the server could not find the requested resource");
+        assert_eq!(
+            refused(500, b"oops\n"),
+            "an error on the server (\"oops\") has prevented the request from succeeding"
+        );
+        assert_eq!(refused(500, br#"{"kind":"Status","message":"told"}"#), "told");
+    }
+}

@@ -1,0 +1,188 @@
+//! ResourceQuota: what a namespace may use, booked with the write that uses it.
+//!
+//! What counts is the quota's status: until somebody has counted (a controller), nothing is
+//! enforced, as with the real server.
+//!
+//! **Invariant:** two writes never pass on the same free amount: check and booking happen under
+//! one lock.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Review;
+use super::resources::{List, add, list};
+use crate::object;
+use crate::server::Inner;
+use crate::status::{Result, Status};
+use crate::store::{Change, Entry, Key, ResourceKey};
+
+mod scope;
+mod usage;
+
+use usage::Evaluator;
+
+/// Tries to book when others write the quota's status in between.
+const TRIES: usize = 64;
+
+/// A quota that applies to a write.
+struct Booking {
+    entry: Arc<Entry>,
+    object: Value,
+    hard: List,
+    used: List,
+}
+
+impl Inner {
+    /// Refuses a write that would use more than is left, or books what it uses.
+    pub(super) fn charge_quota(&self, review: &Review<'_>) -> Result<()> {
+        let Some(evaluator) = Evaluator::of(review) else { return Ok(()) };
+        let Some(object) = &review.object else { return Ok(()) };
+        if self.exists(review) {
+            // The write is refused later on: nothing may be booked for it.
+            return Ok(());
+        }
+        for _ in 0..TRIES {
+            let _one_at_a_time = self.admission.quota.lock();
+            let mut bookings = self.bookings(review, evaluator, object)?;
+            let delta = delta(review, evaluator, object)?;
+            if bookings.is_empty() || delta.is_empty() {
+                return Ok(());
+            }
+            for booking in &mut bookings {
+                book(review, booking, &delta)?;
+            }
+            if review.dry_run || self.write_bookings(&bookings) {
+                return Ok(());
+            }
+        }
+        Err(Status::internal(format!(
+            "the quotas of namespace {} change too often to be booked",
+            review.namespace
+        )))
+    }
+
+    fn exists(&self, review: &Review<'_>) -> bool {
+        let resource = crate::registry::storage_of(review.resource);
+        let key = Key::new(&review.namespace, &review.name);
+        review.is_create() && self.store.world().get(&resource, &key).is_some()
+    }
+
+    /// The quotas that count this object.
+    fn bookings(
+        &self,
+        review: &Review<'_>,
+        evaluator: Evaluator,
+        object: &Value,
+    ) -> Result<Vec<Booking>> {
+        let table = self.store.world().table(&quotas());
+        let mut found = Vec::new();
+        for entry in table.range(Some(&review.namespace)) {
+            let quota = entry.object();
+            let (hard, used) = (list(&quota["status"]["hard"]), list(&quota["status"]["used"]));
+            let counted: Vec<&str> =
+                hard.keys().map(String::as_str).filter(|name| evaluator.counts(name)).collect();
+            if counted.is_empty() || !scope::all_match(&quota["spec"], evaluator, object) {
+                continue;
+            }
+            let name = &entry.key.name;
+            if let Err(why) = evaluator.constraints(&counted, object) {
+                return Err(review.forbidden(format!("failed quota: {name}: {why}")));
+            }
+            if counted.iter().any(|resource| !used.contains_key(*resource)) {
+                return Err(review.forbidden(format!(
+                    "status unknown for quota: {name}, resources: {}",
+                    counted.join(",")
+                )));
+            }
+            found.push(Booking { entry: entry.clone(), object: quota, hard, used });
+        }
+        Ok(found)
+    }
+
+    /// Writes the new usage; `false` if somebody else wrote in between.
+    fn write_bookings(&self, bookings: &[Booking]) -> bool {
+        let mut done: Vec<(&Booking, Arc<Entry>)> = Vec::new();
+        for booking in bookings {
+            let fields = booking.entry.fields.clone();
+            let change = Change::Put { object: booking.object.clone(), fields };
+            let over = Some(booking.entry.revision);
+            match self.store.write(&quotas(), &booking.entry.key, over, change) {
+                Ok(entry) => done.push((booking, entry)),
+                Err(_) => {
+                    self.undo(&done);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn undo(&self, done: &[(&Booking, Arc<Entry>)]) {
+        for (booking, entry) in done {
+            let object = booking.entry.object();
+            let change = Change::Put { object, fields: entry.fields.clone() };
+            // If it changed again, whoever did it counts anew.
+            let _ = self.store.write(&quotas(), &entry.key, Some(entry.revision), change);
+        }
+    }
+}
+
+fn quotas() -> ResourceKey {
+    ResourceKey::new("", "resourcequotas")
+}
+
+/// What the write uses in addition to what was used before.
+fn delta(review: &Review<'_>, evaluator: Evaluator, object: &Value) -> Result<List> {
+    let mut usage = evaluator.usage(object);
+    let negative: Vec<String> =
+        usage.iter().filter(|(_, v)| v.sign() < 0).map(|(name, _)| name.clone()).collect();
+    if !negative.is_empty() {
+        return Err(review.forbidden(format!(
+            "quota usage is negative for resource(s): {}",
+            negative.join(",")
+        )));
+    }
+    if review.is_update()
+        && let Some(old) = &review.old
+        && !object::meta_str(old, "resourceVersion").is_empty()
+    {
+        for (name, before) in evaluator.usage(old) {
+            let now = usage.remove(&name).unwrap_or_else(crate::decode::quantity::Quantity::zero);
+            usage.insert(name, now.sub(&before));
+        }
+    }
+    usage.retain(|_, amount| !amount.is_zero());
+    Ok(usage)
+}
+
+/// Adds the usage to a quota's object, or refuses the write.
+fn book(review: &Review<'_>, booking: &mut Booking, delta: &List) -> Result<()> {
+    let requested: List = delta
+        .iter()
+        .filter(|(name, _)| booking.hard.contains_key(*name))
+        .map(|(name, amount)| (name.clone(), amount.clone()))
+        .collect();
+    let mut used = booking.used.clone();
+    add(&mut used, &requested);
+    let exceeded: Vec<&String> =
+        requested.keys().filter(|name| used[*name] > booking.hard[*name]).collect();
+    if !exceeded.is_empty() {
+        let show = |amounts: &List| {
+            let shown = exceeded
+                .iter()
+                .filter_map(|name| amounts.get(*name).map(|amount| format!("{name}={amount}")));
+            shown.collect::<Vec<_>>().join(",")
+        };
+        return Err(review.forbidden(format!(
+            "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+            booking.entry.key.name,
+            show(&requested),
+            show(&booking.used),
+            show(&booking.hard)
+        )));
+    }
+    let shown = used.iter().map(|(name, amount)| (name.clone(), amount.to_string().into()));
+    booking.object["status"]["used"] = Value::Object(shown.collect());
+    Ok(())
+}

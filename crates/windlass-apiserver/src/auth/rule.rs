@@ -1,0 +1,338 @@
+//! A policy rule: what it allows, and whether rules cover other rules.
+//!
+//! **Invariant:** when [`covers`] says yes, every request the covered rules allow is allowed by
+//! the owner's rules too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::rbac::Attributes;
+use super::strings;
+use crate::status::quote;
+
+/// One rule of a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// The verbs; `*` is all of them.
+    pub verbs: Vec<String>,
+    /// The API groups; `*` is all of them.
+    pub groups: Vec<String>,
+    /// Resources, `pods`, `pods/log`, `*/scale` or `*`.
+    pub resources: Vec<String>,
+    /// The names of objects; empty is every name.
+    pub names: Vec<String>,
+    /// Paths that are no resources; a trailing `*` matches the rest.
+    pub urls: Vec<String>,
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// A rule from its JSON form.
+    pub fn parse(value: &Value) -> Self {
+        Self {
+            verbs: strings(&value["verbs"]),
+            groups: strings(&value["apiGroups"]),
+            resources: strings(&value["resources"]),
+            names: strings(&value["resourceNames"]),
+            urls: strings(&value["nonResourceURLs"]),
+        }
+    }
+
+    /// The rules of a role object.
+    pub fn parse_all(role: &Value) -> Vec<Self> {
+        role["rules"].as_array().map(|l| l.iter().map(Self::parse).collect()).unwrap_or_default()
+    }
+
+    /// The two rules that allow everything.
+    pub fn everything() -> [Self; 2] {
+        let all = || vec!["*".to_owned()];
+        [
+            Self { verbs: all(), groups: all(), resources: all(), ..Self::default() },
+            Self { verbs: all(), urls: all(), ..Self::default() },
+        ]
+    }
+
+    /// The JSON form, empty lists left out.
+    pub fn to_json(&self) -> Value {
+        let mut out = Map::new();
+        out.insert("verbs".into(), self.verbs.clone().into());
+        for (key, list) in [
+            ("apiGroups", &self.groups),
+            ("resources", &self.resources),
+            ("resourceNames", &self.names),
+            ("nonResourceURLs", &self.urls),
+        ] {
+            if !list.is_empty() {
+                out.insert(key.into(), list.clone().into());
+            }
+        }
+        Value::Object(out)
+    }
+
+    /// Whether the rule allows a request.
+    pub fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        if !any(&self.verbs, attributes.verb) {
+            return false;
+        }
+        if !attributes.is_resource {
+            return self.urls.iter().any(|url| url_covers(url, attributes.path));
+        }
+        any(&self.groups, attributes.group)
+            && self.allows_resource(attributes.resource, attributes.subresource)
+            && (self.names.is_empty() || has(&self.names, attributes.name))
+    }
+
+    fn allows_resource(&self, resource: &str, subresource: &str) -> bool {
+        self.resources.iter().any(|rule| {
+            if rule == "*" {
+                return true;
+            }
+            match (rule.split_once('/'), subresource.is_empty()) {
+                (None, true) => rule == resource,
+                (Some((r, s)), false) => s == subresource && (r == resource || r == "*"),
+                _ => false,
+            }
+        })
+    }
+
+    /// Splits the rule into rules of one verb, and one resource or path, and at most one name.
+    pub fn breakdown(&self) -> Vec<Self> {
+        let one = |text: &str| vec![text.to_owned()];
+        let mut out = Vec::new();
+        for (group, resource, verb) in self
+            .groups
+            .iter()
+            .flat_map(|g| self.resources.iter().map(move |r| (g, r)))
+            .flat_map(|(g, r)| self.verbs.iter().map(move |v| (g, r, v)))
+        {
+            let whole = Self {
+                verbs: one(verb),
+                groups: one(group),
+                resources: one(resource),
+                ..Self::default()
+            };
+            if self.names.is_empty() {
+                out.push(whole);
+            } else {
+                let named = |name: &String| Self { names: one(name), ..whole.clone() };
+                out.extend(self.names.iter().map(named));
+            }
+        }
+        for url in &self.urls {
+            let of = |verb: &String| Self { verbs: one(verb), urls: one(url), ..Self::default() };
+            out.extend(self.verbs.iter().map(of));
+        }
+        out
+    }
+
+    fn covers(&self, sub: &Self) -> bool {
+        any_all(&self.verbs, &sub.verbs)
+            && any_all(&self.groups, &sub.groups)
+            && sub.resources.iter().all(|r| self.covers_resource(r))
+            && sub.urls.iter().all(|url| self.urls.iter().any(|own| url_covers(own, url)))
+            && (self.names.is_empty()
+                || !sub.names.is_empty() && sub.names.iter().all(|n| has(&self.names, n)))
+    }
+
+    fn covers_resource(&self, resource: &str) -> bool {
+        self.resources.iter().any(|own| {
+            own == "*"
+                || own == resource
+                || matches!((own.split_once('/'), resource.split_once('/')),
+                    (Some(("*", own)), Some((_, sub))) if own == sub)
+        })
+    }
+
+    /// The rule as the escalation error tells it.
+    pub fn compact(&self) -> String {
+        let mut parts = Vec::new();
+        for (key, list) in [
+            ("APIGroups", &self.groups),
+            ("Resources", &self.resources),
+            ("NonResourceURLs", &self.urls),
+            ("ResourceNames", &self.names),
+            ("Verbs", &self.verbs),
+        ] {
+            if !list.is_empty() {
+                parts.push(format!("{key}:{}", quoted(list)));
+            }
+        }
+        format!("{{{}}}", parts.join(", "))
+    }
+}
+
+/// The parts of `wanted` that `owned` does not allow; empty when it is all covered.
+pub fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
+    let parts = wanted.iter().flat_map(Rule::breakdown);
+    parts.filter(|part| !owned.iter().any(|own| own.covers(part))).collect()
+}
+
+/// Whether `owned` allows everything that `wanted` does.
+pub fn covers(owned: &[Rule], wanted: &[Rule]) -> bool {
+    missing(owned, wanted).is_empty()
+}
+
+/// Rules that differ only in their verbs, made one; the texts of all, sorted, each once.
+pub fn compact_texts(rules: &[Rule]) -> Vec<String> {
+    let mut merged: BTreeMap<(&str, &str, Option<&str>), Rule> = BTreeMap::new();
+    let mut texts = BTreeSet::new();
+    for rule in rules {
+        match (&rule.groups[..], &rule.resources[..], &rule.names[..]) {
+            ([group], [resource], names) if names.len() <= 1 && rule.urls.is_empty() => {
+                let key = (group.as_str(), resource.as_str(), names.first().map(String::as_str));
+                match merged.get_mut(&key) {
+                    Some(known) => known.verbs.extend(rule.verbs.iter().cloned()),
+                    None => drop(merged.insert(key, rule.clone())),
+                }
+            }
+            _ => drop(texts.insert(rule.compact())),
+        }
+    }
+    texts.extend(merged.values().map(Rule::compact));
+    texts.into_iter().collect()
+}
+
+/// A list of strings in Go's `%q` form: `["a" "b"]`.
+pub fn quoted(list: &[String]) -> String {
+    let list: Vec<_> = list.iter().map(|text| quote(text)).collect();
+    format!("[{}]", list.join(" "))
+}
+
+fn has(list: &[String], text: &str) -> bool {
+    list.iter().any(|item| item == text)
+}
+
+fn any(list: &[String], text: &str) -> bool {
+    list.iter().any(|item| item == "*" || item == text)
+}
+
+fn any_all(list: &[String], texts: &[String]) -> bool {
+    has(list, "*") || texts.iter().all(|text| has(list, text))
+}
+
+fn url_covers(own: &str, path: &str) -> bool {
+    own == path || own.ends_with('*') && path.starts_with(own.trim_end_matches('*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::{select, subsequence};
+    use serde_json::json;
+
+    use super::*;
+    use crate::auth::User;
+
+    const VERBS: [&str; 3] = ["*", "get", "list"];
+    const GROUPS: [&str; 3] = ["*", "", "apps"];
+    const RESOURCES: [&str; 5] = ["*", "a", "b", "a/s", "*/s"];
+    const NAMES: [&str; 2] = ["n1", "n2"];
+    const URLS: [&str; 5] = ["*", "/x", "/x/*", "/x/y", "/z"];
+
+    fn own(list: Vec<&str>) -> Vec<String> {
+        list.into_iter().map(str::to_owned).collect()
+    }
+
+    fn rules(wild: bool) -> impl Strategy<Value = Vec<Rule>> {
+        let pick = move |list: &'static [&'static str]| {
+            let list: Vec<_> = list.iter().copied().filter(|t| wild || !t.contains('*')).collect();
+            let count = list.len();
+            subsequence(list, 1..=count.min(2))
+        };
+        let rule = (
+            pick(&VERBS),
+            pick(&GROUPS),
+            pick(&RESOURCES),
+            subsequence(NAMES.to_vec(), 0..=2),
+            pick(&URLS),
+            select(vec![true, false]),
+        )
+            .prop_map(|(verbs, groups, resources, names, urls, resource)| match resource {
+                true => Rule {
+                    verbs: own(verbs),
+                    groups: own(groups),
+                    resources: own(resources),
+                    names: own(names),
+                    urls: vec![],
+                },
+                false => Rule { verbs: own(verbs), urls: own(urls), ..Rule::default() },
+            });
+        proptest::collection::vec(rule, 0..4)
+    }
+
+    /// Every request of a universe that has a verb, group, resource, name and path no rule names.
+    fn allowed(rules: &[Rule]) -> Vec<bool> {
+        let user = User::default();
+        let mut out = Vec::new();
+        for verb in ["get", "list", "other"] {
+            for group in ["", "apps", "other"] {
+                for (resource, subresource) in [
+                    ("a", ""),
+                    ("b", ""),
+                    ("a", "s"),
+                    ("b", "s"),
+                    ("c", ""),
+                    ("c", "s"),
+                    ("a", "t"),
+                ] {
+                    for name in ["n1", "n2", "n3", ""] {
+                        let at = Attributes {
+                            group,
+                            subresource,
+                            name,
+                            ..Attributes::resource(&user, verb, "", resource)
+                        };
+                        out.push(rules.iter().any(|r| r.allows(&at)));
+                    }
+                }
+            }
+            for path in ["/x", "/x/y", "/x/w", "/z", "/q"] {
+                let at = Attributes::path(&user, verb, path);
+                out.push(rules.iter().any(|r| r.allows(&at)));
+            }
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn covered_rules_never_allow_more(owner in rules(true), wanted in rules(true)) {
+            if covers(&owner, &wanted) {
+                let (owner, wanted) = (allowed(&owner), allowed(&wanted));
+                prop_assert!(owner.iter().zip(&wanted).all(|(o, w)| *o || !*w));
+            }
+        }
+
+        #[test]
+        fn without_wildcards_covering_is_exact(owner in rules(true), wanted in rules(false)) {
+            let more = allowed(&owner).iter().zip(&allowed(&wanted)).any(|(o, w)| !*o && *w);
+            prop_assert_eq!(covers(&owner, &wanted), !more);
+        }
+    }
+
+    #[test]
+    fn a_compact_text_shows_only_what_is_set() {
+        let rule = Rule::parse(&json!({
+            "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"],
+            "resourceNames": ["x"],
+        }));
+        assert_eq!(
+            rule.compact(),
+            r#"{APIGroups:[""], Resources:["secrets"], ResourceNames:["x"], Verbs:["get" "list"]}"#
+        );
+    }
+
+    #[test]
+    fn rules_of_one_resource_are_told_as_one() {
+        let rules = Rule::parse(&json!({
+            "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "delete"],
+        }))
+        .breakdown();
+        assert_eq!(
+            compact_texts(&rules),
+            [r#"{APIGroups:[""], Resources:["pods"], Verbs:["get" "delete"]}"#]
+        );
+    }
+}

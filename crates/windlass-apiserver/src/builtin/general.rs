@@ -1,0 +1,111 @@
+//! All built-in kinds that run no pods.
+//!
+//! One file per family of kinds; `tools` reads and writes values, `names` holds the rules
+//! for names, addresses and numbers that they share.
+//!
+//! **Invariant:** defaults are idempotent: a defaulted object does not change when defaulted again.
+
+use super::Strategy;
+use crate::resource::Gvk;
+
+mod admission;
+mod certificate;
+mod claim;
+mod config;
+mod device;
+mod diff;
+mod endpoints;
+pub mod event;
+mod expressions;
+mod flow;
+mod ingress;
+mod lease;
+mod names;
+mod namespace;
+mod netpol;
+mod node;
+mod quantity;
+mod quota;
+mod rbac;
+pub mod service;
+mod service_traffic;
+mod storage;
+mod tools;
+mod volume;
+mod webhook;
+
+/// The strategy of any other built-in kind, if it is one.
+pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
+    Some(match (&*gvk.group, &*gvk.kind) {
+        ("", "ConfigMap") => &config::ConfigMap,
+        ("", "Secret") => &config::Secret,
+        ("", "Service") => &service::Service,
+        ("", "ServiceAccount") => &namespace::ServiceAccount,
+        ("", "Namespace") => &namespace::Namespace,
+        ("", "Endpoints") => &endpoints::Endpoints,
+        ("discovery.k8s.io", "EndpointSlice") => &endpoints::EndpointSlice,
+        ("", "Event") => &event::CoreEvent,
+        ("events.k8s.io", "Event") => &event::NewEvent,
+        ("", "LimitRange") => &quota::LimitRange,
+        ("", "ResourceQuota") => &quota::ResourceQuota,
+        ("", "Node") => &node::Node,
+        ("", "PersistentVolume") => &volume::Volume,
+        ("", "PersistentVolumeClaim") => &claim::Claim,
+        ("networking.k8s.io", "Ingress") => &ingress::Ingress,
+        ("networking.k8s.io", "IngressClass") => &ingress::IngressClass,
+        ("networking.k8s.io", "IPAddress") => &ingress::IpAddress,
+        ("networking.k8s.io", "ServiceCIDR") => &ingress::ServiceCidr,
+        ("networking.k8s.io", "NetworkPolicy") => &netpol::NetworkPolicy,
+        ("rbac.authorization.k8s.io", "Role") => &rbac::Role { cluster: false },
+        ("rbac.authorization.k8s.io", "ClusterRole") => &rbac::Role { cluster: true },
+        ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::Binding { cluster: false },
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &rbac::Binding { cluster: true },
+        ("storage.k8s.io", "StorageClass") => &storage::StorageClass,
+        ("storage.k8s.io", "CSIDriver") => &storage::CsiDriver,
+        ("storage.k8s.io", "CSINode") => &storage::CsiNode,
+        ("storage.k8s.io", "CSIStorageCapacity") => &storage::CsiStorageCapacity,
+        ("storage.k8s.io", "VolumeAttachment") => &storage::VolumeAttachment,
+        ("storage.k8s.io", "VolumeAttributesClass") => &storage::VolumeAttributesClass,
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            &webhook::Configuration { mutating: true }
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            &webhook::Configuration { mutating: false }
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            &admission::Policy { mutating: true }
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            &admission::Policy { mutating: false }
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            &admission::Binding { mutating: true }
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            &admission::Binding { mutating: false }
+        }
+        ("certificates.k8s.io", "CertificateSigningRequest") => &certificate::SigningRequest,
+        ("coordination.k8s.io", "Lease") => &lease::Lease,
+        ("resource.k8s.io", "DeviceClass") => &device::DeviceClass,
+        ("resource.k8s.io", "ResourceClaim") => &device::Claim,
+        ("resource.k8s.io", "ResourceClaimTemplate") => &device::ClaimTemplate,
+        ("resource.k8s.io", "ResourceSlice") => &device::Slice,
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flow::FlowSchema,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &flow::PriorityLevel,
+        ("apiregistration.k8s.io", "APIService") => &flow::ApiService,
+        _ => return None,
+    })
+}
+
+/// A stored event in the form of `events.k8s.io/v1`.
+pub fn event_to_events_v1(object: serde_json::Value) -> serde_json::Value {
+    event::to_events_v1(&object)
+}
+
+/// An event of `events.k8s.io/v1` in the form it is stored in.
+pub fn event_to_core(object: serde_json::Value) -> serde_json::Value {
+    event::to_core_v1(&object)
+}
+
+#[cfg(test)]
+mod tests;

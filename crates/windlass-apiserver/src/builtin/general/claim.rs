@@ -1,0 +1,168 @@
+//! PersistentVolumeClaim.
+
+use serde_json::{Value, json};
+
+use super::tools::{drop_field, entries, fill, fill_text, has, keep, object, set, text};
+use super::{diff, quantity};
+use crate::builtin::Strategy;
+use crate::builtin::rules::{NEGATIVE, claim as rules};
+use crate::status::FieldError;
+
+/// PersistentVolumeClaim.
+pub(super) struct Claim;
+
+impl Strategy for Claim {
+    fn defaults(&self, claim: &mut Value) {
+        let spec = object(claim, "spec");
+        fill(spec, "volumeMode", "Filesystem");
+        object(spec, "resources");
+        fill_text(object(claim, "status"), "phase", "Pending");
+    }
+
+    fn prepare_create(&self, claim: &mut Value) {
+        set(claim, "status", json!({"phase": "Pending"}));
+        join_sources(object(claim, "spec"));
+    }
+
+    fn prepare_update(&self, claim: &mut Value, old: &Value) {
+        keep(claim, old, "status");
+        join_sources(object(claim, "spec"));
+    }
+
+    fn prepare_status(&self, claim: &mut Value, old: &Value) {
+        keep(claim, old, "spec");
+    }
+
+    fn validate(&self, claim: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        rules::validate(&mut errors, &claim["spec"], "spec");
+        errors
+    }
+
+    fn validate_update(&self, claim: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = self.validate(claim);
+        check_claim_change(&mut errors, claim, old);
+        errors
+    }
+
+    fn validate_status(&self, claim: &Value, _: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        for (name, amount) in entries(&claim["status"], "capacity") {
+            let shown = amount.as_str().unwrap_or_default();
+            if quantity::parse(shown).is_some_and(|n| n < 0) {
+                let path = format!("status.capacity[{name}]");
+                errors.push(FieldError::invalid_str(path, shown, NEGATIVE));
+            }
+        }
+        errors
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+fn join_sources(spec: &mut Value) {
+    let (source, reference) = (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned());
+    match (source, reference) {
+        (Some(source), None) if !source.is_null() => set(spec, "dataSourceRef", source),
+        (None, Some(reference)) if !has(&reference, "namespace") && !reference.is_null() => {
+            set(spec, "dataSource", reference);
+        }
+        _ => {}
+    }
+}
+
+fn check_claim_change(errors: &mut Vec<FieldError>, claim: &Value, old: &Value) {
+    let (mut new_spec, mut old_spec) = (claim["spec"].clone(), old["spec"].clone());
+    let storage = |spec: &Value| text(&spec["resources"]["requests"], "storage").to_owned();
+    let (size, old_size) = (storage(&new_spec), storage(&old_spec));
+    if text(&old_spec, "volumeName").is_empty() {
+        keep(&mut old_spec, &claim["spec"], "volumeName");
+    }
+    let class_was_unset = !has(&old_spec, "storageClassName");
+    if class_was_unset && has(&new_spec, "storageClassName") {
+        drop_field(&mut new_spec, "storageClassName");
+    }
+    if text(&claim["status"], "phase") == "Bound" && has(&new_spec["resources"], "requests") {
+        let requests = object(object(&mut new_spec, "resources"), "requests");
+        set(requests, "storage", old_size.clone());
+    }
+    keep(&mut new_spec, &old["spec"], "volumeAttributesClassName");
+    if new_spec != old_spec {
+        let diff = diff::unified(&internal(&old_spec), &internal(&new_spec));
+        errors.push(FieldError::forbidden(
+            "spec",
+            format!(
+                "spec is immutable after creation except resources.requests and \
+                 volumeAttributesClassName for bound claims\n{diff}"
+            ),
+        ));
+        return;
+    }
+    let amount = |text: &str| quantity::parse(text).unwrap_or_default();
+    let reached = amount(text(&old["status"]["capacity"], "storage"));
+    if amount(&size) < amount(&old_size) && amount(&size) <= reached {
+        errors.push(FieldError::forbidden(
+            "spec.resources.requests.storage",
+            "field can not be less than status.capacity",
+        ));
+    }
+}
+
+/// A claim's spec as the server's own type prints it, one field per line.
+fn internal(spec: &Value) -> String {
+    let mut out = String::from("{\n");
+    let null = Value::Null;
+    let get = |key: &str| spec.get(key).unwrap_or(&null);
+    let resources = get("resources");
+    let fields: [(&str, String); 9] = [
+        ("AccessModes", indented(get("accessModes"))),
+        ("Selector", indented(get("selector"))),
+        (
+            "Resources",
+            format!(
+                "{{\n  \"Limits\": {},\n  \"Requests\": {}\n }}",
+                indented(&resources["limits"]).replace('\n', "\n "),
+                indented(&resources["requests"]).replace('\n', "\n ")
+            ),
+        ),
+        ("VolumeName", indented(&json!(text(spec, "volumeName")))),
+        ("StorageClassName", indented(get("storageClassName"))),
+        ("VolumeMode", indented(get("volumeMode"))),
+        ("DataSource", indented(&go_names(get("dataSource"), false))),
+        ("DataSourceRef", indented(&go_names(get("dataSourceRef"), true))),
+        ("VolumeAttributesClassName", indented(get("volumeAttributesClassName"))),
+    ];
+    for (at, (name, value)) in fields.iter().enumerate() {
+        let comma = if at + 1 < fields.len() { "," } else { "" };
+        out.push_str(&format!(" \"{name}\": {value}{comma}\n"));
+    }
+    out.push('}');
+    out
+}
+
+fn go_names(source: &Value, namespaced: bool) -> Value {
+    if source.is_null() {
+        return Value::Null;
+    }
+    let mut out = json!({
+        "APIGroup": source["apiGroup"], "Kind": source["kind"], "Name": source["name"],
+    });
+    if namespaced {
+        out["Namespace"] = source["namespace"].clone();
+    }
+    out
+}
+
+/// JSON with one space per level, for a value that stands one level deep.
+fn indented(value: &Value) -> String {
+    use serde::Serialize;
+    let mut out = Vec::new();
+    let style = serde_json::ser::PrettyFormatter::with_indent(b" ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, style);
+    // Writing a value to memory cannot fail.
+    let written = value.serialize(&mut serializer).is_ok();
+    let text = if written { String::from_utf8(out).unwrap_or_default() } else { String::new() };
+    text.replace('\n', "\n ")
+}

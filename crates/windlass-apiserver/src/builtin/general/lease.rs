@@ -1,0 +1,54 @@
+//! Lease.
+
+use serde_json::Value;
+
+use super::tools::{has, object, text};
+use crate::builtin::Strategy;
+use crate::status::FieldError;
+
+/// Lease.
+pub(super) struct Lease;
+
+impl Strategy for Lease {
+    fn defaults(&self, lease: &mut Value) {
+        object(lease, "spec");
+    }
+
+    fn validate(&self, lease: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let spec = &lease["spec"];
+        if spec["leaseDurationSeconds"].as_i64().is_some_and(|n| n <= 0) {
+            errors.push(FieldError::invalid(
+                "spec.leaseDurationSeconds",
+                &spec["leaseDurationSeconds"],
+                "must be greater than 0",
+            ));
+        }
+        if spec["leaseTransitions"].as_i64().is_some_and(|n| n < 0) {
+            errors.push(FieldError::invalid(
+                "spec.leaseTransitions",
+                &spec["leaseTransitions"],
+                "must be greater than or equal to 0",
+            ));
+        }
+        if has(spec, "preferredHolder") && text(spec, "strategy").is_empty() {
+            errors.push(FieldError::forbidden(
+                "spec.preferredHolder",
+                "may only be specified if `strategy` is defined",
+            ));
+        }
+        errors
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn reset_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+}

@@ -1,0 +1,113 @@
+//! Namespace and ServiceAccount.
+
+use serde_json::{Value, json};
+
+use super::tools::{drop_empty, drop_field, items, keep, object, set, text};
+use crate::builtin::{NameRule, Strategy};
+use crate::select::key;
+use crate::status::FieldError;
+
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// Namespace.
+pub(super) struct Namespace;
+
+impl Strategy for Namespace {
+    fn defaults(&self, namespace: &mut Value) {
+        let name = text(&namespace["metadata"], "name").to_owned();
+        if !name.is_empty() {
+            set(object(object(namespace, "metadata"), "labels"), NAME_LABEL, name);
+        }
+        object(namespace, "spec");
+        object(namespace, "status");
+    }
+
+    fn prepare_create(&self, namespace: &mut Value) {
+        self.defaults(namespace);
+        set(namespace, "status", json!({"phase": "Active"}));
+        let spec = object(namespace, "spec");
+        let mut finalizers = items(spec, "finalizers").to_vec();
+        if !finalizers.iter().any(|f| f == "kubernetes") {
+            finalizers.push("kubernetes".into());
+        }
+        set(spec, "finalizers", finalizers);
+    }
+
+    fn prepare_update(&self, namespace: &mut Value, old: &Value) {
+        set(object(namespace, "spec"), "finalizers", old["spec"]["finalizers"].clone());
+        drop_empty(object(namespace, "spec"), "finalizers");
+        keep(namespace, old, "status");
+    }
+
+    fn prepare_status(&self, namespace: &mut Value, old: &Value) {
+        keep(namespace, old, "spec");
+    }
+
+    fn validate(&self, namespace: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        for finalizer in items(&namespace["spec"], "finalizers") {
+            let name = finalizer.as_str().unwrap_or_default();
+            let problems = key::qualified_name(name);
+            if problems.is_empty() && !name.contains('/') && name != "kubernetes" {
+                errors.push(FieldError::invalid_str(
+                    "spec.finalizers",
+                    name,
+                    "name is neither a standard finalizer name nor is it fully qualified",
+                ));
+            }
+            super::names::push(&mut errors, "spec.finalizers", name, problems);
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Value, _: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    fn validate_status(&self, namespace: &Value, _: &Value) -> Vec<FieldError> {
+        let phase = text(&namespace["status"], "phase");
+        let deleted = namespace["metadata"].get("deletionTimestamp").is_some();
+        match (deleted, phase) {
+            (false, "Active" | "") | (true, "Terminating") => Vec::new(),
+            (false, _) => vec![FieldError::invalid_str(
+                "status.Phase",
+                phase,
+                "may only be 'Active' if `deletionTimestamp` is empty",
+            )],
+            (true, _) => vec![FieldError::invalid_str(
+                "status.Phase",
+                phase,
+                "may only be 'Terminating' if `deletionTimestamp` is not empty",
+            )],
+        }
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn selectable_fields(&self, namespace: &Value) -> Option<Vec<(&'static str, String)>> {
+        let phase = text(&namespace["status"], "phase").to_owned();
+        Some(vec![("status.phase", phase)])
+    }
+}
+
+/// ServiceAccount.
+pub(super) struct ServiceAccount;
+
+impl Strategy for ServiceAccount {
+    fn defaults(&self, account: &mut Value) {
+        for key in ["secrets", "imagePullSecrets"] {
+            drop_empty(account, key);
+        }
+        drop_field(account, "status");
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn reset_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+}

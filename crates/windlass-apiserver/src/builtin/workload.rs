@@ -1,0 +1,82 @@
+//! Pods and the kinds that run them.
+//!
+//! Every kind keeps `metadata.generation` itself in its `prepare_*` functions, because kinds differ
+//! in what counts as a change.
+
+use serde_json::Value;
+
+use super::Strategy;
+use super::rules::value;
+use crate::resource::Gvk;
+
+pub mod budget;
+pub mod classes;
+pub mod controller_revision;
+pub mod cron_job;
+pub mod cron_schedule;
+pub mod daemon_set;
+pub mod deployment;
+pub mod hpa;
+pub mod hpa_rules;
+pub mod job;
+pub mod job_status;
+pub mod pod;
+pub mod pod_container;
+pub mod pod_parts;
+pub mod pod_resources;
+pub mod pod_security;
+pub mod pod_spec;
+pub mod pod_update;
+pub mod pod_volume;
+pub mod pod_warnings;
+pub mod qos;
+pub mod replica_set;
+pub mod replication_controller;
+pub mod scale;
+pub mod shared;
+pub mod spec_defaults;
+pub mod stateful_set;
+pub mod template;
+
+pub use scale::{scale_of, set_scale};
+
+/// The strategy of a workload kind, if it is one.
+pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
+    Some(match (&*gvk.group, &*gvk.version, &*gvk.kind) {
+        ("", _, "Pod") => &pod::Pods,
+        ("", _, "PodTemplate") => &template::PodTemplates,
+        ("", _, "ReplicationController") => &replication_controller::ReplicationControllers,
+        ("apps", _, "Deployment") => &deployment::Deployments,
+        ("apps", _, "ReplicaSet") => &replica_set::ReplicaSets,
+        ("apps", _, "StatefulSet") => &stateful_set::StatefulSets,
+        ("apps", _, "DaemonSet") => &daemon_set::DaemonSets,
+        ("apps", _, "ControllerRevision") => &controller_revision::ControllerRevisions,
+        ("batch", _, "Job") => &job::Jobs,
+        ("batch", _, "CronJob") => &cron_job::CronJobs,
+        ("autoscaling", "v1", "HorizontalPodAutoscaler") => &hpa::AutoscalersV1,
+        ("autoscaling", _, "HorizontalPodAutoscaler") => &hpa::Autoscalers,
+        ("policy", _, "PodDisruptionBudget") => &budget::Budgets,
+        ("scheduling.k8s.io", _, "PriorityClass") => &classes::PriorityClasses,
+        ("node.k8s.io", _, "RuntimeClass") => &classes::RuntimeClasses,
+        _ => return None,
+    })
+}
+
+/// An autoscaler in any version as version 1.
+pub fn hpa_to_v1(object: Value) -> Value {
+    if object["apiVersion"] == "autoscaling/v1" { object } else { hpa::v2_to_v1(&object) }
+}
+
+/// An autoscaler in any version as version 2, with version 2's defaults.
+pub fn hpa_to_v2(object: Value) -> Value {
+    let mut object =
+        if object["apiVersion"] == "autoscaling/v1" { hpa::v1_to_v2(&object) } else { object };
+    hpa::Autoscalers.defaults(&mut object);
+    object
+}
+
+/// The names of a pod's main containers, in order.
+pub fn container_names(pod: &Value) -> Vec<String> {
+    let containers = value::items(pod, "spec.containers").iter();
+    containers.map(|container| value::text(container, "name").to_owned()).collect()
+}

@@ -1,0 +1,221 @@
+//! Warnings about pods that work, but not as their author may think.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::spec_defaults::CONTAINER_LISTS;
+use crate::builtin::rules::quantity::Quantity;
+use crate::builtin::rules::value::{has, int, items, text};
+use crate::status::quote;
+
+/// Volume types that are gone or going, and since when.
+const VOLUMES: [(&str, &str); 9] = [
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+/// Warnings about the spec of a pod or template; `prefix` is the path to it, with a dot.
+pub fn of(object: &Value, prefix: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let spec = &object["spec"];
+    let at = format!("{prefix}spec");
+    for (label, _) in spec["nodeSelector"].as_object().into_iter().flatten() {
+        if let Some(why) = deprecated_label(label) {
+            out.push(format!("{at}.nodeSelector[{label}]: {why}"));
+        }
+    }
+    for (i, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
+        let at = format!("{at}.topologySpreadConstraints[{i}]");
+        let key = text(constraint, "topologyKey");
+        if let Some(why) = deprecated_label(key) {
+            out.push(format!("{at}.topologyKey: {key} is {why}"));
+        }
+        null_selector(&mut out, constraint, &at);
+    }
+    for (i, volume) in items(spec, "volumes").iter().enumerate() {
+        for (kind, why) in VOLUMES.iter().filter(|(kind, _)| has(volume, kind)) {
+            let kind = if *kind == "storageos" { "storageOS" } else { kind };
+            out.push(format!("{at}.volumes[{i}].{kind}: {why}"));
+        }
+    }
+    repeated(&mut out, spec, &at, "hostAliases", "ip");
+    repeated(&mut out, spec, &at, "imagePullSecrets", "name");
+    for (i, secret) in items(spec, "imagePullSecrets").iter().enumerate() {
+        if text(secret, "name").is_empty() {
+            out.push(format!("{at}.imagePullSecrets[{i}].name: invalid empty name \"\""));
+        }
+    }
+    containers(&mut out, spec, &at);
+    ports(&mut out, spec, &at);
+    if int(spec, "terminationGracePeriodSeconds").is_some_and(|s| s < 0) {
+        out.push(format!(
+            "{at}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and \
+             will be treated as 1"
+        ));
+    }
+    affinity(&mut out, &spec["affinity"], &at);
+    out
+}
+
+fn deprecated_label(label: &str) -> Option<String> {
+    let (since, instead) = match label {
+        "beta.kubernetes.io/arch" => ("v1.14", "kubernetes.io/arch"),
+        "beta.kubernetes.io/os" => ("v1.14", "kubernetes.io/os"),
+        "failure-domain.beta.kubernetes.io/region" => ("v1.17", "topology.kubernetes.io/region"),
+        "failure-domain.beta.kubernetes.io/zone" => ("v1.17", "topology.kubernetes.io/zone"),
+        "beta.kubernetes.io/instance-type" => ("v1.17", "node.kubernetes.io/instance-type"),
+        _ => return None,
+    };
+    Some(format!("deprecated since {since}; use \"{instead}\" instead"))
+}
+
+fn null_selector(out: &mut Vec<String>, term: &Value, at: &str) {
+    if term["labelSelector"].is_null() {
+        out.push(format!("{at}.labelSelector: a null labelSelector results in matching no pod"));
+    }
+}
+
+fn repeated(out: &mut Vec<String>, spec: &Value, at: &str, list: &str, key: &str) {
+    let list_items = items(spec, list);
+    for (i, item) in list_items.iter().enumerate() {
+        let value = text(item, key);
+        if list_items[..i].iter().any(|other| text(other, key) == value) {
+            out.push(format!("{at}.{list}[{i}].{key}: duplicate {key} {}", quote(value)));
+        }
+    }
+}
+
+fn all_containers<'a>(
+    spec: &'a Value,
+    at: &'a str,
+) -> impl Iterator<Item = (String, &'a Value)> + 'a {
+    CONTAINER_LISTS.into_iter().flat_map(move |list| {
+        let numbered = items(spec, list).iter().enumerate();
+        numbered.map(move |(i, container)| (format!("{at}.{list}[{i}]"), container))
+    })
+}
+
+fn containers(out: &mut Vec<String>, spec: &Value, at: &str) {
+    for (at, container) in all_containers(spec, at) {
+        for resource in ["memory", "ephemeral-storage"] {
+            for list in ["limits", "requests"] {
+                let amount = container["resources"][list][resource].as_str();
+                let Some(amount) = amount else { continue };
+                if Quantity::parse(amount).is_some_and(|q| !q.is_integer()) {
+                    out.push(format!(
+                        "{at}.resources.{list}[{resource}]: fractional byte value {} is invalid, \
+                         must be an integer",
+                        quote(amount)
+                    ));
+                }
+            }
+        }
+        let env = items(container, "env");
+        for (i, variable) in env.iter().enumerate() {
+            let name = text(variable, "name");
+            let reference = format!("$({name})");
+            let value = text(variable, "value");
+            // A later definition that builds on the earlier one is meant.
+            let hides =
+                has(variable, "valueFrom") || value == reference || !value.contains(&reference);
+            if hides && env[..i].iter().any(|other| text(other, "name") == name) {
+                out.push(format!(
+                    "{at}.env[{i}]: hides previous definition of {}, which may be dropped when \
+                     using apply",
+                    quote(name)
+                ));
+            }
+        }
+    }
+}
+
+fn ports(out: &mut Vec<String>, spec: &Value, at: &str) {
+    let mut seen: BTreeMap<(i64, &str), Vec<(String, &Value)>> = BTreeMap::new();
+    let mut names: BTreeMap<&str, String> = BTreeMap::new();
+    let mut repeated_names = Vec::new();
+    for (at, container) in all_containers(spec, at) {
+        for (i, port) in items(container, "ports").iter().enumerate() {
+            let at = format!("{at}.ports[{i}]");
+            let number = int(port, "containerPort").unwrap_or_default();
+            let others = seen.entry((number, text(port, "protocol"))).or_default();
+            for (other_at, other) in others.iter() {
+                let host = |p: &Value| int(p, "hostPort").unwrap_or_default();
+                let ips = (text(port, "hostIP"), text(other, "hostIP"));
+                if ips.0 == ips.1 && host(port) == host(other) {
+                    out.push(format!("{at}: duplicate port definition with {other_at}"));
+                } else if host(port) == 0 || host(other) == 0 {
+                    out.push(format!("{at}: overlapping port definition with {other_at}"));
+                } else if host(port) == host(other) && ips.0.is_empty() != ips.1.is_empty() {
+                    out.push(format!(
+                        "{at}: dangerously ambiguous port definition with {other_at}"
+                    ));
+                }
+            }
+            others.push((at.clone(), port));
+            let name = text(port, "name");
+            if name.is_empty() {
+                continue;
+            }
+            match names.get(name) {
+                Some(other) => repeated_names.push(format!(
+                    "{at}: duplicate port name {} with {other}, services and probes that select \
+                     ports by name will use {other}",
+                    quote(name)
+                )),
+                None => {
+                    names.insert(name, at);
+                }
+            }
+        }
+    }
+    out.extend(repeated_names);
+}
+
+fn affinity(out: &mut Vec<String>, affinity: &Value, at: &str) {
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let at = format!("{at}.affinity.{kind}");
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        for (i, term) in items(&affinity[kind], required).iter().enumerate() {
+            null_selector(out, term, &format!("{at}.{required}[{i}]"));
+        }
+        let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+        for (i, term) in items(&affinity[kind], preferred).iter().enumerate() {
+            let at = format!("{at}.{preferred}[{i}].podAffinityTerm");
+            null_selector(out, &term["podAffinityTerm"], &at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn repeated_ports_and_variables_are_noticed() {
+        let pod = json!({"spec": {"containers": [{
+            "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"},
+                {"name": "A", "value": "$(A)3"}],
+            "ports": [{"containerPort": 1, "name": "x"}, {"containerPort": 1, "name": "x"}]}]}});
+        assert_eq!(
+            of(&pod, "spec.template."),
+            [
+                "spec.template.spec.containers[0].env[1]: hides previous definition of \"A\", \
+                 which may be dropped when using apply",
+                "spec.template.spec.containers[0].ports[1]: duplicate port definition with \
+                 spec.template.spec.containers[0].ports[0]",
+                "spec.template.spec.containers[0].ports[1]: duplicate port name \"x\" with \
+                 spec.template.spec.containers[0].ports[0], services and probes that select \
+                 ports by name will use spec.template.spec.containers[0].ports[0]",
+            ]
+        );
+    }
+}

@@ -1,0 +1,304 @@
+//! The Common Expression Language as Kubernetes has it: the libraries, limits, costs and error
+//! texts of v1.36.
+//!
+//! [`Expression`] is compiled once against declared [`Variable`]s and run many times against JSON
+//! data that is only borrowed. [`Rules`] plugs it into the validation rules of custom resources.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use serde_json::json;
+//! use windlass_apiserver::cel::{Decl, Expression, Input, Output, Variable};
+//!
+//! let variables = [Variable::new("object", Arc::new(Decl::dynamic()))];
+//! let expression = Expression::compile("object.replicas <= 5", &variables).unwrap();
+//! let object = json!({"replicas": 3});
+//! let (result, cost) = expression.evaluate(&[Input::plain(&object)], 1_000_000);
+//! assert_eq!(result, Ok(Output::Bool(true)));
+//! assert_eq!(cost, 3);
+//! ```
+//!
+//! **Invariant:** nothing here panics on any text or data, and every run ends within its limit.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+mod ast;
+mod authorize;
+mod charge;
+mod check;
+mod cost;
+mod decl;
+mod escape;
+mod eval;
+mod functions;
+mod library;
+mod literal;
+mod macros;
+mod message;
+mod parse;
+mod plan;
+mod range;
+mod rules;
+mod signatures;
+mod source;
+#[cfg(test)]
+mod tests;
+mod time;
+mod token;
+mod types;
+mod value;
+
+pub use authorize::{Authorizer, Decision, Request};
+pub use check::Variable;
+pub use decl::{Decl, Field, ListKind, Object, Shape};
+pub use rules::Rules;
+pub use types::Type;
+
+use check::Checked;
+use plan::Plan;
+use value::{Fault, Res, Val};
+
+/// What one run of a rule may cost.
+pub const CALL_LIMIT: u64 = 1_000_000;
+
+/// What one run of a match condition of a webhook or policy may cost.
+pub const MATCH_LIMIT: u64 = 2_500_000;
+
+/// The error of a run that exceeded its limit.
+pub const LIMIT_EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
+
+/// The type of the variable `authorizer`.
+pub const AUTHORIZER: Type = functions::AUTHORIZER;
+
+/// A compiled expression.
+pub struct Expression {
+    ast: ast::Ast,
+    checked: Checked,
+    plan: Plan,
+    variables: Vec<Variable>,
+}
+
+/// Why an expression does not compile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompileError {
+    /// It is not well formed, or its types do not fit; the text shows where.
+    Compilation(String),
+    /// A constant part of it fails.
+    Instantiation(String),
+}
+
+/// A value for a variable.
+#[derive(Clone, Debug)]
+pub struct Input<'a>(Res<'a>);
+
+/// What an expression gave, kept for others.
+#[derive(Clone, Debug)]
+pub struct Kept(Val<'static>);
+
+/// What an expression gave.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// True or false.
+    Bool(bool),
+    /// A text.
+    String(String),
+    /// Anything else that JSON can say.
+    Json(Value),
+    /// A value JSON has no words for, by the name of its type.
+    Other(String),
+}
+
+// === impl Variable ===
+
+impl Variable {
+    /// Declares a variable.
+    pub fn new(name: impl Into<String>, decl: Arc<Decl>) -> Self {
+        Self { name: name.into(), decl }
+    }
+
+    /// Declares the variable `authorizer`.
+    pub fn authorizer() -> Self {
+        Self::new("authorizer", Arc::new(Decl::new(Shape::Value(AUTHORIZER))))
+    }
+}
+
+// === impl CompileError ===
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Compilation(text) => write!(f, "compilation failed: {text}"),
+            Self::Instantiation(text) => write!(f, "program instantiation failed: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+// === impl Input ===
+
+impl<'a> Input<'a> {
+    /// Data that looks as declared.
+    pub fn json(value: &'a Value, decl: &'a Decl) -> Self {
+        Self(Val::of_json(value, decl))
+    }
+
+    /// Data of which nothing is known.
+    pub fn plain(value: &'a Value) -> Self {
+        Self(Val::of_json(value, &decl::DYN))
+    }
+
+    /// An optional with or without data.
+    pub fn optional(value: Option<&'a Value>, decl: &'a Decl) -> Self {
+        Self(match value {
+            Some(value) => Val::of_json(value, decl).map(Val::some),
+            None => Ok(Val::Opt(None)),
+        })
+    }
+
+    /// No value: using the variable is an error.
+    pub fn absent() -> Self {
+        Self(value::fault("no such attribute(s)"))
+    }
+
+    /// Named values that other expressions gave; one that failed fails where it is used.
+    pub fn results(values: impl IntoIterator<Item = (String, Input<'a>)>) -> Self {
+        let good = values.into_iter().filter_map(|(name, input)| Some((name, input.0.ok()?)));
+        Self(Ok(Val::map(good)))
+    }
+
+    /// What another expression gave.
+    pub fn kept(value: &Kept) -> Self {
+        Self(Ok(value.0.clone()))
+    }
+
+    /// The value of the variable `authorizer`.
+    pub fn authorizer(authorizer: &'a dyn Authorizer) -> Self {
+        Self(Ok(Val::Check(Arc::new(authorize::Check::start(authorizer)))))
+    }
+}
+
+// === impl Expression ===
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expression").field("type", self.ty()).finish_non_exhaustive()
+    }
+}
+
+impl Expression {
+    /// Compiles a text that may use the given variables.
+    pub fn compile(text: &str, variables: &[Variable]) -> Result<Self, CompileError> {
+        Self::build(text, variables, false)
+    }
+
+    /// Compiles a text that may also make patches: messages of the types `Object`, those below it,
+    /// and `JSONPatch`.
+    pub fn compile_patch(text: &str, variables: &[Variable]) -> Result<Self, CompileError> {
+        Self::build(text, variables, true)
+    }
+
+    fn build(text: &str, variables: &[Variable], patches: bool) -> Result<Self, CompileError> {
+        let shown =
+            |issues: Vec<source::Issue>| CompileError::Compilation(source::display(text, &issues));
+        let ast = parse::parse(text).map_err(shown)?;
+        let checked = check::check(&ast, variables, patches).map_err(shown)?;
+        let wrong = plan::literals(&ast);
+        if !wrong.is_empty() {
+            return Err(shown(wrong));
+        }
+        let plan = plan::plan(&ast, &checked).map_err(CompileError::Instantiation)?;
+        Ok(Self { ast, checked, plan, variables: variables.to_vec() })
+    }
+
+    /// The type of the result.
+    pub fn ty(&self) -> &Type {
+        self.checked.ty(&self.ast.root)
+    }
+
+    /// The variables it was compiled with.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Whether it uses a variable.
+    pub fn uses(&self, name: &str) -> bool {
+        let index = self.variables.iter().position(|variable| variable.name == name);
+        let is = |reference: &Option<check::Reference>| match reference {
+            Some(check::Reference::Variable(used)) => Some(*used) == index,
+            _ => false,
+        };
+        self.checked.references.iter().any(is)
+    }
+
+    /// The worst cost of a run, where every variable looks like `root`.
+    pub fn estimate(&self, root: &Decl) -> u64 {
+        cost::estimate(&self.ast, &self.checked, root)
+    }
+
+    /// Runs it with one input per variable; returns the result, or the error in the words of the
+    /// reference, and what the run cost.
+    pub fn evaluate(&self, inputs: &[Input<'_>], limit: u64) -> (Result<Output, String>, u64) {
+        let variables: Vec<Res<'_>> = inputs.iter().map(|input| input.0.clone()).collect();
+        let (result, cost) = eval::run(&self.plan, &variables, limit);
+        (result.map(|value| Output::of(&value)).map_err(told), cost)
+    }
+
+    /// Runs it like [`Expression::evaluate`] for the patch it makes: an object, or a list of steps.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`], and if a message is not named after its place.
+    pub fn evaluate_patch(&self, inputs: &[Input<'_>], limit: u64) -> Result<Value, String> {
+        let variables: Vec<Res<'_>> = inputs.iter().map(|input| input.0.clone()).collect();
+        let made = eval::run(&self.plan, &variables, limit).0.map_err(told)?;
+        let messages = match &made {
+            Val::List(list) => list.items().map_err(told)?,
+            _ => vec![made.clone()],
+        };
+        for made in &messages {
+            let Val::Message(made) = made else { continue };
+            let step = &*made.name == message::STEP;
+            let object = if step { made.get("value") } else { Some(Val::Message(made.clone())) };
+            if let Some(Val::Message(object)) = object {
+                object.check_names().map_err(|why| format!("type mismatch: {why}"))?;
+            }
+        }
+        made.to_json().ok_or_else(|| format!("{} is no JSON", made.type_name()))
+    }
+
+    /// Runs it like [`Expression::evaluate`], and keeps the result as an input for others.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`], and if the result can not be kept.
+    pub fn evaluate_kept(&self, inputs: &[Input<'_>], limit: u64) -> Result<Kept, String> {
+        let variables: Vec<Res<'_>> = inputs.iter().map(|input| input.0.clone()).collect();
+        let made = eval::run(&self.plan, &variables, limit).0.map_err(told)?;
+        let kept = made.detached().map_err(told)?;
+        kept.map(Kept)
+            .ok_or_else(|| format!("a value of type {} can not be kept", made.type_name()))
+    }
+}
+
+fn told(fault: Fault) -> String {
+    match fault {
+        Fault::Cost => LIMIT_EXCEEDED.to_owned(),
+        Fault::Error(text) => text.into(),
+    }
+}
+
+// === impl Output ===
+
+impl Output {
+    fn of(value: &Val<'_>) -> Self {
+        match value {
+            Val::Bool(value) => Self::Bool(*value),
+            Val::Str(text) => Self::String(text.to_string()),
+            other => match other.to_json() {
+                Some(json) => Self::Json(json),
+                None => Self::Other(other.type_name()),
+            },
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Field names as identifiers.
+
+/// Words that no identifier can be.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// The identifier that stands for a field name, if there is one.
+pub fn escape(name: &str) -> Option<String> {
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    if RESERVED.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("__") {
+            out.push_str("__underscores__");
+            rest = after;
+            continue;
+        }
+        match c {
+            '.' => out.push_str("__dot__"),
+            '-' => out.push_str("__dash__"),
+            '/' => out.push_str("__slash__"),
+            '_' => out.push('_'),
+            c if c.is_ascii_alphanumeric() => out.push(c),
+            _ => return None,
+        }
+        rest = &rest[1..];
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_as_on_the_real_server() {
+        let table = [
+            ("a-b", Some("a__dash__b")),
+            ("c.d", Some("c__dot__d")),
+            ("e/f", Some("e__slash__f")),
+            ("x__y", Some("x__underscores__y")),
+            ("___", Some("__underscores___")),
+            ("namespace", Some("__namespace__")),
+            ("self", Some("self")),
+            ("_u", Some("_u")),
+            ("9n", None),
+            ("é", None),
+            ("$ref", None),
+            ("", None),
+        ];
+        for (name, expected) in table {
+            assert_eq!(escape(name).as_deref(), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Ranges of sizes and costs that saturate.
+
+/// The least and the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// The least.
+    pub min: u64,
+    /// The most.
+    pub max: u64,
+}
+
+// === impl Range ===
+
+impl Range {
+    /// Anything.
+    pub const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
+    /// What a union starts with.
+    pub const NOTHING: Self = Self { min: u64::MAX, max: 0 };
+
+    /// Exactly this.
+    pub const fn fixed(value: u64) -> Self {
+        Self { min: value, max: value }
+    }
+
+    /// Up to this.
+    pub const fn up_to(max: u64) -> Self {
+        Self { min: 0, max }
+    }
+
+    /// Both together.
+    pub const fn plus(self, other: Self) -> Self {
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    }
+
+    /// One times the other.
+    pub const fn times(self, other: Self) -> Self {
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+    }
+
+    /// Times a factor, rounded up.
+    pub fn scaled(self, factor: f64) -> Self {
+        // The conversion saturates.
+        let one = |value: u64| (value as f64 * factor).ceil() as u64;
+        Self { min: one(self.min), max: one(self.max) }
+    }
+
+    /// Either of them.
+    pub fn union(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+}

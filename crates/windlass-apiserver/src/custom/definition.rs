@@ -1,0 +1,157 @@
+//! `CustomResourceDefinition` as a built-in kind: defaults, preparation, validation.
+//!
+//! The rules speak of the internal form upstream validates: what all versions have in common is
+//! seen at `spec.validation`, `spec.subresources` and so on, which is why those paths show up in
+//! errors.
+
+use serde_json::{Value, json};
+
+use crate::builtin::Strategy;
+use crate::status::FieldError;
+
+mod canonical;
+mod defaults;
+mod openapi;
+mod spec;
+mod structural;
+mod webhook;
+
+use super::{Schema, format, put};
+
+pub use structural::violations;
+
+struct Definition;
+
+/// The strategy of `CustomResourceDefinition`.
+pub fn strategy() -> &'static dyn Strategy {
+    &Definition
+}
+
+impl Strategy for Definition {
+    fn defaults(&self, object: &mut Value) {
+        if !object["spec"].is_object() {
+            return;
+        }
+        canonical::definition(object);
+        let kind = object["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
+        let missing = |names: &Value, key: &str| names[key].as_str().is_none_or(str::is_empty);
+        if !kind.is_empty() {
+            for (key, name) in [("singular", kind.to_lowercase()), ("listKind", kind + "List")] {
+                if missing(&object["spec"]["names"], key) {
+                    put(object, &["spec", "names", key], name.into());
+                }
+            }
+        }
+        if object["spec"]["conversion"].is_null() {
+            put(object, &["spec", "conversion"], json!({"strategy": "None"}));
+        }
+        let service = object.pointer_mut("/spec/conversion/webhook/clientConfig/service");
+        if let Some(Value::Object(service)) = service {
+            let port = service.entry("port").or_insert(Value::Null);
+            if port.is_null() {
+                *port = 443.into();
+            }
+        }
+        let stored = &object["status"]["storedVersions"];
+        if stored.as_array().is_none_or(Vec::is_empty)
+            && let Some(name) = storage_version(object)
+        {
+            put(object, &["status", "storedVersions"], json!([name]));
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        let stored = match storage_version(object) {
+            Some(name) => json!([name]),
+            None => Value::Null,
+        };
+        let status = json!({
+            "conditions": null,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": stored,
+        });
+        put(object, &["status"], status);
+    }
+
+    fn prepare_update(&self, object: &mut Value, old: &Value) {
+        put(object, &["status"], old["status"].clone());
+        let Some(name) = storage_version(object) else { return };
+        match object.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut) {
+            Some(stored) if stored.iter().any(|stored| *stored == name) => {}
+            Some(stored) => stored.push(name.into()),
+            None => put(object, &["status", "storedVersions"], json!([name])),
+        }
+    }
+
+    fn prepare_status(&self, object: &mut Value, old: &Value) {
+        put(object, &["spec"], old["spec"].clone());
+    }
+
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
+        spec::validate(object, None)
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        spec::validate(object, Some(old))
+    }
+
+    fn validate_status(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
+        spec::validate_names(&object["status"]["acceptedNames"], "status.acceptedNames")
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let before = old.map(all_warnings).unwrap_or_default();
+        let mut found = all_warnings(object);
+        found.retain(|warning| !before.contains(warning));
+        found
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+fn storage_version(object: &Value) -> Option<String> {
+    let versions = object["spec"]["versions"].as_array()?;
+    let version = versions.iter().find(|version| version["storage"] == true)?;
+    Some(version["name"].as_str().unwrap_or_default().to_owned())
+}
+
+/// All warnings of a definition: formats nobody knows, sets of compound items.
+fn all_warnings(object: &Value) -> Vec<String> {
+    let versions = object["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let hoisted = spec::same(versions, "schema");
+    let mut formats = Vec::new();
+    let mut sets = std::collections::BTreeSet::new();
+    for version in versions.iter().take(if hoisted { 1 } else { versions.len() }) {
+        Schema::parse(&version["schema"]["openAPIV3Schema"]).walk(&mut |node| {
+            if !node.format.is_empty() && !format::is_supported(&node.kind, &node.format) {
+                let name = crate::status::quote(&node.format);
+                formats.push(format!("unrecognized format {name}"));
+            }
+            if node.list_type.as_deref() == Some("set")
+                && let Some(items) = &node.items
+                && matches!(items.kind.as_str(), "object" | "array")
+            {
+                sets.insert(format!(
+                    "x-kubernetes-list-type: set for items of type \"{}\" is not supported by \
+                     server-side apply or CEL validation rules",
+                    items.kind
+                ));
+            }
+        });
+    }
+    formats.extend(sets);
+    formats
+}
+
+#[cfg(test)]
+mod tests;

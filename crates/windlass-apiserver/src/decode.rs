@@ -1,0 +1,231 @@
+//! Bodies of requests: from bytes to the value the real server would hold after decoding.
+//!
+//! [`parse`] reads JSON or YAML into a [`Document`] that still knows order and duplicates.
+//! [`check`] then decodes it into a built-in kind (see [`typed`](self)): unknown fields go, wrong
+//! types fail in Go's words, values are normalised and empty ones left out. For custom kinds
+//! [`Document::to_value`] is enough; pruning is the definition's business.
+//!
+//! **Invariant:** error texts are those of the real server, letter by letter.
+
+use serde_json::Value;
+
+use crate::resource::Gvk;
+use crate::schema;
+use crate::status::{FieldError, FieldErrorKind, Status};
+
+mod json;
+mod node;
+pub mod quantity;
+pub mod scalar;
+pub mod time;
+mod typed;
+mod yaml;
+
+#[cfg(test)]
+mod tests;
+
+pub use node::Node;
+
+/// The deepest nesting of a body: the store and most clients read no more than 127 levels, of
+/// which lists, events and owners of fields take some.
+pub const DEPTH_MAX: usize = 110;
+/// How many unknown and duplicate fields are told at most.
+pub const STRICT_MAX: usize = 100;
+
+/// The Go type that version and kind are read into, which an error text spells out.
+const IDENTITY: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+                        Kind string \"json:\\\"kind,omitempty\\\"\" }";
+
+/// The format of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`, which is made JSON before it is read.
+    Protobuf,
+}
+
+/// A body that is read but not understood yet.
+#[derive(Clone, Debug)]
+pub struct Document<'a> {
+    root: Node<'a>,
+    body: &'a [u8],
+    media: Media,
+}
+
+/// A decoded object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// The object as the server holds it.
+    pub value: Value,
+    /// `unknown field "spec.foo"` and `duplicate field "spec.bar"`, in the order of the body.
+    pub strict: Vec<String>,
+}
+
+/// Reads a body.
+///
+/// # Errors
+/// The decoder's text; [`unrecognized`] makes it the answer.
+pub fn parse(body: &[u8], media: Media) -> Result<Document<'_>, String> {
+    let root = match media {
+        Media::Json | Media::Protobuf => json::read(body)
+            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?,
+        Media::Yaml => yaml::read(body)?,
+    };
+    Ok(Document { root, body, media })
+}
+
+/// Decodes a document into a built-in kind.
+///
+/// A kind that is not built in is taken as it is; then only duplicates are reported.
+///
+/// # Errors
+/// The decoder's text; [`cannot_handle`] makes it the answer.
+pub fn check(document: &Document<'_>, gvk: &Gvk) -> Result<Checked, String> {
+    let Some(id) = schema::type_of(gvk) else {
+        return Ok(Checked { value: document.to_value()?, strict: document.duplicates() });
+    };
+    let outcome = typed::decode(&document.root, id)?;
+    let mut strict = outcome.strict;
+    if let Some(text) = document.yaml_duplicate() {
+        strict.insert(0, text);
+    }
+    Ok(Checked { value: outcome.value, strict })
+}
+
+/// Decodes a value, such as a patched object, into a built-in kind.
+///
+/// # Errors
+/// The decoder's text.
+pub fn check_value(value: &Value, gvk: &Gvk) -> Result<Checked, String> {
+    let Some(id) = schema::type_of(gvk) else {
+        return Ok(Checked { value: value.clone(), strict: Vec::new() });
+    };
+    let outcome = typed::decode(&Node::of(value), id)?;
+    Ok(Checked { value: outcome.value, strict: outcome.strict })
+}
+
+/// Decodes a value into a type of the tables, `apimachinery.pkg.apis.meta.v1.ObjectMeta`.
+///
+/// # Errors
+/// The decoder's text, or that there is no such type.
+pub fn check_type(value: &Value, type_name: &str) -> Result<Checked, String> {
+    let id = schema::go::lookup(type_name)
+        .ok_or_else(|| format!("no built-in type is called {type_name}"))?;
+    let outcome = typed::decode(&Node::of(value), id)?;
+    Ok(Checked { value: outcome.value, strict: outcome.strict })
+}
+
+/// What the server writes for a built-in kind of which nothing is set.
+pub fn zero_value(gvk: &Gvk) -> Option<Value> {
+    schema::type_of(gvk).map(typed::zero_of)
+}
+
+// === impl Document ===
+
+impl<'a> Document<'a> {
+    /// The `apiVersion` and `kind` that are written; empty if they are not.
+    ///
+    /// # Errors
+    /// The decoder's text, if the body is no object or they are no texts; [`unrecognized`] makes
+    /// it the answer.
+    pub fn identity(&self) -> Result<(&str, &str), String> {
+        const PREFIX: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal";
+        match &self.root {
+            Node::Object(_) => {}
+            Node::Null => return Ok(("", "")),
+            other => {
+                let what = other.what();
+                return Err(format!("{PREFIX} {what} into Go value of type {IDENTITY}"));
+            }
+        }
+        let text = |key: &str| match self.root.get(key) {
+            None | Some(Node::Null) => Ok(""),
+            Some(Node::String(text)) => Ok(&**text),
+            Some(other) => {
+                let what = other.what();
+                Err(format!("{PREFIX} {what} into Go struct field .{key} of type string"))
+            }
+        };
+        Ok((text("apiVersion")?, text("kind")?))
+    }
+
+    /// What was written.
+    pub fn root(&self) -> &Node<'a> {
+        &self.root
+    }
+
+    /// The untyped value: of equal keys the last one counts.
+    ///
+    /// # Errors
+    /// The decoder's text for a number that is too large.
+    pub fn to_value(&self) -> Result<Value, String> {
+        self.root.to_value()
+    }
+
+    /// The keys that stand twice, as strictness tells them.
+    pub fn duplicates(&self) -> Vec<String> {
+        match self.media {
+            Media::Json | Media::Protobuf => self.root.duplicates(),
+            Media::Yaml => self.yaml_duplicate().into_iter().collect(),
+        }
+    }
+
+    fn yaml_duplicate(&self) -> Option<String> {
+        match self.media {
+            Media::Json | Media::Protobuf => None,
+            Media::Yaml => yaml::duplicate(self.body),
+        }
+    }
+}
+
+/// What strictness has to say about keys that stand twice in a YAML body, if any do.
+pub fn yaml_duplicate(body: &[u8]) -> Option<String> {
+    yaml::duplicate(body)
+}
+
+/// 400 for a body that is of no kind: `the object provided is unrecognized ...`.
+pub fn unrecognized(kind: &str, error: &str, body: &[u8]) -> Status {
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {error} ({})",
+        summarize(body)
+    ))
+}
+
+/// 400 for a body of the kind `got` where a `want` belongs: `<Kind> in version "v1" cannot be
+/// handled as a <Kind>: <error>`.
+pub fn cannot_handle(got_kind: &str, got_version: &str, want_kind: &str, error: &str) -> Status {
+    Status::bad_request(format!(
+        "{got_kind} in version \"{got_version}\" cannot be handled as a {want_kind}: {error}"
+    ))
+}
+
+/// The text for unknown and duplicate fields under `fieldValidation=Strict`.
+pub fn strict_error(strict: &[String]) -> String {
+    format!("strict decoding error: {}", strict.join(", "))
+}
+
+/// 422 for a patch whose result cannot be decoded; `shown` is the patch as Go prints it.
+pub fn patch_invalid(shown: &str, error: &str) -> Status {
+    let error = FieldError::raw(FieldErrorKind::Invalid, "patch", shown, error);
+    Status::invalid("", "", "", &[error])
+}
+
+/// The start of a body, as text if it looks like JSON.
+fn summarize(body: &[u8]) -> String {
+    const LEN_MAX: usize = 30;
+    if body.is_empty() {
+        return "<empty>".into();
+    }
+    let (head, dots) = match body.len() > LEN_MAX {
+        true => (&body[..LEN_MAX], " ..."),
+        false => (body, ""),
+    };
+    let text = match body[0] {
+        b'{' => String::from_utf8_lossy(head).into_owned(),
+        _ => head.iter().map(|b| format!("{b:02x}")).collect(),
+    };
+    text + dots
+}

@@ -1,0 +1,310 @@
+//! Requests, verb by verb: the pipeline between routing and the store.
+//!
+//! route → authenticate → authorize → decode → default → mutate → validate → store → encode.
+//! [`Call`] is one request on its way through it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::auth::User;
+use crate::object;
+use crate::registry::storage_of;
+use crate::request::{Query, RequestInfo};
+use crate::resource::Resource;
+use crate::response::{AnswerShape, Body, Form};
+use crate::server::Inner;
+use crate::status::{Result, Status};
+use crate::store::{Entry, Key, ResourceKey};
+use crate::table::Include;
+
+mod body;
+mod component;
+mod create;
+mod delete;
+mod get;
+mod kind;
+mod list;
+mod list_options;
+mod options;
+mod patch;
+mod subresource;
+mod update;
+mod watch;
+
+pub(crate) use kind::Rules;
+pub(crate) use options::{DryRun, FieldValidation, WriteOptions};
+
+/// One request to a resource.
+pub(crate) struct Call {
+    pub server: Arc<Inner>,
+    pub info: RequestInfo,
+    pub query: Query,
+    pub headers: HeaderMap,
+    pub user: User,
+    pub resource: Arc<Resource>,
+    pub storage: ResourceKey,
+    pub form: Form,
+    pub body: Bytes,
+    pub fault: crate::fault::Fault,
+    /// Whether admission has let it pass already, under another name.
+    pub admitted: bool,
+    warnings: Mutex<Vec<String>>,
+}
+
+/// An answer before it is encoded.
+pub(crate) enum Answer {
+    /// One object, with apiVersion and kind.
+    Object(u16, Value),
+    /// A success or other document that has no tabular form.
+    Plain(u16, Value),
+    /// An answer that is made already.
+    Ready(Response<Body>),
+}
+
+// === impl Call ===
+
+impl Call {
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        server: Arc<Inner>,
+        info: RequestInfo,
+        query: Query,
+        headers: HeaderMap,
+        user: User,
+        resource: Arc<Resource>,
+        form: Form,
+        body: Bytes,
+    ) -> Self {
+        let storage = storage_of(&resource);
+        Self {
+            server,
+            info,
+            query,
+            headers,
+            user,
+            resource,
+            storage,
+            form,
+            body,
+            fault: Default::default(),
+            admitted: false,
+            warnings: Mutex::default(),
+        }
+    }
+
+    /// Handles the request.
+    pub async fn run(&self) -> Result<Answer> {
+        self.check_scope()?;
+        if let Some(text) = deprecation(&self.resource) {
+            self.warn(text);
+        }
+        if self.info.watch_path && self.info.verb != "watch" {
+            return Err(Status::method_not_allowed());
+        }
+        self.check_form()?;
+        if let Some(version) = &self.resource.custom
+            && let Some(text) = &version.deprecation
+        {
+            self.warn(text.clone());
+        }
+        if !self.info.subresource.is_empty() {
+            return self.subresource().await;
+        }
+        // What a custom resource does not take while it goes is told by the verb itself.
+        if !self.resource.is_custom() && !self.resource.has_verb(&self.info.verb) {
+            return Err(self.verb_refused());
+        }
+        match self.info.verb.as_str() {
+            "get" if self.is_component() => self.component(),
+            "list" if self.is_component() => self.components(),
+            "get" => self.get().await,
+            "list" => self.list().await,
+            "watch" => self.watch().await,
+            "create" => self.create().await,
+            "update" => self.update().await,
+            "patch" => self.patch().await,
+            "delete" => self.delete().await,
+            "deletecollection" => self.delete_collection().await,
+            _ => Err(self.verb_refused()),
+        }
+    }
+
+    /// Metadata of a list has another name than that of an object.
+    fn check_form(&self) -> Result<()> {
+        let Some(list) = self.form.metadata_list else { return Ok(()) };
+        let is_list = matches!(self.info.verb.as_str(), "list" | "deletecollection");
+        if list == is_list || self.info.verb == "watch" {
+            return Ok(());
+        }
+        let kind = if is_list { &self.resource.list_kind } else { &self.resource.gvk.kind };
+        let shown = match (self.resource.is_custom(), is_list) {
+            (true, true) => "*unstructured.UnstructuredList".to_owned(),
+            (true, false) => "*unstructured.Unstructured".to_owned(),
+            _ => format!("*{}.{kind}", body::package_of(&self.resource.gvk.group)),
+        };
+        let text = match is_list {
+            true => "PartialObjectMetadata, but the requested object is a list",
+            false => "PartialObjectMetadataList, but the requested object is not a list",
+        };
+        Err(Status::new(406, "NotAcceptable", format!("you requested {text} ({shown})")))
+    }
+
+    /// The text for a verb that the resource does not have.
+    pub fn verb_refused(&self) -> Status {
+        if self.resource.is_custom() {
+            let gr = self.resource.gr();
+            let message =
+                format!("{} is not supported on resources of kind \"{gr}\"", self.info.verb);
+            return Status::new(405, "MethodNotAllowed", message)
+                .with_details(crate::status::Details::of(&gr, ""));
+        }
+        Status::method_not_allowed()
+    }
+
+    /// Whether namespace and name in the path fit the resource and the verb.
+    fn check_scope(&self) -> Result<()> {
+        let (info, namespaced) = (&self.info, self.resource.namespaced);
+        let own_namespace = &*self.resource.plural == "namespaces";
+        if !namespaced && !info.namespace.is_empty() && !own_namespace {
+            return Err(self.no_such_path());
+        }
+        let across = matches!(info.verb.as_str(), "list" | "watch");
+        if self.resource.is_custom() {
+            if namespaced && info.namespace.is_empty() && !across {
+                return Err(Status::no_such_path());
+            }
+            if matches!(info.verb.as_str(), "update" | "patch") && info.name.is_empty() {
+                return Err(Status::bad_request("name must be provided"));
+            }
+        }
+        if namespaced && info.namespace.is_empty() && !across {
+            // Only lists and watches go over all namespaces.
+            return Err(match info.name.is_empty() || !info.subresource.is_empty() {
+                true if info.name.is_empty() => self.verb_refused_builtin(),
+                _ => self.no_such_path(),
+            });
+        }
+        if info.verb == "create" && !info.name.is_empty() && info.subresource.is_empty() {
+            return Err(self.verb_refused_builtin());
+        }
+        if matches!(info.verb.as_str(), "update" | "patch") && info.name.is_empty() {
+            return Err(self.verb_refused_builtin());
+        }
+        Ok(())
+    }
+
+    fn verb_refused_builtin(&self) -> Status {
+        if self.resource.is_custom() { self.verb_refused() } else { Status::method_not_allowed() }
+    }
+
+    fn no_such_path(&self) -> Status {
+        match self.resource.is_custom() {
+            true => Status::no_such_path(),
+            false => Status::no_such_resource(),
+        }
+    }
+
+    /// Adds a `Warning` header to the answer.
+    pub fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.warnings.lock();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// The warnings so far.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().clone()
+    }
+
+    /// The rules of the resource's kind.
+    pub fn rules(&self) -> Rules<'_> {
+        Rules::of(&self.resource)
+    }
+
+    /// The namespace that scopes the request, empty at cluster scope.
+    pub fn namespace(&self) -> &str {
+        if self.resource.namespaced { &self.info.namespace } else { "" }
+    }
+
+    /// The key of the object the path names.
+    pub fn key(&self) -> Key {
+        Key::new(self.namespace(), &self.info.name)
+    }
+
+    /// The stored object the path names.
+    pub fn entry(&self) -> Result<Arc<Entry>> {
+        let found = self.server.store.world().get(&self.storage, &self.key());
+        found.ok_or_else(|| Status::not_found(&self.resource.gr(), &self.info.name))
+    }
+
+    /// A stored entry as this resource's version shows it, with apiVersion and kind.
+    pub async fn object_of(&self, entry: &Entry) -> Result<Value> {
+        self.server.object_of(&self.resource, entry).await
+    }
+
+    /// The answer in the form that was asked for.
+    pub fn encode(&self, answer: Answer) -> Response<Body> {
+        match answer {
+            Answer::Ready(response) => response,
+            Answer::Plain(code, value) => crate::response::value(code, self.form, &value),
+            Answer::Object(code, value) => {
+                let shape = self.form.shape;
+                if shape == AnswerShape::Object && is_unstructured(&self.resource, &value) {
+                    return crate::response::sorted(code, self.form, &value);
+                }
+                let shown = match shape {
+                    AnswerShape::Object => value,
+                    AnswerShape::Metadata => {
+                        let mut partial = crate::table::partial_metadata(&value);
+                        partial["apiVersion"] = self.form.meta_version().into();
+                        partial
+                    }
+                    AnswerShape::Table => match self.table(&[value]) {
+                        Ok(table) => table,
+                        Err(status) => return crate::response::failure(&status, self.form),
+                    },
+                };
+                crate::response::value(code, self.form, &shown)
+            }
+        }
+    }
+
+    /// Objects as a `Table`.
+    pub fn table(&self, objects: &[Value]) -> Result<Value> {
+        let include = Include::parse(self.query.get("includeObject"))?;
+        let (now, version) = (self.server.clock.now(), self.form.meta_version());
+        let mut table = match objects {
+            [scale] if self.info.subresource == "scale" => {
+                crate::table::scale_table(&self.resource, scale, include, now, version)
+            }
+            _ => crate::table::table(&self.resource, objects, include, now, version),
+        };
+        if let [object] = objects {
+            let version = object::meta_str(object, "resourceVersion");
+            table["metadata"] = json!({"resourceVersion": version});
+        }
+        Ok(table)
+    }
+}
+
+/// Whether the real server has no struct for this answer: custom objects, but not their scale.
+fn is_unstructured(resource: &Resource, value: &Value) -> bool {
+    resource.is_custom() && value["kind"] == *resource.gvk.kind
+}
+
+/// The warning that every request for an outdated built-in resource gets.
+fn deprecation(resource: &Resource) -> Option<&'static str> {
+    match (&*resource.gvk.group, &*resource.plural) {
+        ("", "endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
+    }
+}

@@ -1,0 +1,34 @@
+//! The Kubernetes API in process: a `tower::Service`, and an HTTPS server.
+
+pub mod admission;
+mod alloc;
+pub mod auth;
+pub mod builtin;
+pub mod cel;
+pub mod clock;
+pub mod custom;
+pub mod decode;
+pub mod discovery;
+pub mod fault;
+mod handler;
+pub mod lookup;
+pub mod merge;
+pub mod object;
+pub mod openapi;
+pub mod pki;
+pub mod registry;
+pub mod request;
+pub mod resource;
+pub mod response;
+pub mod schema;
+pub mod select;
+pub mod serve;
+pub mod server;
+pub mod shape;
+pub mod status;
+pub mod store;
+pub mod table;
+
+pub use auth::User;
+pub use server::{ApiServer, Options};
+pub use status::Status;

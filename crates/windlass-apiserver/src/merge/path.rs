@@ -1,0 +1,329 @@
+//! Field paths and sets of them, and their form in `managedFields` (`FieldsV1`).
+//!
+//! **Invariant:** a node of a set is a member or has something below it; empty nodes are never
+//! kept, so that equal sets are equal values.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::typed::canonical;
+use crate::status::show;
+
+/// One step of a field path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathElement {
+    /// A field or map key: `f:name`, shown as `.name`.
+    Field(String),
+    /// An item of a list of type map, by its keys as JSON: `k:{"name":"a"}`, `[name="a"]`.
+    Key(String),
+    /// An item of a set, as JSON: `v:"a"`, `[="a"]`.
+    Value(String),
+    /// An item by its place: `i:0`, `[0]`.
+    Index(i64),
+}
+
+/// A set of field paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathSet {
+    nodes: BTreeMap<PathElement, Node>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Node {
+    member: bool,
+    below: PathSet,
+}
+
+// === impl PathElement ===
+
+impl PathElement {
+    /// Reads the `FieldsV1` form; the error tells what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (tag, rest) = text.split_at_checked(2).ok_or("missing field path element type")?;
+        let json = |rest: &str| serde_json::from_str::<Value>(rest).map_err(|e| e.to_string());
+        match tag {
+            "f:" => Ok(Self::Field(rest.to_owned())),
+            "k:" => match json(rest)? {
+                Value::Object(keys) => Ok(Self::Key(canonical(&Value::Object(keys)))),
+                _ => Err(format!("parsing key {text}: not a map")),
+            },
+            "v:" => Ok(Self::Value(canonical(&json(rest)?))),
+            "i:" => rest.parse().map(Self::Index).map_err(|e| e.to_string()),
+            _ => Err(format!("unknown field path element type {text}")),
+        }
+    }
+
+    /// The `FieldsV1` form.
+    pub fn to_fields(&self) -> String {
+        match self {
+            Self::Field(name) => format!("f:{name}"),
+            Self::Key(keys) => format!("k:{keys}"),
+            Self::Value(value) => format!("v:{value}"),
+            Self::Index(index) => format!("i:{index}"),
+        }
+    }
+}
+
+impl fmt::Display for PathElement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Key(keys) => {
+                let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
+                let keys: Vec<String> =
+                    keys.iter().map(|(key, value)| format!("{key}={}", show(value))).collect();
+                write!(f, "[{}]", keys.join(","))
+            }
+            Self::Value(value) => write!(f, "[={value}]"),
+            Self::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+// === impl PathSet ===
+
+impl PathSet {
+    /// A set of plain field paths written with dots: `["status", "metadata.labels"]`.
+    pub fn of(paths: &[&str]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            set.insert(path.split('.').map(|name| PathElement::Field(name.to_owned())));
+        }
+        set
+    }
+
+    /// Whether there is no path in it.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Adds one path; the empty path is nothing.
+    pub fn insert(&mut self, path: impl IntoIterator<Item = PathElement>) {
+        let mut path = path.into_iter();
+        let Some(first) = path.next() else { return };
+        let mut node = self.nodes.entry(first).or_default();
+        for element in path {
+            node = node.below.nodes.entry(element).or_default();
+        }
+        node.member = true;
+    }
+
+    /// Adds an element with everything below it.
+    pub(super) fn graft(&mut self, element: PathElement, member: bool, below: Self) {
+        if member || !below.is_empty() {
+            let node = self.nodes.entry(element).or_default();
+            node.member |= member;
+            node.below.unite(below);
+        }
+    }
+
+    /// Whether the path of this one element is in the set.
+    pub fn has(&self, element: &PathElement) -> bool {
+        self.nodes.get(element).is_some_and(|node| node.member)
+    }
+
+    /// Whether a whole path is in the set.
+    pub fn has_path(&self, path: &[PathElement]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.has(last),
+            [first, rest @ ..] => self.below(first).is_some_and(|set| set.has_path(rest)),
+        }
+    }
+
+    /// What is below an element, if there is anything.
+    pub fn below(&self, element: &PathElement) -> Option<&Self> {
+        self.nodes.get(element).map(|node| &node.below).filter(|set| !set.is_empty())
+    }
+
+    /// The elements with whether they are members, and what is below them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&PathElement, bool, &Self)> {
+        self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
+    }
+
+    /// Adds all paths of another set.
+    pub fn unite(&mut self, other: Self) {
+        if self.nodes.is_empty() {
+            self.nodes = other.nodes;
+            return;
+        }
+        for (element, node) in other.nodes {
+            let mine = self.nodes.entry(element).or_default();
+            mine.member |= node.member;
+            mine.below.unite(node.below);
+        }
+    }
+
+    /// Removes the paths that another set has; what is below them stays. Tells whether any went.
+    pub fn subtract(&mut self, other: &Self) -> bool {
+        let mut changed = false;
+        for (element, theirs) in &other.nodes {
+            let Some(mine) = self.nodes.get_mut(element) else { continue };
+            changed |= mine.member && theirs.member;
+            mine.member &= !theirs.member;
+            changed |= mine.below.subtract(&theirs.below);
+            if !mine.member && mine.below.is_empty() {
+                self.nodes.remove(element);
+            }
+        }
+        changed
+    }
+
+    /// Removes the paths that another set has, with everything below them.
+    pub fn subtract_all(&mut self, other: &Self) {
+        for (element, theirs) in &other.nodes {
+            let Some(mine) = self.nodes.get_mut(element) else { continue };
+            if theirs.member {
+                self.nodes.remove(element);
+                continue;
+            }
+            mine.below.subtract_all(&theirs.below);
+            if !mine.member && mine.below.is_empty() {
+                self.nodes.remove(element);
+            }
+        }
+    }
+
+    /// The paths that both sets have.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut out = Self::default();
+        for (element, mine) in &self.nodes {
+            if let Some(theirs) = other.nodes.get(element) {
+                let below = mine.below.intersection(&theirs.below);
+                out.graft(element.clone(), mine.member && theirs.member, below);
+            }
+        }
+        out
+    }
+
+    /// All paths: those of a level before those below it.
+    pub fn paths(&self) -> Vec<Vec<PathElement>> {
+        let mut out = Vec::new();
+        self.collect(&mut Vec::new(), &mut out);
+        out
+    }
+
+    fn collect(&self, prefix: &mut Vec<PathElement>, out: &mut Vec<Vec<PathElement>>) {
+        for (element, _) in self.nodes.iter().filter(|(_, node)| node.member) {
+            out.push(prefix.iter().chain([element]).cloned().collect());
+        }
+        for (element, node) in &self.nodes {
+            if !node.below.is_empty() {
+                prefix.push(element.clone());
+                node.below.collect(prefix, out);
+                prefix.pop();
+            }
+        }
+    }
+
+    /// Reads a `fieldsV1` object.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass_apiserver::merge::PathSet;
+    /// let fields = json!({"f:data": {".": {}, "f:k": {}}});
+    /// assert_eq!(PathSet::parse(&fields).unwrap().to_fields(), fields);
+    /// ```
+    pub fn parse(fields: &Value) -> Result<Self, String> {
+        let Value::Object(map) = fields else {
+            return Err("fieldsV1 is not a map".to_owned());
+        };
+        let mut out = Self::default();
+        for (key, value) in map.iter().filter(|(key, _)| *key != ".") {
+            let Value::Object(below) = value else {
+                return Err(format!("fieldsV1 element {key} is not a map"));
+            };
+            let member = below.is_empty() || below.contains_key(".");
+            out.graft(PathElement::parse(key)?, member, Self::parse(value)?);
+        }
+        Ok(out)
+    }
+
+    /// The `fieldsV1` object.
+    pub fn to_fields(&self) -> Value {
+        Value::Object(self.to_map(false))
+    }
+
+    fn to_map(&self, member: bool) -> Map<String, Value> {
+        let mut map = Map::new();
+        if member && !self.nodes.is_empty() {
+            map.insert(".".to_owned(), Value::Object(Map::new()));
+        }
+        for (element, node) in &self.nodes {
+            map.insert(element.to_fields(), Value::Object(node.below.to_map(node.member)));
+        }
+        map
+    }
+}
+
+/// A path as error texts show it: `.spec.containers[name="a"].image`.
+pub(super) fn show_path(path: &[PathElement]) -> String {
+    path.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn any_set() -> impl Strategy<Value = PathSet> {
+        let element = prop_oneof![
+            "[a-c.]{1,2}".prop_map(PathElement::Field),
+            "[a-c]".prop_map(|name| PathElement::Key(format!("{{\"name\":\"{name}\"}}"))),
+            (0..3i64).prop_map(|n| PathElement::Value(n.to_string())),
+            (0..3i64).prop_map(PathElement::Index),
+        ];
+        let path = prop::collection::vec(element, 1..4);
+        prop::collection::vec(path, 0..8).prop_map(|paths| {
+            let mut set = PathSet::default();
+            paths.into_iter().for_each(|path| set.insert(path));
+            set
+        })
+    }
+
+    #[test]
+    fn a_path_shows_keys_and_values() {
+        let fields = json!({"f:l": {"k:{\"n\":\"a\",\"p\":80}": {"f:x": {"v:\"s\"": {}}}}});
+        let paths = PathSet::parse(&fields).unwrap().paths();
+        assert_eq!(show_path(&paths[0]), ".l[n=\"a\",p=80].x[=\"s\"]");
+    }
+
+    #[test]
+    fn unknown_element_types_are_refused() {
+        assert!(PathSet::parse(&json!({"z:bad": {}})).is_err());
+        assert!(PathSet::parse(&json!({"f": {}})).is_err());
+        assert!(PathSet::parse(&json!({"f:a": 1})).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn fields_v1_round_trips(set in any_set()) {
+            prop_assert_eq!(PathSet::parse(&set.to_fields()).unwrap(), set);
+        }
+
+        #[test]
+        fn difference_and_intersection_part_a_set(a in any_set(), b in any_set()) {
+            let mut left = a.clone();
+            left.subtract(&b);
+            let both = a.intersection(&b);
+            prop_assert!(left.intersection(&both).is_empty());
+            left.unite(both);
+            prop_assert_eq!(left, a);
+        }
+
+        #[test]
+        fn a_set_is_made_of_its_paths(set in any_set()) {
+            let mut again = PathSet::default();
+            for path in set.paths() {
+                prop_assert!(set.has_path(&path));
+                again.insert(path);
+            }
+            prop_assert_eq!(again, set);
+        }
+    }
+}

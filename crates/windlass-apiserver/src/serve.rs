@@ -1,0 +1,325 @@
+//! The listener: HTTPS or plain HTTP, HTTP/1.1 and HTTP/2, in front of any service.
+//!
+//! **Invariant:** every wait on a peer is bounded: for the handshake, for headers, for a body.
+//! Connections are counted, and one too many is told so.
+//!
+//! **Invariant:** at the end, requests under way are answered, and answers without an end of their
+//! own (watches) end cleanly.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower::{Service, ServiceExt};
+
+use crate::auth::PeerCertificate;
+
+mod body;
+
+pub use body::{AnswerBody, RequestBody};
+
+/// Any error, for bodies and services.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a peer may take, and how long.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// How long a TLS handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long the headers of a request may take.
+    pub header_timeout: Duration,
+    /// How long the body of a request may take.
+    pub body_timeout: Duration,
+    /// How long requests under way may take when the server ends.
+    pub end_timeout: Duration,
+    /// How many bytes of headers a request may have.
+    pub header_bytes_max: u32,
+    /// How many requests of one HTTP/2 connection may be under way.
+    pub streams_max: u32,
+    /// How many connections there may be.
+    pub connections_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            handshake_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(32),
+            body_timeout: Duration::from_secs(60),
+            end_timeout: Duration::from_secs(5),
+            header_bytes_max: 1 << 20,
+            streams_max: 250,
+            connections_max: 20_000,
+        }
+    }
+}
+
+/// How many connections that are one too many are told so at a time; further ones are closed.
+const REFUSALS_MAX: usize = 64;
+/// How long telling so may take.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often an idle HTTP/2 peer is asked whether it is still there.
+const PING_EVERY: Duration = Duration::from_secs(60);
+
+/// Serves connections of a listener until `shutdown` is done, with the usual limits.
+///
+/// # Cancel safety
+/// Dropping the future stops accepting and cuts the connections.
+pub async fn serve<S, B>(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    service: S,
+    shutdown: impl Future<Output = ()>,
+) where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    serve_with(listener, tls, service, shutdown, Limits::default()).await;
+}
+
+/// As [`serve`], with limits of one's own.
+pub async fn serve_with<S, B>(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    service: S,
+    shutdown: impl Future<Output = ()>,
+    limits: Limits,
+) where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (end, cut) = (CancellationToken::new(), CancellationToken::new());
+    let _cut_when_dropped = cut.clone().drop_guard();
+    let places = Arc::new(Semaphore::new(limits.connections_max));
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let limits = Arc::new(limits);
+    let tls = tls.map(TlsAcceptor::from);
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let stream = tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            stream = accept(&listener) => stream,
+        };
+        let (place, refused) = match places.clone().try_acquire_owned() {
+            Ok(place) => (place, false),
+            Err(_) => {
+                tracing::warn!(max = limits.connections_max, "too many connections, one refused");
+                match refusals.clone().try_acquire_owned() {
+                    Ok(place) => (place, true),
+                    Err(_) => continue,
+                }
+            }
+        };
+        let connection = Connection {
+            service: service.clone(),
+            limits: limits.clone(),
+            end: end.clone(),
+            refused,
+            place,
+        };
+        let (tls, cut) = (tls.clone(), cut.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = cut.cancelled() => {}
+                () = connection.run(stream, tls) => {}
+            }
+        });
+    }
+    drop(listener);
+    end.cancel();
+    // Every connection holds a place: when all places are free, all connections are done.
+    let all = u32::try_from(limits.connections_max).unwrap_or(u32::MAX);
+    if timeout(limits.end_timeout, places.acquire_many(all)).await.is_err() {
+        let open = limits.connections_max - places.available_permits();
+        tracing::warn!(open, "connections did not end in time and are cut");
+    }
+}
+
+/// The next connection; failures to accept are waited out.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    let mut pause = Duration::from_millis(5);
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Without it small answers wait for acknowledgements; a failure costs only speed.
+                let _ = stream.set_nodelay(true);
+                return stream;
+            }
+            Err(error) if of_the_peer(&error) => {}
+            Err(error) => {
+                // Mostly no more file descriptors: trying again at once would only burn time.
+                tracing::warn!(%error, "accepting a connection failed, trying again");
+                sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+        }
+    }
+}
+
+fn of_the_peer(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+    )
+}
+
+/// One connection and what it needs.
+struct Connection<S> {
+    service: S,
+    limits: Arc<Limits>,
+    end: CancellationToken,
+    refused: bool,
+    place: OwnedSemaphorePermit,
+}
+
+impl<S, B> Connection<S>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    async fn run(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        let refused = self.refused;
+        let whole = self.run_unbounded(stream, tls);
+        let done = match refused {
+            true => timeout(REFUSAL_TIMEOUT, whole).await.unwrap_or(Ok(())),
+            false => whole.await,
+        };
+        if let Err(error) = done {
+            tracing::debug!(%error, "connection ended");
+        }
+    }
+
+    async fn run_unbounded(
+        self,
+        stream: TcpStream,
+        tls: Option<TlsAcceptor>,
+    ) -> Result<(), BoxError> {
+        let Some(tls) = tls else {
+            let h2 = timeout(self.limits.header_timeout, speaks_h2(&stream)).await??;
+            return self.http(stream, h2, None).await;
+        };
+        let stream = tokio::select! {
+            biased;
+            () = self.end.cancelled() => return Ok(()),
+            done = timeout(self.limits.handshake_timeout, tls.accept(stream)) => done??,
+        };
+        let (_, session) = stream.get_ref();
+        let h2 = session.alpn_protocol() == Some(b"h2");
+        let peer = session
+            .peer_certificates()
+            .and_then(|chain| chain.first())
+            .and_then(|certificate| PeerCertificate::from_der(certificate));
+        self.http(stream, h2, peer).await
+    }
+
+    async fn http<I>(self, io: I, h2: bool, peer: Option<PeerCertificate>) -> Result<(), BoxError>
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Self { service, limits, end, refused, place } = self;
+        let _place = place;
+        let body_timeout = limits.body_timeout;
+        let answer_end = end.clone();
+        let handler = hyper::service::service_fn(move |request: Request<Incoming>| {
+            let mut request = request.map(|body| RequestBody::new(body, body_timeout));
+            if let Some(peer) = &peer {
+                request.extensions_mut().insert(peer.clone());
+            }
+            let service = service.clone();
+            let end = answer_end.clone();
+            async move {
+                if refused {
+                    return Ok(refusal().map(Either::Right));
+                }
+                let answer = service.oneshot(request).await.map_err(io::Error::other)?;
+                Ok::<_, io::Error>(answer.map(|body| Either::Left(AnswerBody::new(body, end))))
+            }
+        });
+        let io = TokioIo::new(io);
+        if h2 {
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(limits.streams_max)
+                .max_header_list_size(limits.header_bytes_max)
+                .initial_stream_window_size(1 << 18)
+                .initial_connection_window_size(1 << 20)
+                .keep_alive_interval(PING_EVERY)
+                .serve_connection(io, handler);
+            let mut connection = pin!(connection);
+            tokio::select! {
+                biased;
+                done = &mut connection => return Ok(done?),
+                () = end.cancelled() => connection.as_mut().graceful_shutdown(),
+            }
+            return Ok(connection.await?);
+        }
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_timeout)
+            .max_buf_size(usize::try_from(limits.header_bytes_max)?.max(8192))
+            .keep_alive(!refused)
+            .half_close(false)
+            .serve_connection(io, handler)
+            .with_upgrades();
+        let mut connection = pin!(connection);
+        tokio::select! {
+            biased;
+            done = &mut connection => return Ok(done?),
+            () = end.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        Ok(connection.await?)
+    }
+}
+
+/// Whether a plain connection opens with the preface of HTTP/2.
+async fn speaks_h2(stream: &TcpStream) -> io::Result<bool> {
+    let mut start = [0; 4];
+    let count = stream.peek(&mut start).await?;
+    Ok(start[..count] == *b"PRI ")
+}
+
+/// The answer to a connection too many.
+fn refusal() -> Response<Full<Bytes>> {
+    let status = crate::status::Status::new(
+        503,
+        "ServiceUnavailable",
+        "too many connections to the API server, please try again later",
+    );
+    let mut answer = Response::new(Full::from(status.to_json().to_string()));
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = answer.headers_mut();
+    headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    headers.insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+    answer
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,519 @@
+//! One API server: its state, its life, and the service that answers requests.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{HeaderValue, Request, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::alloc::Allocator;
+use crate::auth::{Authenticator, Authorizer, Impersonator, Signer, User};
+use crate::clock::{Chance, Clock};
+use crate::fault::{FaultHook, Faults, LogEntry, RequestLog};
+use crate::object;
+use crate::registry::{Registry, storage_of};
+use crate::request::{Query, RequestInfo};
+use crate::resource::Resource;
+use crate::response::{Body, Form};
+use crate::status::{Cause, Details, Result, Status};
+use crate::store::{Change, Entry, Journal, JournalError, Key, LogLimits, ResourceKey, Store};
+
+mod convert;
+mod definitions;
+mod dispatch;
+mod documents;
+mod read;
+
+/// The most bytes a request body may have.
+pub const BODY_BYTES_MAX: usize = 3 << 20;
+/// How long a read waits for a revision that is not there yet.
+const REVISION_WAIT: Duration = Duration::from_secs(3);
+
+/// A Kubernetes API server in this process.
+///
+/// Cloning shares it. It is a [`tower::Service`]: a `kube::Client` sits on it with no socket.
+///
+/// ```
+/// # tokio_test(async {
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::api::{Api, ListParams};
+///
+/// let server = windlass_apiserver::ApiServer::start();
+/// let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+/// assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), 0);
+/// # });
+/// # fn tokio_test(f: impl Future<Output = ()>) {
+/// #     tokio::runtime::Runtime::new().unwrap().block_on(f)
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ApiServer {
+    inner: Arc<Inner>,
+}
+
+/// How a server is made.
+pub struct Options {
+    /// Tokens and whose they are.
+    pub tokens: Vec<(String, User)>,
+    /// A seed for names and uids; `None` takes one from the operating system.
+    pub seed: Option<u64>,
+    /// How much history watches can go back.
+    pub history: LogLimits,
+    /// The journal of a data directory; `None` keeps everything in memory.
+    pub journal: Option<Journal>,
+    /// Whether requests are authorized by RBAC; otherwise everybody may do everything.
+    pub authorize: bool,
+    /// The key for service account tokens; `None` makes a new one.
+    pub signer: Option<Signer>,
+    /// Whether pods are given a service account and its token, and refused without one.
+    pub service_account_admission: bool,
+}
+
+pub(crate) struct Inner {
+    pub store: Store,
+    pub registry: Registry,
+    pub clock: Clock,
+    pub chance: Chance,
+    pub authenticator: Authenticator,
+    pub authorizer: Authorizer,
+    pub impersonator: Impersonator,
+    pub allocator: Allocator,
+    pub admission: crate::admission::State,
+    /// What was read of definitions; held while they are brought up to date.
+    definitions: Mutex<definitions::Known>,
+    pub faults: Faults,
+    pub log: RequestLog,
+    pub shutdown: CancellationToken,
+    /// Whether somebody runs controllers and a scheduler on this server.
+    pub controllers_run: AtomicBool,
+    authorize: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tokens: Vec::new(),
+            seed: None,
+            history: LogLimits::default(),
+            journal: None,
+            authorize: true,
+            signer: None,
+            service_account_admission: false,
+        }
+    }
+}
+
+// === impl ApiServer ===
+
+impl ApiServer {
+    /// A server in memory with everything at its default.
+    pub fn start() -> Self {
+        Self::with_options(Options::default()).expect("a server in memory has nothing to open")
+    }
+
+    /// A server by options.
+    ///
+    /// # Errors
+    /// If the journal can not be read.
+    pub fn with_options(options: Options) -> Result<Self, JournalError> {
+        let store = match options.journal {
+            Some(journal) => Store::open(options.history, journal)?,
+            None => Store::new(options.history),
+        };
+        let signer = options.signer.unwrap_or_else(|| {
+            Signer::generate("https://kubernetes.default.svc.cluster.local")
+                .expect("the operating system gives randomness")
+        });
+        let inner = Inner {
+            store,
+            registry: Registry::default(),
+            clock: Clock::default(),
+            chance: Chance::new(options.seed),
+            authenticator: Authenticator::new(options.tokens, signer),
+            authorizer: Authorizer::new(),
+            impersonator: Impersonator::new(),
+            allocator: Allocator::default(),
+            admission: crate::admission::State::new(options.service_account_admission),
+            definitions: Mutex::default(),
+            faults: Faults::default(),
+            log: RequestLog::default(),
+            shutdown: CancellationToken::new(),
+            controllers_run: AtomicBool::new(false),
+            authorize: options.authorize,
+        };
+        inner.bootstrap();
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A client with all rights, with no socket in between.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, as every `kube::Client`.
+    pub fn client(&self) -> kube::Client {
+        self.client_as(User::admin("kubernetes-admin"))
+    }
+
+    /// A client that asks as a user.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, as every `kube::Client`.
+    pub fn client_as(&self, user: User) -> kube::Client {
+        kube::Client::new(AsUser { server: self.clone(), user }, "default")
+    }
+
+    /// The newest revision.
+    pub fn revision(&self) -> u64 {
+        self.inner.store.revision()
+    }
+
+    /// Forgets the history: watches from older versions get 410.
+    pub fn compact(&self) {
+        self.inner.store.compact();
+    }
+
+    /// Decides what requests suffer from now on; `None` ends it.
+    pub fn inject(&self, hook: Option<Box<FaultHook>>) {
+        self.inner.faults.set(hook);
+    }
+
+    /// The log of requests; [`RequestLog::enable`] starts it.
+    pub fn request_log(&self) -> &RequestLog {
+        &self.inner.log
+    }
+
+    /// The server's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.inner.clock
+    }
+
+    /// Says whether controllers and a scheduler work on this server, which its component
+    /// statuses tell.
+    pub fn set_controllers_run(&self, run: bool) {
+        self.inner.controllers_run.store(run, Ordering::Relaxed);
+    }
+
+    /// Ends all watches cleanly; further requests are still answered.
+    pub fn shut_down(&self) {
+        self.inner.shutdown.cancel();
+    }
+
+    /// Makes what was acknowledged durable against a loss of power.
+    ///
+    /// # Errors
+    /// If the data directory can not be synced.
+    pub fn sync(&self) -> Result<(), JournalError> {
+        self.inner.store.sync()
+    }
+
+    /// An independent copy of the newest state, in memory.
+    pub fn fork(&self) -> Self {
+        let signer = Signer::generate("https://kubernetes.default.svc.cluster.local")
+            .expect("the operating system gives randomness");
+        let inner = Inner {
+            store: self.inner.store.fork(),
+            registry: Registry::default(),
+            clock: Clock::starting_at(self.inner.clock.now()),
+            chance: Chance::new(Some(self.inner.chance.below(u64::MAX))),
+            authenticator: Authenticator::new([], signer),
+            authorizer: Authorizer::new(),
+            impersonator: Impersonator::new(),
+            allocator: Allocator::default(),
+            admission: self.inner.admission.fork(),
+            definitions: Mutex::default(),
+            faults: Faults::default(),
+            log: RequestLog::default(),
+            shutdown: CancellationToken::new(),
+            controllers_run: AtomicBool::new(false),
+            authorize: self.inner.authorize,
+        };
+        inner.bootstrap();
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Answers calls of a webhook within the process, with no socket in between.
+    ///
+    /// The target is the webhook's URL as its configuration has it, or for a service
+    /// `https://<name>.<namespace>.svc/<path>`. The callback takes and gives the review document
+    /// (`AdmissionReview` or `ConversionReview`).
+    pub fn register_webhook<F, A>(&self, target: &str, webhook: F)
+    where
+        F: Fn(serde_json::Value) -> A + Send + Sync + 'static,
+        A: Future<Output = serde_json::Value> + Send + 'static,
+    {
+        let callback = Arc::new(move |review| -> BoxFuture<'static, serde_json::Value> {
+            Box::pin(webhook(review))
+        });
+        self.inner.admission.routes.set_callback(target, callback);
+    }
+
+    /// Sends calls of webhooks that name a service to an address.
+    pub fn route_service(&self, namespace: &str, name: &str, address: std::net::SocketAddr) {
+        self.inner.admission.routes.set_service(namespace, name, address);
+    }
+
+    /// The URL-independent signer of service account tokens.
+    pub fn signer(&self) -> &Signer {
+        self.inner.authenticator.signer()
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiServer
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<tower::BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let inner = self.inner.clone();
+        Box::pin(async move { Ok(inner.answer(request).await) })
+    }
+}
+
+/// The service with an identity put on every request.
+#[derive(Clone)]
+struct AsUser {
+    server: ApiServer,
+    user: User,
+}
+
+impl<B> tower::Service<Request<B>> for AsUser
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<tower::BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        request.extensions_mut().insert(Identity(self.user.clone()));
+        self.server.call(request)
+    }
+}
+
+/// The user of a request that needs no proof: it comes from within the process.
+#[derive(Clone)]
+struct Identity(User);
+
+// === impl Inner ===
+
+impl Inner {
+    /// Puts the objects that every server starts with where they are missing.
+    fn bootstrap(&self) {
+        for object in crate::auth::bootstrap_objects() {
+            self.put_first(object);
+        }
+        self.store.compact();
+        self.allocator.load(&self.store);
+        self.sync_definitions();
+    }
+
+    /// Puts an object that every server starts with where it is missing.
+    fn put_first(&self, mut object: serde_json::Value) {
+        let (group, version) =
+            crate::resource::split_api_version(object["apiVersion"].as_str().unwrap_or("v1"));
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let Some(resource) = self.registry.find_kind(group, version, kind) else { return };
+        let key = Key::new(object::namespace(&object), object::name(&object));
+        let storage = storage_of(&resource);
+        if self.store.world().get(&storage, &key).is_some() {
+            return;
+        }
+        let metadata = object::meta_mut(&mut object);
+        metadata.insert("uid".into(), self.chance.uuid().into());
+        metadata.insert("creationTimestamp".into(), self.clock.stamp().into());
+        let strategy = crate::builtin::strategy_of(&resource.gvk);
+        let fields = strategy.selectable_fields(&object).unwrap_or_default();
+        let fields = fields.into_iter().map(|(k, v)| (k.into(), v)).collect();
+        object::strip_type(&mut object);
+        // A failing journal shows at the first real write.
+        let _ = self.store.write(&storage, &key, None, Change::Put { object, fields });
+    }
+
+    /// Brings back the service the server is reached by, as it does for the real one.
+    fn restore_own_service(&self) {
+        for object in crate::auth::bootstrap_objects() {
+            if object::namespace(&object) != "default" || object::name(&object) != "kubernetes" {
+                continue;
+            }
+            if object["kind"] == "Service" {
+                self.allocator.keep(&object);
+            }
+            self.put_first(object);
+        }
+    }
+
+    /// Answers one request.
+    async fn answer<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<tower::BoxError>,
+    {
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let info = RequestInfo::read(&parts.method, parts.uri.path(), &query);
+        let fault = self.faults.of(&info);
+        if !fault.delay.is_zero() {
+            tokio::time::sleep(fault.delay).await;
+        }
+        let failing = Form::of_failure(dispatch::accept_of(&parts.headers));
+        let mut user_name = String::new();
+        let outcome = match fault.fail.clone() {
+            Some(status) => Err(status),
+            None => match read_body(body).await {
+                Ok(body) => {
+                    self.dispatch(parts, query, info.clone(), body, &fault, &mut user_name).await
+                }
+                Err(status) => Err(status),
+            },
+        };
+        let mut response = match (outcome, fault.fail_after) {
+            (Ok(_), Some(status)) => crate::response::failure(&status, failing),
+            (Ok(response), None) => response,
+            (Err(status), _) => crate::response::failure(&status, failing),
+        };
+        self.finish(&mut response, info, user_name);
+        response
+    }
+
+    fn finish(&self, response: &mut Response<Body>, info: RequestInfo, user: String) {
+        let headers = response.headers_mut();
+        if let Ok(id) = HeaderValue::from_str(&self.chance.uuid()) {
+            headers.insert("audit-id", id);
+        }
+        headers.entry("cache-control").or_insert(HeaderValue::from_static("no-cache, private"));
+        if self.log.wanted() {
+            self.log.push(LogEntry {
+                time: self.clock.stamp(),
+                user,
+                request: info,
+                code: response.status().as_u16(),
+                revision: self.store.revision(),
+            });
+        }
+    }
+
+    /// Waits until a revision is reached.
+    ///
+    /// # Errors
+    /// 504 if it does not come in time.
+    pub async fn wait_for_revision(&self, revision: u64) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + REVISION_WAIT;
+        while self.store.revision() < revision {
+            if tokio::time::Instant::now() >= deadline {
+                return Err(self.too_large(revision));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// 504 for a version that does not exist yet.
+    pub fn too_large(&self, revision: u64) -> Status {
+        let now = self.store.revision();
+        Status::new(
+            504,
+            "Timeout",
+            format!("Timeout: Too large resource version: {revision}, current: {now}"),
+        )
+        .with_details(Details {
+            causes: vec![Cause {
+                reason: "ResourceVersionTooLarge".into(),
+                message: "Too large resource version".into(),
+                field: String::new(),
+            }],
+            retry_after: 1,
+            ..Details::default()
+        })
+    }
+
+    /// Ends the watches of a custom resource when its definition changes.
+    pub fn definition_token(&self, resource: &ResourceKey) -> CancellationToken {
+        self.registry.family(resource).map(|f| f.token.clone()).unwrap_or_default()
+    }
+
+    /// What follows from a write: definitions are served, allocations are freed.
+    pub async fn after_write(
+        self: &Arc<Self>,
+        resource: &Resource,
+        new: Option<&Arc<Entry>>,
+        old: Option<&Arc<Entry>>,
+    ) {
+        if new.is_none()
+            && let Some(old) = old
+            && &*resource.plural == "services"
+            && resource.gvk.group.is_empty()
+        {
+            self.allocator.free(&old.object());
+        }
+        if new.is_none() && old.is_some_and(|old| is_own_service(resource, &old.key)) {
+            self.restore_own_service();
+        }
+        if &*resource.gvk.group == "apiextensions.k8s.io" {
+            self.sync_definitions();
+        }
+        if resource.is_custom() && new.is_none() {
+            self.instance_gone(&storage_of(resource));
+        }
+    }
+}
+
+/// Whether this is the service `kubernetes` or what points at the server for it.
+fn is_own_service(resource: &Resource, key: &Key) -> bool {
+    (&*key.namespace, &*key.name) == ("default", "kubernetes")
+        && matches!(
+            (&*resource.gvk.group, &*resource.plural),
+            ("", "services" | "endpoints") | ("discovery.k8s.io", "endpointslices")
+        )
+}
+
+async fn read_body<B>(body: B) -> Result<Bytes>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<tower::BoxError>,
+{
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Status::too_large(format!("Request entity too large: limit is {BODY_BYTES_MAX}")))
+        }
+        Err(error) => Err(Status::bad_request(format!("the body could not be read: {error}"))),
+    }
+}
+
+/// A value for a `Warning` header.
+pub(crate) fn warning_header(text: &str) -> Option<HeaderValue> {
+    let mut quoted = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(c);
+            }
+            c if c.is_control() => quoted.push(' '),
+            c => quoted.push(c),
+        }
+    }
+    HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()).ok()
+}

@@ -1,0 +1,272 @@
+//! Between the stored form of an object and the version it is served in.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use self::webhook::{has_webhook, storage_version};
+use super::Inner;
+use crate::builtin::general;
+use crate::builtin::strategy_of;
+use crate::builtin::workload::hpa;
+use crate::custom::{self, Version};
+use crate::merge::PathSet;
+use crate::object;
+use crate::registry::storage_of;
+use crate::resource::{Resource, split_api_version};
+use crate::shape::ShapeRef;
+use crate::status::{Result, Status};
+use crate::store::Entry;
+
+mod webhook;
+
+/// Built-in resources that are served in another form than they are stored in.
+fn is_converted(resource: &Resource) -> bool {
+    matches!(
+        (&*resource.gvk.group, &*resource.gvk.version, &*resource.plural),
+        ("events.k8s.io", _, "events") | ("autoscaling", "v1", "horizontalpodautoscalers")
+    )
+}
+
+impl Inner {
+    /// `{"kind":"Pod","apiVersion":"v1",`: stands in front of a stored body without its brace.
+    ///
+    /// Bodies of custom resources have their apiVersion themselves.
+    pub fn type_prefix(&self, resource: &Resource) -> Bytes {
+        let (kind, api_version) = (&resource.gvk.kind, resource.gvk.api_version());
+        match resource.is_custom() {
+            true => format!("{{\"kind\":\"{kind}\",").into(),
+            false => format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").into(),
+        }
+    }
+
+    /// Whether the stored bytes are what this resource serves.
+    pub fn is_raw(&self, resource: &Resource, entry: &Entry) -> bool {
+        match &resource.custom {
+            Some(version) => {
+                let defined = object::meta_str(&version.definition, "resourceVersion");
+                version.served_as_stored
+                    && !has_webhook(&version.definition)
+                    && defined.parse().is_ok_and(|at: u64| entry.revision > at)
+                    && starts_with_version(&entry.body, resource)
+            }
+            None => !is_converted(resource),
+        }
+    }
+
+    /// Whether this is the version that most watchers of the resource see.
+    pub fn is_main_version(&self, resource: &Resource) -> bool {
+        match &resource.custom {
+            Some(version) => version.storage,
+            None => !is_converted(resource),
+        }
+    }
+
+    /// A stored entry in the version of a resource, with apiVersion and kind.
+    pub async fn object_of(&self, resource: &Resource, entry: &Entry) -> Result<Value> {
+        let mut objects = self.objects_of(resource, std::slice::from_ref(&entry)).await?;
+        objects.pop().ok_or_else(|| Status::internal("a conversion lost its object"))
+    }
+
+    /// Stored entries in the version of a resource, converted together.
+    pub async fn objects_of(&self, resource: &Resource, entries: &[&Entry]) -> Result<Vec<Value>> {
+        let mut objects: Vec<Value> = entries.iter().map(|entry| entry.object()).collect();
+        match &resource.custom {
+            Some(version) if has_webhook(&version.definition) => {
+                objects = self.read_converted(resource, version, objects).await?;
+            }
+            Some(version) => {
+                objects.iter_mut().for_each(|object| self.read_custom(resource, version, object));
+            }
+            None => {}
+        }
+        for object in &mut objects {
+            match &*resource.gvk.group {
+                "events.k8s.io" => *object = general::event::to_events_v1(object),
+                "autoscaling" if is_converted(resource) => *object = hpa::v2_to_v1(object),
+                _ => {}
+            }
+            object::set_type(object, &resource.gvk.api_version(), &resource.gvk.kind);
+        }
+        Ok(objects)
+    }
+
+    async fn read_converted(
+        &self,
+        resource: &Resource,
+        version: &Version,
+        mut objects: Vec<Value>,
+    ) -> Result<Vec<Value>> {
+        let stored = storage_version(&version.definition);
+        for object in &mut objects {
+            if object["apiVersion"].as_str().is_none_or(str::is_empty) {
+                object["apiVersion"] = stored.as_str().into();
+            }
+            object["kind"] = (&*resource.gvk.kind).into();
+        }
+        let wanted = resource.gvk.api_version();
+        let mut objects = self.convert_all(&version.definition, objects, &wanted).await?;
+        for object in &mut objects {
+            version.read(object);
+            version.default(object);
+        }
+        Ok(objects)
+    }
+
+    /// An object as it is stored: in the storage's version, without apiVersion and kind.
+    pub async fn to_storage(&self, resource: &Resource, mut object: Value) -> Result<Value> {
+        match (&resource.custom, &*resource.gvk.group) {
+            (Some(version), _) if has_webhook(&version.definition) => {
+                return self.to_versioned_storage(resource, version, object).await;
+            }
+            (Some(version), _) => return Ok(self.store_custom(resource, version, object)),
+            (None, "events.k8s.io") => object = general::event::to_core_v1(&object),
+            (None, "autoscaling") if is_converted(resource) => {
+                object = hpa::v1_to_v2(&object);
+            }
+            _ => {}
+        }
+        object::strip_type(&mut object);
+        Ok(object)
+    }
+
+    /// Brings a stored custom object into the version of a resource: it is read in the version it
+    /// was stored in and defaulted there, then converted.
+    fn read_custom(&self, resource: &Resource, version: &Version, object: &mut Value) {
+        let family = self.registry.family(&storage_of(resource));
+        let stored = object["apiVersion"].as_str().unwrap_or_default().to_owned();
+        let from = family.as_ref().and_then(|f| f.version(&stored).or_else(|| f.storage()));
+        let from = from.map_or(version, |from| from);
+        object::set_type(object, &from.gvk.api_version(), &resource.gvk.kind);
+        from.read(object);
+        from.default(object);
+        if from.name != version.name {
+            custom::convert::rename(object, &resource.gvk.api_version());
+            // What was readable in one version stays so: only unknown fields go.
+            let _ = version.decode(object);
+        }
+    }
+
+    /// A custom object in the storage version, with its apiVersion.
+    fn store_custom(&self, resource: &Resource, version: &Version, mut object: Value) -> Value {
+        let family = self.registry.family(&storage_of(resource));
+        let storage = family.as_ref().and_then(|f| f.storage());
+        let storage = storage.map_or(version, |storage| storage);
+        custom::convert::rename(&mut object, &storage.gvk.api_version());
+        // The object is valid in its own version: here only unknown fields go.
+        let _ = storage.decode(&mut object);
+        if let Value::Object(map) = &mut object {
+            map.remove("kind");
+        }
+        object
+    }
+
+    /// An object as it is stored when a webhook converts it: with the version it is stored in.
+    async fn to_versioned_storage(
+        &self,
+        resource: &Resource,
+        version: &Version,
+        object: Value,
+    ) -> Result<Value> {
+        let stored = storage_version(&version.definition);
+        let mut converted = self.convert_all(&version.definition, vec![object], &stored).await?;
+        let mut object = converted.pop().unwrap_or_default();
+        let (group, name) = split_api_version(&stored);
+        let served = self.registry.find(group, name, &resource.plural);
+        if let Some(target) =
+            served.and_then(|r| r.custom.clone()).filter(|v| v.name != version.name)
+        {
+            target.decode(&mut object).map_err(Status::untyped)?;
+        }
+        object::strip_type(&mut object);
+        object["apiVersion"] = stored.into();
+        Ok(object)
+    }
+
+    /// An object in another version of its resource, with apiVersion and kind.
+    pub async fn convert_between(
+        &self,
+        from: &Resource,
+        to: &Resource,
+        object: Value,
+    ) -> Result<Value> {
+        if let (Some(_), Some(version)) = (&from.custom, &to.custom) {
+            let wanted = to.gvk.api_version();
+            let mut objects = self.convert_all(&version.definition, vec![object], &wanted).await?;
+            let mut object = objects.pop().unwrap_or_default();
+            version.read(&mut object);
+            return Ok(object);
+        }
+        let mut object = object;
+        match (&*from.gvk.group, &*from.gvk.version, &*to.gvk.group, &*to.gvk.version) {
+            ("autoscaling", "v1", _, "v2") => object = hpa::v1_to_v2(&object),
+            ("autoscaling", "v2", _, "v1") => object = hpa::v2_to_v1(&object),
+            ("events.k8s.io", _, "", _) => object = general::event::to_core_v1(&object),
+            ("", _, "events.k8s.io", _) => object = general::event::to_events_v1(&object),
+            _ => {}
+        }
+        object::set_type(&mut object, &to.gvk.api_version(), &to.gvk.kind);
+        Ok(object)
+    }
+
+    /// An object in the version an entry of `managedFields` is in, with its shape there.
+    pub fn convert_for_fields(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        api_version: &str,
+    ) -> Option<(Value, ShapeRef)> {
+        let (group, version) = split_api_version(api_version);
+        let mut object = object.clone();
+        if resource.is_custom() {
+            let family = self.registry.family(&storage_of(resource))?;
+            let other = family.version(api_version)?;
+            object::set_type(&mut object, api_version, &resource.gvk.kind);
+            return Some((object, other.shape()));
+        }
+        let other = self.registry.find(group, version, &resource.plural)?;
+        // A value may come back from another version: its own one counts, not the resource's.
+        let own = object["apiVersion"].as_str().unwrap_or_default().to_owned();
+        match (split_api_version(&own).1, &*other.gvk.version, &*resource.gvk.group) {
+            ("v1", "v2", "autoscaling") => object = hpa::v1_to_v2(&object),
+            ("v2", "v1", "autoscaling") => object = hpa::v2_to_v1(&object),
+            _ => {}
+        }
+        object::set_type(&mut object, api_version, &other.gvk.kind);
+        Some((object, other.shape.clone()))
+    }
+
+    /// The fields a write to a part of the resource does not own.
+    pub fn reset_fields(&self, resource: &Resource, subresource: &str) -> PathSet {
+        let paths: Vec<&str> = match (&resource.custom, subresource) {
+            (Some(version), "") if version.status => vec!["status"],
+            (Some(version), "status") if version.status => vec!["spec", "metadata"],
+            (Some(_), _) => Vec::new(),
+            (None, "") => strategy_of(&resource.gvk).reset_fields().to_vec(),
+            (None, "status") => match &*resource.gvk.kind {
+                "Deployment" => vec!["spec", "metadata.labels"],
+                "Pod" => vec!["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
+                "CustomResourceDefinition"
+                | "FlowSchema"
+                | "PriorityLevelConfiguration"
+                | "ResourceClaim"
+                | "ValidatingAdmissionPolicy"
+                | "VolumeAttachment" => {
+                    vec!["spec", "metadata"]
+                }
+                _ => vec!["spec"],
+            },
+            (None, _) => Vec::new(),
+        };
+        PathSet::of(&paths)
+    }
+}
+
+/// Whether a stored body begins with the apiVersion a resource is served in.
+fn starts_with_version(body: &[u8], resource: &Resource) -> bool {
+    let gvk = &resource.gvk;
+    let rest = body.strip_prefix(b"{\"apiVersion\":\"");
+    let rest = rest.and_then(|rest| rest.strip_prefix(gvk.group.as_bytes()));
+    let rest = rest.and_then(|rest| rest.strip_prefix(b"/"));
+    let rest = rest.and_then(|rest| rest.strip_prefix(gvk.version.as_bytes()));
+    rest.is_some_and(|rest| rest.starts_with(b"\""))
+}

@@ -1,0 +1,221 @@
+//! From a request to its handler: identity, rights, routes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, header};
+use serde_json::Value;
+
+use super::{Identity, Inner, warning_header};
+use crate::auth::{Attributes, PeerCertificate, User};
+use crate::fault::Fault;
+use crate::handler::Call;
+use crate::request::{Query, RequestInfo};
+use crate::resource::Resource;
+use crate::response::{AnswerShape, Body, Encoding, Form, LIST_MEDIA, MEDIA, failure};
+use crate::status::{Result, Status};
+
+/// The most bytes all warnings of an answer may have, and each one past that.
+const WARNINGS_CHARS_MAX: usize = 4096;
+const WARNING_CHARS_CUT: usize = 256;
+
+impl Inner {
+    pub(super) async fn dispatch(
+        self: &Arc<Self>,
+        parts: Parts,
+        query: Query,
+        info: RequestInfo,
+        body: Bytes,
+        fault: &Fault,
+        user_name: &mut String,
+    ) -> Result<Response<Body>> {
+        let user = self.identify(&parts, &info)?;
+        user_name.clone_from(&user.name);
+        self.allow(&user, &info)?;
+        if !info.is_resource {
+            return self.document(&parts, &query, &info);
+        }
+        let resource = self.route(&info)?;
+        let accept = accept_of(&parts.headers);
+        let lists = matches!(info.verb.as_str(), "list" | "watch");
+        let media = if lists { LIST_MEDIA } else { MEDIA };
+        let mut form = Form::negotiate(accept, media, resource.is_custom())?;
+        let failing = Form::of_failure(accept);
+        form.pretty = query.flag("pretty") || (query.get("pretty").is_none() && is_human(&parts));
+        let yaml = form.encoding == Encoding::Yaml;
+        if yaml && form.shape == AnswerShape::Object && info.verb == "watch" {
+            form.encoding = Encoding::Json;
+        }
+        let mut call =
+            Call::new(self.clone(), info, query, parts.headers, user, resource, form, body);
+        call.fault = fault.clone();
+        let mut response = match call.run().await {
+            Ok(answer) => call.encode(answer),
+            Err(status) => failure(&status, Form { pretty: form.pretty, ..failing }),
+        };
+        add_warnings(&mut response, &call.warnings());
+        Ok(response)
+    }
+
+    fn identify(&self, parts: &Parts, info: &RequestInfo) -> Result<User> {
+        let user = match parts.extensions.get::<Identity>() {
+            Some(Identity(user)) => user.clone(),
+            None => {
+                let peer = parts.extensions.get::<PeerCertificate>();
+                self.authenticator.authenticate(&parts.headers, peer, self, self.clock.now())?
+            }
+        };
+        let attributes = attributes(&user, info);
+        let other =
+            self.impersonator.impersonate(&parts.headers, &attributes, &self.authorizer, self)?;
+        Ok(other.unwrap_or(user))
+    }
+
+    fn allow(&self, user: &User, info: &RequestInfo) -> Result<()> {
+        if !self.authorize || user.is_master() {
+            return Ok(());
+        }
+        self.authorizer.check(self, &attributes(user, info))
+    }
+
+    /// Whether the user may create an object that an update or apply did not find.
+    pub fn check_create_allowed(&self, call: &Call, name: &str) -> Result<()> {
+        let info =
+            RequestInfo { verb: "create".into(), name: name.to_owned(), ..call.info.clone() };
+        self.allow(&call.user, &info)
+    }
+
+    /// Whether a write of a role or binding grants more than the writer has.
+    pub fn check_escalation(&self, call: &Call, new: &Value, old: Option<&Value>) -> Result<()> {
+        if &*call.resource.gvk.group != crate::auth::RBAC_GROUP || !self.authorize {
+            return Ok(());
+        }
+        let write = crate::auth::escalation::Write {
+            user: &call.user,
+            resource: &call.resource.plural,
+            namespace: call.namespace(),
+            name: &call.info.name,
+            new,
+            old,
+        };
+        crate::auth::escalation::check(&self.authorizer, self, &write)
+    }
+
+    /// The resource a path names.
+    fn route(&self, info: &RequestInfo) -> Result<Arc<Resource>> {
+        let found = self.registry.find(&info.group, &info.version, &info.resource);
+        if let Some(resource) = found {
+            let known = info.subresource.is_empty()
+                || resource.subresources.contains_key(&info.subresource)
+                || resource.is_custom();
+            let proxy = matches!(info.subresource.as_str(), "proxy");
+            let deep = !info.rest.is_empty() && !proxy;
+            if known && !deep {
+                return Ok(resource);
+            }
+            return Err(Status::no_such_resource());
+        }
+        let builtin = match info.prefix.as_str() {
+            "api" => true,
+            _ => self.registry.is_builtin_group(&info.group),
+        };
+        Err(if builtin { Status::no_such_resource() } else { Status::no_such_path() })
+    }
+
+    /// Documents: discovery, schemas, version, health.
+    fn document(&self, parts: &Parts, query: &Query, info: &RequestInfo) -> Result<Response<Body>> {
+        let path = info.path.trim_end_matches('/');
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        match segments.as_slice() {
+            ["healthz" | "livez" | "readyz", ..] => return health(&segments, query),
+            ["api" | "apis", ..] => return self.discover(parts, &segments),
+            ["openapi", ..] => return self.schemas(parts, query, &segments),
+            _ => {}
+        }
+        let value = match segments.as_slice() {
+            ["version"] if parts.method != Method::GET => {
+                return Err(Status::method_not_allowed());
+            }
+            ["version"] => crate::openapi::version(),
+            [".well-known", "openid-configuration"] => {
+                self.authenticator.signer().openid_configuration("https://kubernetes.default.svc")
+            }
+            ["openid", "v1", "jwks"] => self.authenticator.signer().jwks(),
+            [""] => crate::discovery::root_paths(&self.registry.all()),
+            ["metrics"] => {
+                let text = format!(
+                    "# TYPE apiserver_storage_revision gauge\napiserver_storage_revision {}\n",
+                    self.store.revision()
+                );
+                return Ok(crate::response::bytes_of(
+                    200,
+                    "text/plain; version=0.0.4",
+                    text.into(),
+                ));
+            }
+            _ => return Err(Status::no_such_path()),
+        };
+        Ok(crate::response::value(200, Form::default(), &value))
+    }
+}
+
+fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
+    if !info.is_resource {
+        return Attributes::path(user, &info.verb, &info.path);
+    }
+    Attributes {
+        version: &info.version,
+        subresource: &info.subresource,
+        namespace: &info.namespace,
+        name: &info.name,
+        ..Attributes::resource(user, &info.verb, &info.group, &info.resource)
+    }
+}
+
+pub(super) fn accept_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::ACCEPT).and_then(|v| v.to_str().ok())
+}
+
+/// People read what these agents fetch.
+fn is_human(parts: &Parts) -> bool {
+    let agent = parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok());
+    agent
+        .is_some_and(|a| a.starts_with("curl") || a.starts_with("Wget") || a.starts_with("Mozilla"))
+}
+
+fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
+    let total: usize = warnings.iter().map(|w| w.chars().count()).sum();
+    for text in warnings {
+        let value = if total > WARNINGS_CHARS_MAX {
+            let cut: String = text.chars().take(WARNING_CHARS_CUT).collect();
+            warning_header(&cut)
+        } else {
+            warning_header(text)
+        };
+        if let Some(value) = value {
+            response.headers_mut().append("warning", value);
+        }
+    }
+}
+
+fn health(segments: &[&str], query: &Query) -> Result<Response<Body>> {
+    const CHECKS: [&str; 3] = ["ping", "log", "etcd"];
+    let text = match segments {
+        [_, check] if !CHECKS.contains(check) => return Err(Status::no_such_path()),
+        [_, _, ..] => "ok".to_owned(),
+        [name] if query.get("verbose").is_some() => {
+            let excluded = query.all("exclude");
+            let mut out = String::new();
+            for check in CHECKS {
+                let word = if excluded.iter().any(|e| e == check) { "excluded: ok" } else { "ok" };
+                out.push_str(&format!("[+]{check} {word}\n"));
+            }
+            format!("{out}{name} check passed\n")
+        }
+        _ => "ok".to_owned(),
+    };
+    let mut response = crate::response::bytes_of(200, "text/plain; charset=utf-8", text.into());
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    Ok(response)
+}

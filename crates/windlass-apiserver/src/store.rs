@@ -1,0 +1,423 @@
+//! The store: every object of every resource, at every revision that is still remembered.
+//!
+//! One [`World`] is the whole state at one revision: ordered trees of shared entries. A write makes
+//! a new world that shares all it did not touch; a reader takes the newest one and keeps it as long
+//! as it likes. So exact lists, paging, dry runs and forks are the same thing: holding a world.
+//! What changed is appended to an [`EventLog`] per resource, which watchers read with a cursor.
+//!
+//! **Invariant:** revisions grow by one per write, over all resources.
+//! **Invariant:** a reader never blocks a writer, and a watcher never blocks anybody.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use hashbrown::HashMap;
+use imbl::OrdMap;
+use parking_lot::{Mutex, RwLock};
+use serde_json::Value;
+
+mod event_log;
+mod journal;
+
+pub use event_log::{Event, EventKind, EventLog, Gone, LogLimits};
+pub use journal::{Journal, JournalError, Record};
+
+/// Names a resource: its group and plural.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourceKey {
+    /// API group; empty for core.
+    pub group: Arc<str>,
+    /// Plural name.
+    pub plural: Arc<str>,
+}
+
+/// Names an object of a resource. Orders as the API lists: by the text `<namespace>/<name>`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+/// One stored object.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its key.
+    pub key: Key,
+    /// The revision of its last write.
+    pub revision: u64,
+    /// The object as JSON without `apiVersion` and `kind`.
+    pub body: Bytes,
+    /// Its labels, for selectors.
+    pub labels: BTreeMap<String, String>,
+    /// Values of its own field selectors (without metadata.name and metadata.namespace).
+    pub fields: Vec<(Arc<str>, String)>,
+    /// The object in protobuf, once somebody asked for it.
+    protobuf: OnceLock<Bytes>,
+}
+
+/// The state at one revision.
+#[derive(Clone)]
+pub struct World {
+    /// The revision.
+    pub revision: u64,
+    tables: imbl::HashMap<ResourceKey, Table>,
+}
+
+/// All objects of one resource at one revision.
+#[derive(Clone, Default)]
+pub struct Table {
+    /// The objects in order.
+    pub items: OrdMap<Key, Arc<Entry>>,
+    /// The revision of the last change to this resource.
+    pub revision: u64,
+}
+
+/// The store of one server.
+pub struct Store {
+    world: ArcSwap<World>,
+    writer: Mutex<Writer>,
+    logs: RwLock<HashMap<ResourceKey, Arc<EventLog>>>,
+    limits: LogLimits,
+}
+
+struct Writer {
+    journal: Option<Journal>,
+    /// Watches from at or below this revision are refused with 410.
+    compacted: u64,
+}
+
+/// What a write does to one object.
+pub enum Change {
+    /// Stores the object; its resourceVersion is set by the store.
+    Put {
+        /// The object, without apiVersion and kind.
+        object: Value,
+        /// Values of its field selectors.
+        fields: Vec<(Arc<str>, String)>,
+    },
+    /// Removes the object.
+    Delete,
+}
+
+/// Why a write was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The object is not in the state the writer saw.
+    #[error("the object changed in between")]
+    Conflict,
+    /// The journal could not take it; nothing was changed.
+    #[error("the write could not be made durable")]
+    Journal(#[from] JournalError),
+}
+
+// === impl Store ===
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new(LogLimits::default())
+    }
+}
+
+impl Store {
+    /// An empty store in memory.
+    pub fn new(limits: LogLimits) -> Self {
+        let world = World { revision: 0, tables: imbl::HashMap::new() };
+        Self::from_world(world, limits, None)
+    }
+
+    /// A store on a journal: what it holds is loaded, and every write goes through it.
+    ///
+    /// # Errors
+    /// If the journal can not be read.
+    pub fn open(limits: LogLimits, journal: Journal) -> Result<Self, JournalError> {
+        let mut world = World { revision: 0, tables: imbl::HashMap::new() };
+        let mut journal = journal;
+        for record in journal.replay()? {
+            world.apply_record(record);
+        }
+        let revision = world.revision;
+        let store = Self::from_world(world, limits, Some(journal));
+        store.writer.lock().compacted = revision;
+        Ok(store)
+    }
+
+    fn from_world(world: World, limits: LogLimits, journal: Option<Journal>) -> Self {
+        let compacted = world.revision;
+        Self {
+            world: ArcSwap::from_pointee(world),
+            writer: Mutex::new(Writer { journal, compacted }),
+            logs: RwLock::default(),
+            limits,
+        }
+    }
+
+    /// An independent copy of the newest state, in memory; it shares what neither side changes.
+    pub fn fork(&self) -> Self {
+        Self::from_world(World::clone(&self.world.load()), self.limits, None)
+    }
+
+    /// The newest state.
+    pub fn world(&self) -> Arc<World> {
+        self.world.load_full()
+    }
+
+    /// The newest revision.
+    pub fn revision(&self) -> u64 {
+        self.world.load().revision
+    }
+
+    /// Watches from at or below this revision are refused.
+    pub fn compacted(&self) -> u64 {
+        self.writer.lock().compacted
+    }
+
+    /// Forgets the history: watches and exact lists older than the newest revision get 410.
+    pub fn compact(&self) {
+        let mut writer = self.writer.lock();
+        writer.compacted = self.world.load().revision;
+        for log in self.logs.read().values() {
+            log.compact(writer.compacted);
+        }
+    }
+
+    /// The event log of a resource.
+    pub fn log(&self, resource: &ResourceKey) -> Arc<EventLog> {
+        if let Some(log) = self.logs.read().get(resource) {
+            return log.clone();
+        }
+        let compacted = self.writer.lock().compacted;
+        let mut logs = self.logs.write();
+        logs.entry(resource.clone())
+            .or_insert_with(|| Arc::new(EventLog::new(self.limits, compacted)))
+            .clone()
+    }
+
+    /// The objects of a resource as they were at a revision.
+    ///
+    /// # Errors
+    /// If that revision is no longer remembered.
+    pub fn at(&self, resource: &ResourceKey, revision: u64) -> Result<Table, Gone> {
+        let log = self.log(resource);
+        let world = self.world();
+        let mut table = world.table(resource);
+        if revision >= world.revision {
+            return Ok(table);
+        }
+        for event in log.since(revision)?.iter().rev() {
+            if event.revision > world.revision {
+                continue;
+            }
+            match &event.previous {
+                Some(entry) => table.items.insert(entry.key.clone(), entry.clone()),
+                None => table.items.remove(&event.entry.key),
+            };
+        }
+        table.revision = table.revision.min(revision);
+        Ok(table)
+    }
+
+    /// Writes one object if its last write is still `expected` (`None`: it does not exist).
+    ///
+    /// Returns the stored entry; for a deletion, the last state with the revision of the deletion.
+    ///
+    /// # Errors
+    /// If the object changed in between, or the journal failed. Nothing is changed then.
+    pub fn write(
+        &self,
+        resource: &ResourceKey,
+        key: &Key,
+        expected: Option<u64>,
+        change: Change,
+    ) -> Result<Arc<Entry>, WriteError> {
+        let log = self.log(resource);
+        let mut writer = self.writer.lock();
+        let mut world = World::clone(&self.world.load());
+        let mut table = world.table(resource);
+        let previous = table.items.get(key).cloned();
+        if previous.as_ref().map(|e| e.revision) != expected {
+            return Err(WriteError::Conflict);
+        }
+        let revision = world.revision + 1;
+        let (entry, kind) = match change {
+            Change::Put { object, fields } => {
+                let entry = Arc::new(Entry::new(key.clone(), revision, object, fields));
+                table.items.insert(key.clone(), entry.clone());
+                let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
+                (entry, kind)
+            }
+            Change::Delete => {
+                let Some(last) = &previous else { return Err(WriteError::Conflict) };
+                table.items.remove(key);
+                (Arc::new(last.at(revision)), EventKind::Deleted)
+            }
+        };
+        if let Some(journal) = &mut writer.journal {
+            journal.append(&Record::of(resource, &entry, kind == EventKind::Deleted))?;
+        }
+        table.revision = revision;
+        world.revision = revision;
+        world.tables.insert(resource.clone(), table);
+        self.world.store(Arc::new(world));
+        log.push(Event::new(kind, revision, entry.clone(), previous));
+        Ok(entry)
+    }
+
+    /// Makes what was acknowledged durable against a loss of power, too.
+    ///
+    /// # Errors
+    /// If the journal can not be synced.
+    pub fn sync(&self) -> Result<(), JournalError> {
+        match &self.writer.lock().journal {
+            Some(journal) => journal.sync(),
+            None => Ok(()),
+        }
+    }
+}
+
+// === impl World ===
+
+impl World {
+    /// The objects of a resource; empty if there never were any.
+    pub fn table(&self, resource: &ResourceKey) -> Table {
+        self.tables.get(resource).cloned().unwrap_or_default()
+    }
+
+    /// One object.
+    pub fn get(&self, resource: &ResourceKey, key: &Key) -> Option<Arc<Entry>> {
+        self.tables.get(resource)?.items.get(key).cloned()
+    }
+
+    /// All resources that ever had objects.
+    pub fn resources(&self) -> impl Iterator<Item = (&ResourceKey, &Table)> {
+        self.tables.iter()
+    }
+
+    fn apply_record(&mut self, record: Record) {
+        let mut table = self.table(&record.resource);
+        let revision = record.revision;
+        if record.deleted {
+            table.items.remove(&record.key);
+        } else if let Some(entry) = record.into_entry() {
+            table.items.insert(entry.1.key.clone(), Arc::new(entry.1));
+            table.revision = revision;
+            self.tables.insert(entry.0, table);
+            self.revision = self.revision.max(revision);
+            return;
+        } else {
+            return;
+        }
+        table.revision = revision;
+        self.revision = self.revision.max(revision);
+        self.tables.insert(record.resource, table);
+    }
+}
+
+// === impl Table ===
+
+impl Table {
+    /// The objects of one namespace, or all, in order.
+    pub fn range<'a>(
+        &'a self,
+        namespace: Option<&str>,
+    ) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
+        match namespace {
+            None => Box::new(self.items.values()),
+            Some(namespace) => {
+                let namespace: Arc<str> = namespace.into();
+                let first = Key { namespace: namespace.clone(), name: "".into() };
+                Box::new(
+                    self.items
+                        .range(first..)
+                        .map(|(_, entry)| entry)
+                        .take_while(move |entry| entry.key.namespace == namespace),
+                )
+            }
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn new(key: Key, revision: u64, mut object: Value, fields: Vec<(Arc<str>, String)>) -> Self {
+        object["metadata"]["resourceVersion"] = revision.to_string().into();
+        let labels = labels_of(&object);
+        let body = crate::object::encode(&object);
+        Self { key, revision, body: body.into(), labels, fields, protobuf: OnceLock::new() }
+    }
+
+    /// The same state under another revision.
+    fn at(&self, revision: u64) -> Self {
+        let object = serde_json::from_slice(&self.body).unwrap_or_default();
+        Self::new(self.key.clone(), revision, object, self.fields.clone())
+    }
+
+    /// The object in protobuf, encoded once for all lists and watches; `None` if it has no such
+    /// form.
+    pub fn protobuf(&self, message: &windlass_protobuf::Message) -> Option<Bytes> {
+        if let Some(bytes) = self.protobuf.get() {
+            return Some(bytes.clone());
+        }
+        let mut bytes = Vec::with_capacity(self.body.len());
+        message.encode(&self.object(), &mut bytes).ok()?;
+        bytes.shrink_to_fit();
+        Some(self.protobuf.get_or_init(|| bytes.into()).clone())
+    }
+
+    /// The object, without apiVersion and kind.
+    pub fn object(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+fn labels_of(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
+        .collect()
+}
+
+// === impl ResourceKey ===
+
+impl ResourceKey {
+    /// From group and plural.
+    pub fn new(group: &str, plural: &str) -> Self {
+        Self { group: group.into(), plural: plural.into() }
+    }
+}
+
+// === impl Key ===
+
+impl Key {
+    /// From namespace (empty for cluster-scoped objects) and name.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.namespace == other.namespace {
+            return self.name.cmp(&other.name);
+        }
+        // Namespaces are compared with the slash that ends them: "a-b" stands before "a".
+        let mine = self.namespace.bytes().chain([b'/']).chain(self.name.bytes());
+        mine.cmp(other.namespace.bytes().chain([b'/']).chain(other.name.bytes()))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! The API server as its clients see it: in process and over loopback.
+
+mod admission;
+mod admission_plugins;
+mod admission_policy;
+mod apply_body;
+mod apply_crd;
+mod apply_scale;
+mod asked;
+mod auth;
+mod bad_bytes;
+mod bad_peers;
+mod builtin;
+mod conversion;
+mod crd_life;
+mod crd_objects;
+mod crd_versions;
+mod delete;
+mod discovery;
+mod faults;
+mod https;
+mod instances;
+mod kubectl;
+mod list;
+mod objects;
+mod patch;
+mod protobuf;
+mod random;
+mod subresources;
+mod support;
+mod tools;
+mod watch;
