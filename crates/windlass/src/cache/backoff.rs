@@ -1,0 +1,88 @@
+//! Waits between tries, and the one seam for chance.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Chance from a seed, so that a run can be repeated.
+#[derive(Clone, Debug)]
+pub(super) struct Dice(u64);
+
+/// Waits that double, with jitter, and start over after a quiet time.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    next: Duration,
+    last: Option<Instant>,
+}
+
+const FIRST: Duration = Duration::from_millis(800);
+const MAX: Duration = Duration::from_secs(30);
+const QUIET: Duration = Duration::from_secs(120);
+
+// === impl Dice ===
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Returns a number in `0.0..1.0`.
+    pub(super) fn fraction(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        (z >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+// === impl Backoff ===
+
+impl Backoff {
+    pub(super) fn new() -> Self {
+        Self { next: FIRST, last: None }
+    }
+
+    /// Returns the next wait: between the current step and twice that.
+    pub(super) fn wait(&mut self, dice: &mut Dice) -> Duration {
+        let now = Instant::now();
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) > QUIET) {
+            self.next = FIRST;
+        }
+        let wait = self.next.mul_f64(1.0 + dice.fraction());
+        self.next = (self.next * 2).min(MAX);
+        self.last = Some(now + wait);
+        wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_double_to_their_limit_and_start_over_after_a_quiet_time() {
+        let mut backoff = Backoff::new();
+        let mut dice = Dice::new(1);
+        for step in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
+            let step = Duration::from_millis(step);
+            let wait = backoff.wait(&mut dice);
+            assert!(wait >= step && wait < 2 * step, "{wait:?} for {step:?}");
+            tokio::time::advance(wait).await;
+        }
+        tokio::time::advance(QUIET + Duration::from_secs(1)).await;
+        assert!(backoff.wait(&mut dice) < 2 * FIRST);
+    }
+
+    #[test]
+    fn the_same_seed_throws_the_same_numbers() {
+        let throw = |seed| {
+            let mut dice = Dice::new(seed);
+            [dice.fraction(), dice.fraction(), dice.fraction()]
+        };
+        assert_eq!(throw(7), throw(7));
+        assert_ne!(throw(7), throw(8));
+        assert!(throw(7).iter().all(|n| (0.0..1.0).contains(n)));
+    }
+}

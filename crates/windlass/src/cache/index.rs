@@ -1,0 +1,225 @@
+//! Indexes: sets of keys by a value that is computed from each object.
+//!
+//! An index is reached through its handle only, so asking for one that does not exist does not
+//! compile. The writer owns the index and publishes it together with the objects, so a query
+//! never sees an index that is ahead of or behind the objects.
+//!
+//! **Invariant:** an index function that panics leaves its object out of the index and nothing
+//! else.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use imbl::OrdSet;
+use serde::de::DeserializeOwned;
+
+use super::{Entry, Key, Object, Reader};
+
+/// What an index can be over.
+pub trait IndexValue: Ord + Clone + Send + Sync + 'static {}
+impl<T: Ord + Clone + Send + Sync + 'static> IndexValue for T {}
+
+/// Computes the values of an object, from the entry.
+pub(super) type Extract<V> = Arc<dyn Fn(&Arc<Entry>) -> Vec<V> + Send + Sync>;
+
+type Tree<V> = OrdSet<(V, Key)>;
+
+/// A handle to an index over objects of type `K` by values of type `V`.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use windlass::cache::{Index, Store};
+///
+/// let store = Store::detached(&kube::core::ApiResource::erase::<Pod>(&()));
+/// let by_node: Index<Pod, String> = store.reader::<Pod>().index("by-node", |pod: &Pod| {
+///     pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
+/// });
+/// assert!(by_node.get(&"node-1".to_owned()).is_empty());
+/// ```
+///
+/// There is no way to ask for an index by a name that may not exist, and the types of the handle
+/// are those of the index: nodes are not looked up among services, nor by numbers.
+///
+/// ```compile_fail
+/// # use k8s_openapi::api::core::v1::{Pod, Service};
+/// # use windlass::cache::{Index, Object, Store};
+/// # let store = Store::detached(&kube::core::ApiResource::erase::<Pod>(&()));
+/// # let by_node: Index<Pod, String> = store.reader::<Pod>().index("by-node", |_: &Pod| Vec::new());
+/// let services: Vec<Object<Service>> = by_node.get(&"node-1".to_owned());
+/// ```
+///
+/// ```compile_fail
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use windlass::cache::{Index, Store};
+/// # let store = Store::detached(&kube::core::ApiResource::erase::<Pod>(&()));
+/// # let by_node: Index<Pod, String> = store.reader::<Pod>().index("by-node", |_: &Pod| Vec::new());
+/// by_node.get(&7);
+/// ```
+pub struct Index<K, V> {
+    reader: Reader<K>,
+    extract: Extract<V>,
+    slot: usize,
+    _value: PhantomData<fn() -> V>,
+}
+
+/// The writer's side of an index, without its types.
+pub(super) trait Indexer: Send {
+    fn name(&self) -> &str;
+    /// Counts the filings.
+    fn len(&self) -> usize;
+    fn update(&mut self, key: &Key, entry: Option<&Arc<Entry>>);
+    /// Returns the tree for readers.
+    fn publish(&mut self) -> Arc<dyn Any + Send + Sync>;
+}
+
+pub(super) struct TreeIndexer<V> {
+    name: String,
+    extract: Extract<V>,
+    tree: Tree<V>,
+    /// What each key is filed under, to find it again without the old object.
+    filed: HashMap<Key, Box<[V]>>,
+    published: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+// === impl Index ===
+
+impl<K: DeserializeOwned + Send + Sync + 'static, V: IndexValue> Index<K, V> {
+    pub(super) fn new(reader: Reader<K>, extract: Extract<V>, slot: usize) -> Self {
+        Self { reader, extract, slot, _value: PhantomData }
+    }
+
+    /// Returns the objects filed under a value, by key.
+    pub fn get(&self, value: &V) -> Vec<Object<K>> {
+        self.range(value..=value).into_iter().map(|(_, object)| object).collect()
+    }
+
+    /// Returns the keys filed under a value, in order.
+    pub fn keys(&self, value: &V) -> Vec<Key> {
+        self.get(value).into_iter().map(|object| object.key().clone()).collect()
+    }
+
+    /// Returns the objects filed under a range of values, by value and key.
+    pub fn range<'a>(&self, values: impl RangeBounds<&'a V>) -> Vec<(V, Object<K>)>
+    where
+        V: 'a,
+    {
+        let state = self.reader.store().state();
+        let Some(tree) = state.indexes.get(self.slot).and_then(|t| t.downcast_ref::<Tree<V>>())
+        else {
+            return Vec::new();
+        };
+        let first = match values.start_bound() {
+            Bound::Included(value) | Bound::Excluded(value) => {
+                Bound::Included(((**value).clone(), Key::cluster("")))
+            }
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let inside = |value: &V| match values.end_bound() {
+            Bound::Included(end) => value <= *end,
+            Bound::Excluded(end) => value < *end,
+            Bound::Unbounded => true,
+        };
+        let skip = |value: &V| matches!(values.start_bound(), Bound::Excluded(s) if value == *s);
+        tree.range((first, Bound::Unbounded))
+            .take_while(|(value, _)| inside(value))
+            .filter(|(value, _)| !skip(value))
+            .filter_map(|(value, key)| {
+                let entry = state.objects.get(key)?;
+                Some((value.clone(), self.reader.object_of(entry.clone())))
+            })
+            .collect()
+    }
+
+    /// Returns all values that have objects, in order.
+    pub fn values(&self) -> Vec<V> {
+        let state = self.reader.store().state();
+        let tree = state.indexes.get(self.slot).and_then(|t| t.downcast_ref::<Tree<V>>());
+        let mut values: Vec<V> = tree.into_iter().flatten().map(|(v, _)| v.clone()).collect();
+        values.dedup();
+        values
+    }
+
+    /// Returns the objects that share a value with this one, itself included, by key.
+    pub fn matching(&self, object: &Object<K>) -> Vec<Object<K>> {
+        let mut found = Vec::new();
+        for value in extract_caught("", &self.extract, object.entry()) {
+            found.extend(self.get(&value));
+        }
+        found.sort_by(|a, b| a.key().cmp(b.key()));
+        found.dedup_by(|a, b| a.key() == b.key());
+        found
+    }
+}
+
+impl<K, V> Clone for Index<K, V> {
+    fn clone(&self) -> Self {
+        Self {
+            reader: self.reader.clone(),
+            extract: self.extract.clone(),
+            slot: self.slot,
+            _value: PhantomData,
+        }
+    }
+}
+
+// === impl TreeIndexer ===
+
+impl<V: IndexValue> TreeIndexer<V> {
+    pub(super) fn new(name: &str, extract: Extract<V>) -> Self {
+        let (tree, filed) = (Tree::new(), HashMap::new());
+        Self { name: name.to_owned(), extract, tree, filed, published: None }
+    }
+}
+
+impl<V: IndexValue> Indexer for TreeIndexer<V> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    fn update(&mut self, key: &Key, entry: Option<&Arc<Entry>>) {
+        let mut values = match entry {
+            Some(entry) => extract_caught(&self.name, &self.extract, entry),
+            None => Vec::new(),
+        };
+        values.sort();
+        values.dedup();
+        let known = self.filed.get(key);
+        if known.map_or(&[][..], |known| known) == values.as_slice() {
+            return;
+        }
+        for value in known.into_iter().flatten() {
+            self.tree.remove(&(value.clone(), key.clone()));
+        }
+        for value in &values {
+            self.tree.insert((value.clone(), key.clone()));
+        }
+        if values.is_empty() {
+            self.filed.remove(key);
+        } else {
+            self.filed.insert(key.clone(), values.into_boxed_slice());
+        }
+        self.published = None;
+    }
+
+    fn publish(&mut self) -> Arc<dyn Any + Send + Sync> {
+        self.published.get_or_insert_with(|| Arc::new(self.tree.clone())).clone()
+    }
+}
+
+fn extract_caught<V>(name: &str, extract: &Extract<V>, entry: &Arc<Entry>) -> Vec<V> {
+    catch_unwind(AssertUnwindSafe(|| extract(entry))).unwrap_or_else(|_| {
+        let key = entry.key();
+        tracing::error!(index = name, object = %key, "index function panicked, object not indexed");
+        Vec::new()
+    })
+}

@@ -1,0 +1,152 @@
+//! The plain list: in pages, each cut into objects as it arrives.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde::Deserialize;
+use tokio::time::timeout;
+use windlass_protobuf::ListReader;
+
+use super::{Delta, Failure, Query, Reflector, Stop};
+use crate::cache::skim::guess_name_of_part;
+use crate::cache::wire::ListScanner;
+
+const PAGE_SIZE: usize = 500;
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    next: String,
+}
+
+impl Reflector {
+    /// Lists the whole scope into the store.
+    pub(super) async fn list(&mut self) -> Result<(), Stop> {
+        let mut version = match (self.version_lost, self.version.as_str()) {
+            (true, _) => String::new(),
+            (false, "") => "0".to_owned(),
+            (false, last) => last.to_owned(),
+        };
+        loop {
+            match self.list_at(&version).await {
+                Err(Stop::Failed(failure))
+                    if !version.is_empty() && (failure.expired() || failure.ahead()) =>
+                {
+                    // The version is of no use; the newest state always is.
+                    self.version_lost = true;
+                    version.clear();
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn list_at(&mut self, version: &str) -> Result<(), Stop> {
+        let from_cache = !matches!(version, "" | "0");
+        let mut limit = match self.rules.page_size {
+            Some(size) => size,
+            // Pages would bypass the server's cache, unless it has none.
+            None if from_cache && !self.paginated => 0,
+            None => PAGE_SIZE,
+        };
+        self.push(Delta::Begin).await?;
+        let mut next = String::new();
+        loop {
+            let page = self.page(&Query { version, limit, next: &next, ..Query::default() }).await;
+            let meta = match page {
+                Ok(meta) => meta,
+                Err(Stop::Failed(failure)) if failure.expired() && !next.is_empty() => {
+                    // The rest of the pages is lost: once more, in one piece.
+                    self.push(Delta::Begin).await?;
+                    next.clear();
+                    limit = 0;
+                    continue;
+                }
+                Err(stop) => return Err(stop),
+            };
+            if meta.next.is_empty() {
+                return self.replaced(meta.resource_version).await;
+            }
+            if meta.next == next {
+                return Err(Failure::new("server sends the same page again and again").into());
+            }
+            self.paginated |= version == "0";
+            next = meta.next;
+        }
+    }
+
+    async fn page(&mut self, query: &Query<'_>) -> Result<ListMeta, Stop> {
+        self.stats.lists.fetch_add(1, Ordering::Relaxed);
+        let answer = self.send(query).await?;
+        let mut body = answer.body;
+        if answer.protobuf {
+            return self.protobuf_page(body).await;
+        }
+        let mut scanner = ListScanner::new(self.rules.object_max);
+        while let Some(chunk) = self.chunk(&mut body).await? {
+            let mut found = Vec::new();
+            scanner
+                .feed(&chunk, &mut |item| found.extend(self.read(item)))
+                .map_err(|err| Failure::new(err.to_string()))?;
+            for (entry, _) in found {
+                self.push(Delta::Listed(entry)).await?;
+            }
+            for head in scanner.take_oversized() {
+                self.stats.skipped.fetch_add(1, Ordering::Relaxed);
+                let (kind, object) = (&self.target.kind.kind, guess_name_of_part(&head));
+                let size_max = self.rules.object_max;
+                tracing::warn!(%kind, object, size_max, "object skipped: larger than allowed");
+            }
+        }
+        if !scanner.complete() {
+            return Err(Failure::new("list ended in the middle").into());
+        }
+        let meta = scanner.field("metadata").unwrap_or(b"{}");
+        let meta = serde_json::from_slice(meta);
+        Ok(meta.map_err(|err| Failure::new(format!("list without proper metadata: {err}")))?)
+    }
+
+    /// Reads a page in protobuf.
+    async fn protobuf_page(&mut self, mut body: Body) -> Result<ListMeta, Stop> {
+        let mut reader = ListReader::new(self.rules.object_max);
+        let wrong = |err: windlass_protobuf::Error| Failure::new(err.to_string());
+        while let Some(chunk) = self.chunk(&mut body).await? {
+            let mut found = Vec::new();
+            reader
+                .feed(&chunk, &mut |item| found.extend(self.read_message(item)))
+                .map_err(wrong)?;
+            self.check_known()?;
+            for (entry, _) in found {
+                self.push(Delta::Listed(entry)).await?;
+            }
+            for _ in 0..reader.take_oversized() {
+                self.stats.skipped.fetch_add(1, Ordering::Relaxed);
+                let (kind, size_max) = (&self.target.kind.kind, self.rules.object_max);
+                tracing::warn!(%kind, size_max, "object skipped: larger than allowed");
+            }
+        }
+        if !reader.is_complete() {
+            return Err(Failure::new("list ended in the middle").into());
+        }
+        let (resource_version, next) = reader.version().map_err(wrong)?;
+        Ok(ListMeta { resource_version, next })
+    }
+
+    /// The next bytes of a list; `None` at its end.
+    async fn chunk(&self, body: &mut Body) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let frame = timeout(self.rules.answer, body.frame()).await;
+            let frame =
+                frame.map_err(|_| Failure::new("server stopped in the middle of a list"))?;
+            let Some(frame) = frame else { return Ok(None) };
+            let frame = frame.map_err(|err| Failure::transport(&err))?;
+            if let Ok(chunk) = frame.into_data() {
+                return Ok(Some(chunk));
+            }
+        }
+    }
+}

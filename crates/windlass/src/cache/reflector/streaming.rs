@@ -1,0 +1,127 @@
+//! The streaming list: a watch that begins with the present objects.
+//!
+//! Between the server and this process there may be something that swallows bookmarks, cuts
+//! long answers or holds them back. Then a streaming list never ends although the server lists
+//! well; so it has to make progress, and it may be cut only once.
+
+use tokio::time::timeout;
+
+use super::{Delta, Failure, Next, Reflector, Stop, WatchStream, read_bookmark};
+
+/// Cuts in a row after which a plain list is tried.
+const CUTS_MAX: u32 = 2;
+
+/// Additions that count as progress once the first has come. Fewer within the deadline are the
+/// life of a cluster after a list that has ended unnoticed.
+const PROGRESS: u32 = 16;
+
+/// How a streaming list went.
+pub(super) enum Outcome {
+    /// Everything is there and the watch goes on.
+    Synced(WatchStream),
+    /// The server does not serve it this time.
+    Refused,
+    /// The server began it and never came to its end.
+    Unfit(&'static str),
+}
+
+enum Initial {
+    Complete(String),
+    Ended,
+    Silent,
+}
+
+impl Reflector {
+    /// Brings the whole scope by a streaming list.
+    pub(super) async fn streaming_list(&mut self) -> Result<Outcome, Stop> {
+        loop {
+            let progress = self.rules.progress;
+            let Ok(opened) = timeout(progress, self.open(true)).await else {
+                return Ok(Outcome::Unfit("no answer"));
+            };
+            let mut stream = match opened {
+                Ok(stream) => stream,
+                Err(failure) => match self.refusal(failure).await {
+                    true => continue,
+                    false => return Ok(Outcome::Refused),
+                },
+            };
+            match self.initial(&mut stream).await {
+                Ok(Initial::Complete(version)) => {
+                    self.cuts = 0;
+                    self.replaced(version).await?;
+                    return Ok(Outcome::Synced(stream));
+                }
+                Ok(Initial::Silent) => return Ok(Outcome::Unfit("the end never comes")),
+                Ok(Initial::Ended) => {
+                    self.cuts += 1;
+                    if self.cuts >= CUTS_MAX {
+                        return Ok(Outcome::Unfit("cut before the end"));
+                    }
+                    let failure = Failure::new("streaming list ended before it was complete");
+                    self.wait_out(&failure).await;
+                }
+                Err(stop @ (Stop::Closed | Stop::Narrow)) => return Err(stop),
+                Err(Stop::Failed(failure)) => {
+                    if !self.refusal(failure).await {
+                        return Ok(Outcome::Refused);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Deals with a failure; tells whether to try a streaming list again.
+    async fn refusal(&mut self, failure: Failure) -> bool {
+        if failure.passing() {
+            self.wait_out(&failure).await;
+            return true;
+        }
+        if (failure.expired() || failure.ahead()) && !self.version_lost {
+            self.version_lost = true;
+            return true;
+        }
+        tracing::debug!(reason = failure.message, "no streaming list, listing instead");
+        false
+    }
+
+    /// Passes on the initial events until the bookmark that ends them.
+    async fn initial(&mut self, stream: &mut WatchStream) -> Result<Initial, Stop> {
+        self.push(Delta::Begin).await?;
+        let mut until = self.silence();
+        let mut added = 0;
+        loop {
+            let line = match stream.next(Some(until)).await? {
+                Next::Line(line) => line,
+                Next::End => return Ok(Initial::Ended),
+                Next::Silence => return Ok(Initial::Silent),
+            };
+            let event = stream.event(&line)?;
+            match &*event.kind {
+                "ERROR" => return Err(Failure::status(0, event.object).into()),
+                "BOOKMARK" => {
+                    // A bookmark that does not end the list is no progress of the list.
+                    let (version, ends) = read_bookmark(event.object)?;
+                    if ends {
+                        return Ok(Initial::Complete(version));
+                    }
+                }
+                "ADDED" | "MODIFIED" | "DELETED" => {
+                    // The list itself comes as additions; changes are no progress of it.
+                    added += u32::from(event.kind == "ADDED");
+                    if event.kind == "ADDED" && added % PROGRESS == 1 {
+                        until = self.silence();
+                    }
+                    let deleted = event.kind == "DELETED";
+                    let Some((entry, _)) = self.read_event(event.object)? else { continue };
+                    let delta = match deleted {
+                        true => Delta::Unlisted(entry.key().clone()),
+                        false => Delta::Listed(entry),
+                    };
+                    self.push(delta).await?;
+                }
+                other => tracing::warn!(kind = other, "watch event of unknown type, skipped"),
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How far a watch is: a value anyone can ask for and wait on.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The state of a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SyncState {
+    /// Nothing is known yet.
+    Pending,
+    /// The server does not answer, or not properly, and never has.
+    Unreachable(String),
+    /// The server refuses; the watch goes on by itself once the right is there.
+    Forbidden(String),
+    /// The server does not know the kind; the watch goes on by itself once it does.
+    NoKind(String),
+    /// The store holds the whole scope and follows it.
+    Synced {
+        /// The version of the last list.
+        version: u64,
+    },
+    /// The store holds what was known at that time; the watch tries to go on.
+    Stale {
+        /// When the watch broke.
+        since: Instant,
+        /// Why it broke.
+        reason: String,
+    },
+}
+
+/// The states of all watches of a store, and the one that stands for them.
+pub(super) struct Board {
+    states: Mutex<Vec<SyncState>>,
+    /// Whole objects are wanted; `false` as long as metadata will do.
+    whole: watch::Sender<bool>,
+    /// All sources have brought whole objects.
+    complete: AtomicBool,
+    joint: watch::Sender<SyncState>,
+}
+
+// === impl SyncState ===
+
+impl SyncState {
+    /// Tells whether the store follows the server.
+    pub fn synced(&self) -> bool {
+        matches!(self, Self::Synced { .. })
+    }
+
+    /// Tells whether somebody has to do something before the watch can go on.
+    pub fn blocked(&self) -> bool {
+        matches!(self, Self::Forbidden(_) | Self::NoKind(_))
+    }
+
+    /// Orders states: the worst of several watches stands for all.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Forbidden(_) => 0,
+            Self::NoKind(_) => 1,
+            Self::Unreachable(_) => 2,
+            Self::Pending => 3,
+            Self::Stale { .. } => 4,
+            Self::Synced { .. } => 5,
+        }
+    }
+}
+
+impl fmt::Display for SyncState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pending => f.write_str("pending"),
+            Self::Unreachable(reason) => write!(f, "unreachable: {reason}"),
+            Self::Forbidden(reason) => write!(f, "forbidden: {reason}"),
+            Self::NoKind(reason) => write!(f, "no such kind: {reason}"),
+            Self::Synced { version } => write!(f, "synced at version {version}"),
+            Self::Stale { since, reason } => {
+                write!(f, "stale for {} s: {reason}", since.elapsed().as_secs())
+            }
+        }
+    }
+}
+
+// === impl Board ===
+
+impl Board {
+    pub(super) fn new(sources: usize, whole: bool) -> Self {
+        Self {
+            states: Mutex::new(vec![SyncState::Pending; sources]),
+            whole: watch::Sender::new(whole),
+            complete: AtomicBool::new(whole),
+            joint: watch::Sender::new(SyncState::Pending),
+        }
+    }
+
+    /// Notes the state of a source; `narrow` if that brings metadata only.
+    pub(super) fn set(&self, source: usize, state: SyncState, narrow: bool) {
+        let mut states = self.states.lock();
+        // Metadata do not sync a watch of which more is wanted by now.
+        if narrow && state.synced() && *self.whole.borrow() {
+            return;
+        }
+        // A watch that is stale already keeps the time at which it broke.
+        if let (SyncState::Stale { .. }, SyncState::Stale { .. }) = (&states[source], &state) {
+            return;
+        }
+        states[source] = state;
+        if !narrow && states.iter().all(SyncState::synced) {
+            self.complete.store(true, Ordering::Release);
+        }
+        self.publish(&states);
+    }
+
+    fn publish(&self, states: &[SyncState]) {
+        let joint = states.iter().min_by_key(|state| state.rank()).cloned();
+        let joint = joint.unwrap_or(SyncState::Pending);
+        self.joint.send_if_modified(|at| {
+            let changed = *at != joint;
+            *at = joint;
+            changed
+        });
+    }
+
+    /// Asks for whole objects from now on; nothing is synced until they are there.
+    pub(super) fn widen(&self) {
+        let mut states = self.states.lock();
+        if !self.whole.send_replace(true) {
+            states.fill(SyncState::Pending);
+            self.publish(&states);
+        }
+    }
+
+    /// Tells whether everything that is there is whole.
+    pub(super) fn holds_whole(&self) -> bool {
+        self.complete.load(Ordering::Acquire)
+    }
+
+    /// Returns whether whole objects are wanted, as a value to wait on.
+    pub(super) fn whole(&self) -> watch::Receiver<bool> {
+        self.whole.subscribe()
+    }
+
+    pub(super) fn get(&self) -> SyncState {
+        self.joint.borrow().clone()
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<SyncState> {
+        self.joint.subscribe()
+    }
+}

@@ -1,0 +1,364 @@
+//! The store of one kind and scope.
+//!
+//! Readers take a snapshot, which is a pointer; the writer makes the next one beside it and
+//! swaps the pointer. All types of reader, typed, dynamic and metadata only, are views of the
+//! same entries.
+//!
+//! **Invariant:** readers never wait for the writer, nor the writer for readers.
+//! **Invariant:** objects and indexes of a snapshot belong together.
+//! **Invariant:** what a handler is told of is already in the store.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use imbl::OrdMap;
+use kube::core::{ApiResource, Selector};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::entry::{EntryReader, Malformed};
+use super::fifo::Delta;
+use super::hot::HotSet;
+use super::index::{Extract, IndexValue, TreeIndexer};
+use super::mailbox::Mailbox;
+use super::transform::{self, Transform};
+use super::writer::Writer;
+use super::{Entry, Key, Reader, skim};
+
+/// Settings of a store.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreOptions {
+    /// How many objects each reading type keeps decoded.
+    pub hot_max: usize,
+    /// Keeps every object decoded that was read once.
+    pub pinned: bool,
+    /// Keeps `managedFields`, which costs as much as the rest of an object.
+    pub keep_managed_fields: bool,
+    /// Packs the bytes of large objects.
+    pub pack: bool,
+}
+
+/// The objects of one kind and scope; cheap to clone.
+///
+/// # Examples
+///
+/// A store is usually fed by an informer; here it is fed by hand:
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::core::ApiResource;
+/// use windlass::cache::{Delta, Key, Store};
+///
+/// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+/// let json = |version: u32| format!(
+///     r#"{{"metadata":{{"name":"a","namespace":"n","uid":"u","resourceVersion":"{version}"}}}}"#
+/// );
+/// let first = store.read(json(1).as_bytes())?;
+/// store.apply([Delta::Begin, Delta::Listed(first), Delta::Replace { version: 1 }]);
+/// assert_eq!(store.resource_version(), 1);
+///
+/// // An own write is read at once; the watch brings it when it can.
+/// store.observe_write(json(5).as_bytes())?;
+/// let key = Key::namespaced("n", "a");
+/// assert_eq!(store.entry(&key).expect("is there").version(), 5);
+/// assert_eq!(store.resource_version(), 1);
+/// # Ok::<(), windlass::cache::Malformed>(())
+/// ```
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+/// The store did not get as far as was asked for in time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cache is at version {at} and did not reach {wanted} in time")]
+pub struct Behind {
+    /// The version that was waited for.
+    pub wanted: u64,
+    /// The version of the store when time was up.
+    pub at: u64,
+}
+
+/// What readers see.
+#[derive(Clone, Default)]
+pub(super) struct State {
+    pub(super) objects: OrdMap<Key, Arc<Entry>>,
+    pub(super) indexes: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The part of the kind a store holds: decides where own writes belong.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope {
+    /// Namespaces, one per source; `None` is all of them.
+    pub(super) namespaces: Vec<Option<String>>,
+    pub(super) labels: Option<Selector>,
+    /// Fields cannot be judged here, so own writes of new objects are left to the watch.
+    pub(super) by_fields: bool,
+}
+
+pub(super) struct Shared {
+    kind: ApiResource,
+    options: StoreOptions,
+    state: ArcSwap<State>,
+    writer: Mutex<Writer>,
+    version: watch::Sender<u64>,
+    hot: Mutex<BTreeMap<TypeId, Hot>>,
+    reader: Mutex<EntryReader>,
+    transform: Option<Transform>,
+}
+
+struct Hot {
+    set: Arc<dyn Any + Send + Sync>,
+    evict: Box<dyn Fn(&Key) + Send + Sync>,
+    undecodable: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+// === impl StoreOptions ===
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { hot_max: 1024, pinned: false, keep_managed_fields: false, pack: true }
+    }
+}
+
+// === impl Store ===
+
+impl Store {
+    /// Makes a store that no watch feeds, for tests and for objects from elsewhere.
+    pub fn detached(kind: &ApiResource) -> Self {
+        let scope = Scope { namespaces: vec![None], ..Scope::default() };
+        Self::new(kind.clone(), StoreOptions::default(), scope, None)
+    }
+
+    pub(super) fn new(
+        kind: ApiResource,
+        options: StoreOptions,
+        scope: Scope,
+        transform: Option<Transform>,
+    ) -> Self {
+        let reader = EntryReader::new(options.keep_managed_fields, options.pack).of(&kind);
+        Self {
+            shared: Arc::new(Shared {
+                kind,
+                options,
+                state: ArcSwap::default(),
+                writer: Mutex::new(Writer::new(scope)),
+                version: watch::Sender::new(0),
+                hot: Mutex::default(),
+                reader: Mutex::new(reader),
+                transform,
+            }),
+        }
+    }
+
+    /// Returns the kind of the objects.
+    pub fn kind(&self) -> &ApiResource {
+        &self.shared.kind
+    }
+
+    /// Returns a typed view; all views of the same type share what is decoded.
+    pub fn reader<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Reader<K> {
+        Reader::new(self.clone(), self.hot_set::<K>(), None)
+    }
+
+    /// Returns how many objects there are.
+    pub fn len(&self) -> usize {
+        self.state().objects.len()
+    }
+
+    /// Tells whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the entry of a key.
+    pub fn entry(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.state().objects.get(key).cloned()
+    }
+
+    /// Returns all entries by key, as of one moment.
+    pub fn entries(&self) -> Vec<Arc<Entry>> {
+        self.state().objects.values().cloned().collect()
+    }
+
+    /// Returns the bytes that the entries keep.
+    pub fn size(&self) -> usize {
+        self.state().objects.values().map(|entry| entry.size()).sum()
+    }
+
+    /// Returns the version up to which the store has seen everything, bookmarks included;
+    /// 0 before the first sync.
+    pub fn resource_version(&self) -> u64 {
+        *self.shared.version.borrow()
+    }
+
+    /// Returns how many objects did not decode into a type they were read as, over all types.
+    pub fn undecodable(&self) -> u64 {
+        self.shared.hot.lock().values().map(|hot| (hot.undecodable)()).sum()
+    }
+
+    /// Returns the names of the indexes and how many filings each holds.
+    pub fn indexes(&self) -> Vec<(String, usize)> {
+        self.shared.writer.lock().indexes()
+    }
+
+    /// Returns how many objects have events that some handler has not taken yet.
+    pub fn lag(&self) -> usize {
+        self.shared.writer.lock().lag()
+    }
+
+    /// Waits until the store has seen everything up to a version.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the time is up.
+    pub async fn wait_for(&self, version: u64, within: Duration) -> Result<(), Behind> {
+        let mut versions = self.shared.version.subscribe();
+        let reached = versions.wait_for(|at| *at >= version);
+        match timeout(within, reached).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Behind { wanted: version, at: self.resource_version() }),
+        }
+    }
+
+    /// Shows an own write to readers before the watch brings it.
+    ///
+    /// `json` is what the server answered. Reads give the newer of this and the watched state;
+    /// handlers are told by the watch only. An object outside the scope of the store vanishes
+    /// from it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are no object.
+    pub fn observe_write(&self, json: &[u8]) -> Result<(), Malformed> {
+        let entry = match &self.shared.transform {
+            None => self.shared.reader.lock().read(json)?,
+            Some(transform) => {
+                let name = skim::read(json)?.metadata.name.0.into_owned();
+                let json = transform::apply(transform, json, &name)?;
+                self.shared.reader.lock().read(&json)?
+            }
+        };
+        let entry = Arc::new(entry);
+        self.write(|writer| writer.observe_write(entry));
+        Ok(())
+    }
+
+    /// Hides an object that was deleted by an own request before the watch brings it.
+    ///
+    /// `version` is that of the deletion if the server told it. An object that has to be
+    /// finalized first is no deletion, but a write.
+    pub fn observe_delete(&self, key: &Key, uid: &str, version: Option<u64>) {
+        self.write(|writer| writer.observe_delete(key, uid, version));
+    }
+
+    /// Applies deltas as a reflector would bring them.
+    pub fn apply(&self, deltas: impl IntoIterator<Item = Delta>) {
+        self.apply_from(deltas.into_iter().map(|delta| (0, delta)));
+    }
+
+    /// Reads an object into an entry, for [`apply`](Self::apply).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are no object.
+    pub fn read(&self, json: &[u8]) -> Result<Arc<Entry>, Malformed> {
+        self.shared.reader.lock().read(json).map(Arc::new)
+    }
+
+    pub(super) fn apply_from(&self, deltas: impl IntoIterator<Item = (usize, Delta)>) {
+        self.write(|writer| {
+            for (source, delta) in deltas {
+                writer.apply(source, delta);
+            }
+        });
+    }
+
+    pub(super) fn state(&self) -> arc_swap::Guard<Arc<State>> {
+        self.shared.state.load()
+    }
+
+    pub(super) fn options(&self) -> StoreOptions {
+        self.shared.options
+    }
+
+    /// Adds an index and files all objects in it.
+    pub(super) fn add_index<V: IndexValue>(&self, name: &str, extract: Extract<V>) -> usize {
+        self.write(|writer| writer.add_index(Box::new(TreeIndexer::new(name, extract))))
+    }
+
+    /// Adds a mailbox and puts the current state into it, in one step with regard to changes.
+    pub(super) fn subscribe(&self, mailbox: Arc<Mailbox>) {
+        self.write(|writer| writer.subscribe(mailbox));
+    }
+
+    pub(super) fn unsubscribe(&self, mailbox: &Arc<Mailbox>) {
+        self.write(|writer| writer.unsubscribe(mailbox));
+    }
+
+    /// Puts every object into a mailbox once more.
+    pub(super) fn resync(&self, mailbox: &Mailbox) {
+        self.write(|writer| writer.resync(mailbox));
+    }
+
+    pub(super) fn hot_set<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Arc<HotSet<K>> {
+        let mut hot = self.shared.hot.lock();
+        let types = hot.len();
+        let known = hot.entry(TypeId::of::<K>()).or_insert_with(|| {
+            let options = self.shared.options;
+            let room = if options.pinned { usize::MAX / 4 } else { options.hot_max };
+            let set = Arc::new(HotSet::<K>::new(room, 1 << (types % 8)));
+            let (evicted, counted) = (set.clone(), set.clone());
+            Hot {
+                set,
+                evict: Box::new(move |key| evicted.evict(key)),
+                undecodable: Box::new(move || counted.undecodable()),
+            }
+        });
+        known.set.clone().downcast().expect("a hot set is filed under its type")
+    }
+
+    /// Runs a change of the writer, publishes what came of it and then tells the handlers.
+    fn write<T>(&self, change: impl FnOnce(&mut Writer) -> T) -> T {
+        let mut writer = self.shared.writer.lock();
+        let result = change(&mut writer);
+        if let Some(state) = writer.publish() {
+            self.shared.state.store(Arc::new(state));
+        }
+        let gone = writer.deliver();
+        let version = writer.version();
+        self.shared.version.send_if_modified(|at| std::mem::replace(at, version) != version);
+        drop(writer);
+        if !gone.is_empty() {
+            let hot = self.shared.hot.lock();
+            for evict in hot.values().map(|hot| &hot.evict) {
+                gone.iter().for_each(evict);
+            }
+        }
+        result
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = &self.shared.kind.kind;
+        f.debug_struct("Store").field("kind", kind).field("len", &self.len()).finish()
+    }
+}
+
+// === impl Scope ===
+
+impl Scope {
+    pub(super) fn holds_namespace(&self, namespace: Option<&str>) -> bool {
+        self.namespaces.iter().any(|held| match held {
+            None => true,
+            Some(held) => Some(held.as_str()) == namespace,
+        })
+    }
+}

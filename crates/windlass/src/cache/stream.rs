@@ -1,0 +1,251 @@
+//! A watch response, read event by event.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, timeout_at};
+use windlass_protobuf::{Frames, WatchFrame};
+
+use super::entry::discreet;
+use super::failure::Failure;
+use super::protobuf;
+use super::wire::Lines;
+
+/// A good answer, before it is read.
+pub(super) struct Answer {
+    pub(super) body: Body,
+    pub(super) protobuf: bool,
+}
+
+/// An open watch.
+pub(super) struct WatchStream {
+    body: Body,
+    cut: Cut,
+    opened: Instant,
+    /// The server should have ended the watch by now.
+    deadline: Instant,
+    events: u64,
+    ended: bool,
+}
+
+/// How the bytes of a watch are cut into events.
+enum Cut {
+    Lines(Lines),
+    Frames(Frames),
+}
+
+/// What a watch brings next.
+pub(super) enum Next {
+    /// A line of JSON or a frame of protobuf.
+    Line(Bytes),
+    /// The server ended the watch.
+    End,
+    /// Nothing came for as long as was allowed.
+    Silence,
+}
+
+/// One event of a watch.
+pub(super) struct WatchEvent<'a> {
+    pub(super) kind: Cow<'a, str>,
+    pub(super) object: &'a [u8],
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: String,
+    annotations: Option<std::collections::BTreeMap<String, String>>,
+}
+
+// === impl WatchStream ===
+
+impl WatchStream {
+    pub(super) fn new(answer: Answer, timeout: Duration, object_max: usize) -> Self {
+        let opened = Instant::now();
+        let deadline = opened + timeout;
+        let cut = match answer.protobuf {
+            true => Cut::Frames(Frames::new(object_max)),
+            false => Cut::Lines(Lines::new(object_max)),
+        };
+        Self { body: answer.body, cut, opened, deadline, events: 0, ended: false }
+    }
+
+    /// Takes a line or a frame apart.
+    pub(super) fn event<'a>(&self, line: &'a [u8]) -> Result<WatchEvent<'a>, Failure> {
+        match self.cut {
+            Cut::Lines(_) => WatchEvent::read(line),
+            Cut::Frames(_) => WatchEvent::read_frame(line),
+        }
+    }
+
+    /// Waits for the next event line, at most until the given time.
+    pub(super) async fn next(&mut self, until: Option<Instant>) -> Result<Next, Failure> {
+        let until = until.map_or(self.deadline, |until| until.min(self.deadline));
+        loop {
+            let line = self.cut.next()?;
+            if let Some(line) = line {
+                self.events += 1;
+                return Ok(Next::Line(line));
+            }
+            if self.ended {
+                return Ok(Next::End);
+            }
+            match timeout_at(until, self.body.frame()).await {
+                Err(_) if until == self.deadline => self.ended = true,
+                Err(_) => return Ok(Next::Silence),
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.cut.push(data);
+                    }
+                }
+                // A connection that breaks is as good as one that ends: the watch goes on
+                // from the last version. A line that came in part is left to that watch.
+                Ok(Some(Err(err))) => {
+                    tracing::debug!(%err, "watch connection broke");
+                    self.ended = true;
+                }
+                Ok(None) => {
+                    self.ended = true;
+                    if let Some(rest) = self.cut.rest() {
+                        self.events += 1;
+                        return Ok(Next::Line(rest));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells whether the watch ended at once and without a single event.
+    pub(super) fn futile(&self) -> bool {
+        self.events == 0 && self.opened.elapsed() < Duration::from_secs(1)
+    }
+}
+
+// === impl Cut ===
+
+impl Cut {
+    fn push(&mut self, chunk: Bytes) {
+        match self {
+            Self::Lines(lines) => lines.push(chunk),
+            Self::Frames(frames) => frames.push(chunk),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        match self {
+            Self::Lines(lines) => lines.next_line().map_err(|err| Failure::new(err.to_string())),
+            Self::Frames(frames) => {
+                frames.next_frame().map_err(|err| Failure::new(err.to_string()))
+            }
+        }
+    }
+
+    /// A last line may come without its end; a frame has all it has.
+    fn rest(&mut self) -> Option<Bytes> {
+        match self {
+            Self::Lines(lines) => lines.rest().filter(|rest| whole(rest)),
+            Self::Frames(_) => None,
+        }
+    }
+}
+
+// === impl WatchEvent ===
+
+impl<'a> WatchEvent<'a> {
+    /// Takes a line apart.
+    pub(super) fn read(line: &'a [u8]) -> Result<Self, Failure> {
+        if let Some(event) = Self::read_fast(line) {
+            return Ok(event);
+        }
+        // The line itself is not told: it may be a part of a secret.
+        let envelope: Envelope<'_> = serde_json::from_slice(line).map_err(|err| {
+            let (err, len) = (discreet(&err), line.len());
+            Failure::new(format!("server sent {len} bytes that are no watch event: {err}"))
+        })?;
+        Ok(Self { kind: envelope.kind, object: envelope.object.get().as_bytes() })
+    }
+
+    /// Takes a frame apart, whose object stays in its envelope.
+    fn read_frame(frame: &'a [u8]) -> Result<Self, Failure> {
+        let event = WatchFrame::read(frame).map_err(|err| {
+            let len = frame.len();
+            Failure::new(format!("server sent {len} bytes that are no watch event: {err}"))
+        })?;
+        Ok(Self { kind: Cow::Borrowed(event.kind), object: event.object })
+    }
+
+    /// Takes a line apart that is written the way API servers write it, without scanning it.
+    fn read_fast(line: &'a [u8]) -> Option<Self> {
+        let rest = line.strip_prefix(b"{\"type\":\"")?;
+        let end = rest.iter().take(16).position(|b| *b == b'"')?;
+        let kind = std::str::from_utf8(&rest[..end]).ok().filter(|kind| !kind.contains('\\'))?;
+        let object = rest[end..].strip_prefix(b"\",\"object\":")?;
+        let object = object.trim_ascii_end().strip_suffix(b"}")?;
+        Some(Self { kind: Cow::Borrowed(kind), object })
+    }
+}
+
+/// Reads a bookmark: its version, and whether it ends the initial events.
+pub(super) fn read_bookmark(object: &[u8]) -> Result<(String, bool), Failure> {
+    let bookmark: Bookmark = serde_json::from_slice(&protobuf::as_json(object))
+        .map_err(|err| Failure::new(format!("server sent a bookmark that is none: {err}")))?;
+    let annotations = bookmark.metadata.annotations.unwrap_or_default();
+    let ends = annotations.get("k8s.io/initial-events-end").is_some_and(|value| value == "true");
+    Ok((bookmark.metadata.resource_version, ends))
+}
+
+/// Tells whether bytes are one whole JSON value.
+pub(super) fn whole(json: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_read_in_either_way_of_writing() {
+        for line in [
+            r#"{"type":"ADDED","object":{"a":"}"}}"#,
+            r#"{ "object" : {"a":"}"}, "type" : "ADDED" }"#,
+            "{\"type\":\"ADDED\",\"object\":{\"a\":\"}\"}}\r",
+        ] {
+            let event = WatchEvent::read(line.as_bytes()).unwrap();
+            assert_eq!((&*event.kind, event.object), ("ADDED", &br#"{"a":"}"}"#[..]), "{line}");
+        }
+        assert!(WatchEvent::read(b"<html>").is_err());
+    }
+
+    #[test]
+    fn only_the_true_annotation_ends_the_initial_events() {
+        let bookmark = |value: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"resourceVersion":"7","annotations":{{
+                "k8s.io/initial-events-end":"{value}"}}}}}}"#
+            );
+            read_bookmark(json.as_bytes()).unwrap()
+        };
+        assert_eq!(bookmark("true"), ("7".to_owned(), true));
+        assert_eq!(bookmark("false"), ("7".to_owned(), false));
+        assert!(!read_bookmark(br#"{"metadata":{"annotations":null}}"#).unwrap().1);
+    }
+}

@@ -1,0 +1,8 @@
+//! The cache as a whole, against a server that plays exact behaviours.
+
+mod fake;
+mod handlers;
+mod model;
+mod protobuf;
+mod reflector;
+mod stores;

@@ -1,0 +1,293 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::{ApiResource, Expression, Selector};
+
+use crate::cache::{Delta, Entry, Index, Key, Store};
+
+fn store() -> Store {
+    Store::detached(&ApiResource::erase::<ConfigMap>(&()))
+}
+
+fn entry(store: &Store, namespace: &str, name: &str, version: u64, value: &str) -> Arc<Entry> {
+    let json = json(namespace, name, version, value);
+    store.read(json.as_bytes()).unwrap()
+}
+
+fn json(namespace: &str, name: &str, version: u64, value: &str) -> String {
+    format!(
+        r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}","uid":"u-{name}",
+        "resourceVersion":"{version}","labels":{{"app":"{value}"}},
+        "ownerReferences":[{{"apiVersion":"v1","kind":"X","name":"o","uid":"o-{value}"}}]}},
+        "data":{{"v":"{value}"}}}}"#
+    )
+}
+
+fn by_value(store: &Store) -> Index<ConfigMap, String> {
+    store.reader::<ConfigMap>().index("by-value", |map: &ConfigMap| {
+        map.data.iter().flat_map(|data| data.values().cloned()).collect()
+    })
+}
+
+fn names(index: &Index<ConfigMap, String>, value: &str) -> Vec<String> {
+    index.keys(&value.to_owned()).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn an_index_follows_its_objects_and_may_be_added_late() {
+    let store = store();
+    let early = by_value(&store);
+    store.apply([
+        Delta::Upsert(entry(&store, "n", "a", 1, "x")),
+        Delta::Upsert(entry(&store, "n", "b", 2, "x")),
+        Delta::Upsert(entry(&store, "m", "c", 3, "y")),
+    ]);
+    let late = by_value(&store);
+    for index in [&early, &late] {
+        assert_eq!(names(index, "x"), ["n/a", "n/b"]);
+        assert_eq!(index.values(), ["x", "y"]);
+    }
+    store.apply([
+        Delta::Upsert(entry(&store, "n", "a", 4, "y")),
+        Delta::Delete(entry(&store, "m", "c", 5, "y")),
+    ]);
+    for index in [&early, &late] {
+        assert_eq!(names(index, "x"), ["n/b"]);
+        assert_eq!(names(index, "y"), ["n/a"]);
+    }
+    let object = store.reader::<ConfigMap>().object(&Key::namespaced("n", "a")).unwrap();
+    assert_eq!(early.matching(&object).len(), 1);
+    let range = early.range(&"x".to_owned()..&"y".to_owned());
+    assert_eq!(range.len(), 1);
+}
+
+#[test]
+fn labels_owners_and_namespaces_select_without_decoding() {
+    let store = store();
+    store.apply([
+        Delta::Upsert(entry(&store, "n", "a", 1, "x")),
+        Delta::Upsert(entry(&store, "n", "b", 2, "y")),
+        Delta::Upsert(entry(&store, "o", "c", 3, "x")),
+    ]);
+    let reader = store.reader::<ConfigMap>();
+    assert_eq!(reader.index_label("app").keys(&"x".to_owned()).len(), 2);
+    assert_eq!(reader.index_owners().keys(&"o-y".into()), [Key::namespaced("n", "b")]);
+    let count = |namespace, expression: Option<Expression>| {
+        let selector: Selector = expression.into_iter().collect();
+        reader.select(namespace, &selector).len()
+    };
+    assert_eq!(count(Some("n"), None), 2);
+    assert_eq!(count(Some("nn"), None), 0);
+    assert_eq!(count(None, Some(Expression::Equal("app".into(), "x".into()))), 2);
+    assert_eq!(count(Some("n"), Some(Expression::NotEqual("app".into(), "x".into()))), 1);
+    assert_eq!(count(None, Some(Expression::Exists("zone".into()))), 0);
+    assert_eq!(count(None, Some(Expression::NotIn("zone".into(), ["a".into()].into()))), 3);
+}
+
+#[test]
+fn an_index_function_that_panics_leaves_out_its_object_only() {
+    let store = store();
+    let index: Index<ConfigMap, u8> =
+        store.reader::<ConfigMap>().index("odd", |map: &ConfigMap| {
+            assert!(map.metadata.name.as_deref() != Some("a"), "refuses a");
+            vec![1]
+        });
+    store.apply([
+        Delta::Upsert(entry(&store, "n", "a", 1, "x")),
+        Delta::Upsert(entry(&store, "n", "b", 2, "x")),
+    ]);
+    assert_eq!(store.len(), 2);
+    assert_eq!(index.keys(&1), [Key::namespaced("n", "b")]);
+}
+
+#[test]
+fn an_unchanged_object_keeps_its_entry_over_a_relist() {
+    let store = store();
+    let relist = |version| {
+        let listed = entry(&store, "n", "a", version, "x");
+        store.apply([Delta::Begin, Delta::Listed(listed), Delta::Replace { version: 9 }]);
+        store.entry(&Key::namespaced("n", "a")).unwrap()
+    };
+    let first = relist(1);
+    assert!(Arc::ptr_eq(&first, &relist(1)));
+    assert!(!Arc::ptr_eq(&first, &relist(2)));
+}
+
+#[test]
+fn a_relist_that_is_given_up_changes_nothing() {
+    let store = store();
+    let a = entry(&store, "n", "a", 1, "x");
+    store.apply([Delta::Begin, Delta::Listed(a), Delta::Replace { version: 1 }]);
+    let b = entry(&store, "n", "b", 2, "x");
+    store.apply([Delta::Begin, Delta::Listed(b)]);
+    assert_eq!(store.len(), 1);
+    store.apply([Delta::Begin, Delta::Replace { version: 3 }]);
+    assert_eq!((store.len(), store.resource_version()), (0, 3));
+}
+
+#[test]
+fn an_own_write_is_read_at_once_and_until_the_watch_has_it() {
+    let store = store();
+    let key = Key::namespaced("n", "a");
+    let version = || store.entry(&key).map(|entry| entry.version());
+    store.apply([Delta::Begin, Delta::Replace { version: 1 }]);
+    let index = by_value(&store);
+
+    store.observe_write(json("n", "a", 5, "own").as_bytes()).unwrap();
+    assert_eq!(version(), Some(5));
+    assert_eq!(names(&index, "own"), ["n/a"]);
+
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 4, "older"))]);
+    assert_eq!(version(), Some(5), "an older event does not hide the write");
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 7, "newer"))]);
+    assert_eq!(version(), Some(7));
+    store.observe_write(json("n", "a", 6, "late").as_bytes()).unwrap();
+    assert_eq!(version(), Some(7), "a write the watch is ahead of is not shown");
+}
+
+#[test]
+fn an_own_deletion_is_read_at_once_and_a_new_object_of_that_name_is_seen() {
+    let store = store();
+    let key = Key::namespaced("n", "a");
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 4, "x"))]);
+    store.observe_delete(&key, "u-a", None);
+    assert!(store.entry(&key).is_none());
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 5, "x"))]);
+    assert!(store.entry(&key).is_none(), "the last changes before the deletion");
+    let other = json("n", "a", 8, "x").replace("u-a", "u-other");
+    store.apply([Delta::Upsert(store.read(other.as_bytes()).unwrap())]);
+    assert_eq!(store.entry(&key).unwrap().version(), 8);
+}
+
+#[test]
+fn an_own_write_that_the_watch_never_shows_ends_with_a_bookmark_or_a_relist() {
+    for end in
+        [vec![Delta::Bookmark { version: 9 }], vec![Delta::Begin, Delta::Replace { version: 9 }]]
+    {
+        let store = store();
+        store.observe_write(json("n", "a", 5, "own").as_bytes()).unwrap();
+        assert_eq!(store.len(), 1);
+        store.apply(end);
+        assert_eq!(store.len(), 0);
+    }
+    let store = store();
+    store.observe_write(json("n", "a", 5, "own").as_bytes()).unwrap();
+    store.apply([Delta::Begin, Delta::Replace { version: 4 }]);
+    assert_eq!(store.len(), 1, "a list from before the write does not hide it");
+}
+
+#[test]
+fn an_object_created_anew_under_a_deleted_name_is_read_at_once() {
+    let store = store();
+    let key = Key::namespaced("n", "a");
+    let uid = || store.entry(&key).map(|entry| entry.uid().to_owned());
+    store.apply([Delta::Begin, Delta::Listed(entry(&store, "n", "a", 4, "x"))]);
+    store.apply([Delta::Replace { version: 4 }]);
+    store.observe_delete(&key, "u-a", None);
+    let again = json("n", "a", 8, "own").replace("u-a", "u-new");
+    store.observe_write(again.as_bytes()).unwrap();
+    assert_eq!(uid().as_deref(), Some("u-new"));
+    // The watch is behind: it tells of the old object first.
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 5, "x"))]);
+    assert_eq!(uid().as_deref(), Some("u-new"));
+    store.apply([Delta::Delete(entry(&store, "n", "a", 7, "x"))]);
+    assert_eq!(uid().as_deref(), Some("u-new"));
+    store.apply([Delta::Upsert(store.read(again.as_bytes()).unwrap())]);
+    assert_eq!(uid().as_deref(), Some("u-new"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_deletion_hides_what_the_watch_or_an_old_list_still_brings() {
+    let store = store();
+    let key = Key::namespaced("n", "a");
+    store.apply([Delta::Begin, Delta::Replace { version: 1 }]);
+    // Somebody else created it and this process deleted it before the watch told of either.
+    store.observe_delete(&key, "u-a", None);
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 4, "x"))]);
+    assert!(store.entry(&key).is_none());
+    let a = entry(&store, "n", "a", 4, "x");
+    store.apply([Delta::Begin, Delta::Listed(a), Delta::Replace { version: 4 }]);
+    assert!(store.entry(&key).is_none(), "a list from before the deletion");
+    store.apply([Delta::Begin, Delta::Replace { version: 6 }]);
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 7, "x"))]);
+    assert!(store.entry(&key).is_some(), "the deletion was seen; this is another");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_deletion_that_never_shows_does_not_hide_for_ever() {
+    let store = store();
+    let key = Key::namespaced("n", "a");
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 4, "x"))]);
+    store.observe_delete(&key, "u-a", None);
+    store.apply([Delta::Bookmark { version: 9 }]);
+    assert!(store.entry(&key).is_none());
+    tokio::time::advance(std::time::Duration::from_secs(61)).await;
+    store.apply([Delta::Bookmark { version: 10 }]);
+    assert!(store.entry(&key).is_some());
+}
+
+#[test]
+fn an_object_deleted_while_a_list_is_streamed_stays_deleted_under_an_own_write() {
+    let store = store();
+    let key = Key::namespaced("n", "a");
+    let a = || entry(&store, "n", "a", 4, "x");
+    store.apply([Delta::Begin, Delta::Listed(a()), Delta::Replace { version: 4 }]);
+    store.apply([Delta::Begin, Delta::Listed(a())]);
+    store.observe_write(json("n", "a", 5, "own").as_bytes()).unwrap();
+    store.apply([Delta::Unlisted(key.clone()), Delta::Replace { version: 9 }]);
+    assert!(store.entry(&key).is_none());
+}
+
+#[test]
+fn an_index_over_several_parts_is_searched_by_its_first() {
+    let store = store();
+    let index = store.reader::<ConfigMap>().index("app-and-name", |map: &ConfigMap| {
+        let app = map.metadata.labels.as_ref().and_then(|labels| labels.get("app").cloned());
+        app.map(|app| (app, map.metadata.name.clone().unwrap_or_default())).into_iter().collect()
+    });
+    store.apply([
+        Delta::Upsert(entry(&store, "n", "b", 1, "x")),
+        Delta::Upsert(entry(&store, "n", "a", 2, "x")),
+        Delta::Upsert(entry(&store, "n", "c", 3, "y")),
+    ]);
+    let pair = |app: &str, name: &str| (app.to_owned(), name.to_owned());
+    let found: Vec<_> =
+        index.range(&pair("x", "")..&pair("y", "")).into_iter().map(|f| f.0).collect();
+    assert_eq!(found, [pair("x", "a"), pair("x", "b")]);
+    assert_eq!(store.indexes(), [("app-and-name".to_owned(), 3)]);
+}
+
+#[test]
+fn an_object_that_does_not_decode_is_counted_once_per_type_however_often_it_is_read() {
+    let store = store();
+    let odd = json("n", "odd", 1, "x").replace(r#""data":{"#, r#""data":[{"#).replace("}}}", "}]}");
+    let odd = odd.replace(r#""x"}}"#, r#""x"}]}"#);
+    store.apply([Delta::Upsert(store.read(odd.as_bytes()).unwrap())]);
+    let reader = store.reader::<ConfigMap>();
+    for _ in 0..3 {
+        assert!(reader.list().is_empty());
+    }
+    assert_eq!((reader.undecodable(), store.undecodable()), (1, 1));
+    assert_eq!(store.reader::<serde_json::Value>().list().len(), 1);
+    store.apply([Delta::Upsert(store.read(odd.replace(r#""1""#, r#""2""#).as_bytes()).unwrap())]);
+    assert!(reader.list().is_empty());
+    assert_eq!(store.undecodable(), 2, "another version is another object");
+}
+
+#[tokio::test(start_paused = true)]
+async fn own_deletions_of_several_objects_of_one_name_are_all_remembered() {
+    let store = store();
+    let key = Key::namespaced("n", "a");
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 3, "x"))]);
+    store.observe_delete(&key, "u-a", None);
+    let second = json("n", "a", 5, "x").replace("u-a", "u-second");
+    store.observe_write(second.as_bytes()).unwrap();
+    store.observe_delete(&key, "u-second", None);
+    let first = || entry(&store, "n", "a", 3, "x");
+    store.apply([Delta::Begin, Delta::Listed(first()), Delta::Replace { version: 3 }]);
+    assert!(store.entry(&key).is_none(), "a list from before all of it");
+    store.apply([Delta::Upsert(first())]);
+    assert!(store.entry(&key).is_none(), "an event from before all of it");
+    store.apply([Delta::Upsert(store.read(second.as_bytes()).unwrap())]);
+    assert!(store.entry(&key).is_none(), "the second one, which is deleted as well");
+}

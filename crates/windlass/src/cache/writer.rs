@@ -1,0 +1,461 @@
+//! The writing side of a store: deltas in, snapshots and changes out.
+//!
+//! Three things happen here. Deltas of the watch are applied. A relist is done by mark and
+//! sweep: objects that did not change are only marked, so there is never a second copy. And own
+//! writes lie over the watched state until the watch has caught up with them.
+//!
+//! **Invariant:** handlers are told of the watched state only, in its order; own writes change
+//! what readers see and nothing else.
+//! **Invariant:** a relist becomes visible at once and as a whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use imbl::OrdMap;
+use tokio::time::Instant;
+
+use super::fifo::Delta;
+use super::index::Indexer;
+use super::mailbox::{Change, Mailbox};
+use super::select;
+use super::store::{Scope, State};
+use super::{Entry, Key};
+
+/// Own writes that are remembered; beyond that the oldest versions give way.
+const OVERLAYS_MAX: usize = 100_000;
+
+/// How long an own deletion of unknown version hides its object from a watch that is behind.
+const DELETION_HIDES: Duration = Duration::from_secs(60);
+
+/// A version no watch reaches, for deletions whose version is not known.
+const NEVER: u64 = u64::MAX;
+
+pub(super) struct Writer {
+    objects: OrdMap<Key, Arc<Entry>>,
+    indexers: Vec<Box<dyn Indexer>>,
+    mailboxes: Vec<Arc<Mailbox>>,
+    scope: Scope,
+    sources: Vec<Source>,
+    overlays: BTreeMap<Key, Overlay>,
+    relists: u32,
+    changes: Vec<Change>,
+    sync_point: bool,
+    dirty: bool,
+}
+
+/// One watch that feeds the store.
+#[derive(Default)]
+struct Source {
+    version: u64,
+    synced: bool,
+    relist: Option<Relist>,
+}
+
+/// A relist under way.
+struct Relist {
+    mark: u32,
+    changed: BTreeMap<Key, Arc<Entry>>,
+}
+
+/// An own write that the watch has not shown yet.
+struct Overlay {
+    version: u64,
+    uid: Box<str>,
+    /// What is in the store for readers: the written object or nothing.
+    written: Option<Arc<Entry>>,
+    /// What the watch showed last.
+    watched: Option<Arc<Entry>>,
+    since: Instant,
+    /// Earlier objects of that name that were deleted by own requests.
+    gone: Vec<Box<str>>,
+}
+
+/// Deleted objects of one name that are remembered.
+const GONE_MAX: usize = 16;
+
+// === impl Writer ===
+
+impl Writer {
+    pub(super) fn new(scope: Scope) -> Self {
+        let sources = scope.namespaces.iter().map(|_| Source::default()).collect();
+        Self {
+            objects: OrdMap::new(),
+            indexers: Vec::new(),
+            mailboxes: Vec::new(),
+            scope,
+            sources,
+            overlays: BTreeMap::new(),
+            relists: 0,
+            changes: Vec::new(),
+            sync_point: false,
+            dirty: false,
+        }
+    }
+
+    pub(super) fn apply(&mut self, source: usize, delta: Delta) {
+        if source >= self.sources.len() {
+            return;
+        }
+        match delta {
+            Delta::Begin => {
+                self.relists = self.relists.wrapping_add(1).max(1);
+                let relist = Relist { mark: self.relists, changed: BTreeMap::new() };
+                self.sources[source].relist = Some(relist);
+            }
+            Delta::Listed(entry) => self.listed(source, entry),
+            Delta::Unlisted(key) => self.unlisted(source, &key),
+            Delta::Replace { version } => self.replace(source, version),
+            Delta::Upsert(entry) => {
+                self.progress(source, entry.version());
+                self.upsert(entry);
+            }
+            Delta::Delete(entry) => {
+                self.progress(source, entry.version());
+                self.delete(entry);
+            }
+            Delta::Bookmark { version } => {
+                self.progress(source, version);
+                self.settle(source, version);
+            }
+            Delta::Broken(_) | Delta::Resumed => {}
+        }
+    }
+
+    /// Returns the version all sources have reached.
+    pub(super) fn version(&self) -> u64 {
+        let synced = self.sources.iter().all(|source| source.synced);
+        let versions = self.sources.iter().map(|source| source.version);
+        versions.min().filter(|_| synced).unwrap_or(0)
+    }
+
+    /// Returns the next snapshot if anything changed.
+    pub(super) fn publish(&mut self) -> Option<State> {
+        if !std::mem::take(&mut self.dirty) {
+            return None;
+        }
+        let indexes = self.indexers.iter_mut().map(|indexer| indexer.publish()).collect();
+        Some(State { objects: self.objects.clone(), indexes })
+    }
+
+    /// Tells the handlers, and returns the keys of objects that are gone.
+    pub(super) fn deliver(&mut self) -> Vec<Key> {
+        let changes = std::mem::take(&mut self.changes);
+        for mailbox in &self.mailboxes {
+            for change in &changes {
+                mailbox.deliver(change);
+            }
+            if self.sync_point {
+                mailbox.sync_point();
+            }
+        }
+        self.sync_point = false;
+        changes.into_iter().filter(|change| change.gone).map(|change| change.key).collect()
+    }
+
+    pub(super) fn add_index(&mut self, mut indexer: Box<dyn Indexer>) -> usize {
+        for (key, entry) in &self.objects {
+            indexer.update(key, Some(entry));
+        }
+        tracing::debug!(index = indexer.name(), objects = self.objects.len(), "index added");
+        self.indexers.push(indexer);
+        self.dirty = true;
+        self.indexers.len() - 1
+    }
+
+    pub(super) fn subscribe(&mut self, mailbox: Arc<Mailbox>) {
+        for entry in self.watched() {
+            mailbox.deliver(&Change {
+                key: entry.key().clone(),
+                old: None,
+                new: entry,
+                gone: false,
+                initial: true,
+                final_state_unknown: false,
+            });
+        }
+        if self.sources.iter().all(|source| source.synced) {
+            mailbox.sync_point();
+        }
+        self.mailboxes.push(mailbox);
+    }
+
+    pub(super) fn indexes(&self) -> Vec<(String, usize)> {
+        self.indexers.iter().map(|indexer| (indexer.name().to_owned(), indexer.len())).collect()
+    }
+
+    /// Returns the most objects that wait for one handler.
+    pub(super) fn lag(&self) -> usize {
+        self.mailboxes.iter().map(|mailbox| mailbox.figures().0).max().unwrap_or(0)
+    }
+
+    pub(super) fn unsubscribe(&mut self, mailbox: &Arc<Mailbox>) {
+        self.mailboxes.retain(|known| !Arc::ptr_eq(known, mailbox));
+    }
+
+    pub(super) fn resync(&self, mailbox: &Mailbox) {
+        self.watched().for_each(|entry| mailbox.resync(&entry));
+    }
+
+    pub(super) fn observe_write(&mut self, entry: Arc<Entry>) {
+        let key = entry.key().clone();
+        let current = self.objects.get(&key);
+        let newer = current.is_none_or(|current| current.version() < entry.version());
+        // What is known of another object of that name, which was deleted, says nothing.
+        let known =
+            self.overlays.get(&key).filter(|o| o.written.is_some() || *o.uid == *entry.uid());
+        let known_later = known.is_some_and(|known| entry.version() <= known.version);
+        let in_scope = self.scope.holds_namespace(key.namespace());
+        if entry.version() == 0 || !newer || known_later || !in_scope {
+            return;
+        }
+        if self.scope.by_fields && current.is_none() {
+            return;
+        }
+        // The watch may have shown this version or a later one, and the object gone since.
+        if entry.version() <= self.source_version(&key) && current.is_none() {
+            return;
+        }
+        let selected = self.scope.labels.as_ref();
+        let selected = selected.is_none_or(|wanted| select::matches(wanted, entry.labels()));
+        let (uid, version) = (entry.uid().into(), entry.version());
+        self.lay(&key, uid, version, selected.then_some(entry));
+    }
+
+    pub(super) fn observe_delete(&mut self, key: &Key, uid: &str, version: Option<u64>) {
+        // An object the watch has not shown yet must not appear when it does.
+        let same = self.objects.get(key).is_none_or(|entry| entry.uid() == uid);
+        let known = self.overlays.get(key).is_some_and(|overlay| *overlay.uid != *uid);
+        let in_scope = self.scope.holds_namespace(key.namespace());
+        if same && !known && in_scope && !uid.is_empty() {
+            self.lay(key, uid.into(), version.unwrap_or(NEVER), None);
+        }
+    }
+
+    fn lay(&mut self, key: &Key, uid: Box<str>, version: u64, written: Option<Arc<Entry>>) {
+        let (watched, gone) = match self.overlays.remove(key) {
+            Some(mut earlier) => {
+                if earlier.written.is_none() && earlier.uid != uid && earlier.gone.len() < GONE_MAX
+                {
+                    earlier.gone.push(earlier.uid);
+                }
+                (earlier.watched, earlier.gone)
+            }
+            None => (self.objects.get(key).cloned(), Vec::new()),
+        };
+        if self.overlays.len() >= OVERLAYS_MAX
+            && let Some(oldest) = self.overlays.iter().min_by_key(|(_, o)| o.version)
+        {
+            let oldest = oldest.0.clone();
+            self.lift(&oldest);
+        }
+        self.set(key, written.clone());
+        let since = Instant::now();
+        self.overlays.insert(key.clone(), Overlay { version, uid, written, watched, since, gone });
+    }
+
+    /// Takes an own write away and shows the watched state again.
+    fn lift(&mut self, key: &Key) -> Option<Overlay> {
+        let mut overlay = self.overlays.remove(key)?;
+        self.set(key, overlay.watched.take());
+        Some(overlay)
+    }
+
+    fn upsert(&mut self, entry: Arc<Entry>) {
+        let key = entry.key().clone();
+        let old = match self.overlays.get_mut(&key) {
+            Some(overlay) => {
+                let other = overlay.written.is_none() && !overlay.knows(entry.uid());
+                let caught_up = entry.version() >= overlay.version || other || overlay.outlived();
+                let old = overlay.watched.replace(entry.clone());
+                if caught_up {
+                    self.lift(&key);
+                }
+                old
+            }
+            None => {
+                let old = self.objects.get(&key).cloned();
+                self.set(&key, Some(entry.clone()));
+                old
+            }
+        };
+        if !old.as_ref().is_some_and(|old| old.same(&entry)) {
+            self.change(key, old, entry, false);
+        }
+    }
+
+    fn delete(&mut self, entry: Arc<Entry>) {
+        let key = entry.key().clone();
+        let old = match self.overlays.get_mut(&key) {
+            Some(overlay) => {
+                let old = overlay.watched.take();
+                // A later own write of another object with the same name stays.
+                if *overlay.uid == *entry.uid() || overlay.version <= entry.version() {
+                    self.lift(&key);
+                }
+                old
+            }
+            None => {
+                let old = self.objects.get(&key).cloned();
+                self.set(&key, None);
+                old
+            }
+        };
+        if old.is_some() {
+            self.gone(key, old, entry, false);
+        }
+    }
+
+    fn listed(&mut self, source: usize, entry: Arc<Entry>) {
+        let Some(relist) = &mut self.sources[source].relist else { return };
+        let key = entry.key();
+        if !self.overlays.contains_key(key)
+            && let Some(known) = self.objects.get(key)
+            && known.same(&entry)
+            && !known.poorer(&entry)
+        {
+            known.mark(relist.mark);
+            relist.changed.remove(key);
+        } else {
+            entry.mark(relist.mark);
+            relist.changed.insert(key.clone(), entry);
+        }
+    }
+
+    fn unlisted(&mut self, source: usize, key: &Key) {
+        let Some(relist) = &mut self.sources[source].relist else { return };
+        relist.changed.remove(key);
+        let hidden = self.overlays.get(key).and_then(|overlay| overlay.watched.as_ref());
+        for known in self.objects.get(key).into_iter().chain(hidden) {
+            known.mark(0);
+        }
+    }
+
+    /// Ends a relist: what was not listed is gone, what changed is changed.
+    fn replace(&mut self, source: usize, version: u64) {
+        let Some(relist) = self.sources[source].relist.take() else { return };
+        let own = self.overlays_of(source);
+        let own: Vec<_> = own.iter().filter_map(|key| Some((key, self.lift(key)?))).collect();
+        let held = self.objects.values().filter(|entry| self.fed_by(source, entry.key()));
+        let swept: Vec<_> = held
+            .filter(|entry| !entry.marked(relist.mark) && !relist.changed.contains_key(entry.key()))
+            .cloned()
+            .collect();
+        for entry in swept {
+            self.set(&entry.key().clone(), None);
+            self.gone(entry.key().clone(), Some(entry.clone()), entry, true);
+        }
+        let initial = !self.sources[source].synced;
+        for (key, entry) in relist.changed {
+            let old = self.objects.get(&key).cloned();
+            self.set(&key, Some(entry.clone()));
+            if !old.as_ref().is_some_and(|old| old.same(&entry)) {
+                self.change(key, old, entry, initial);
+            }
+        }
+        for (key, overlay) in own {
+            // A list that still names what was deleted here is from before that.
+            let named = self.objects.get(key).is_some_and(|entry| overlay.knows(entry.uid()));
+            let stays = match overlay.version {
+                NEVER => named && !overlay.outlived(),
+                own => own > version,
+            };
+            if stays {
+                self.lay(key, overlay.uid, overlay.version, overlay.written);
+                if let Some(again) = self.overlays.get_mut(key) {
+                    again.gone = overlay.gone;
+                }
+            }
+        }
+        let was_synced = self.sources.iter().all(|source| source.synced);
+        self.sources[source].synced = true;
+        self.sources[source].version = version;
+        self.sync_point |= !was_synced && self.sources.iter().all(|source| source.synced);
+    }
+
+    fn progress(&mut self, source: usize, version: u64) {
+        let source = &mut self.sources[source];
+        source.version = source.version.max(version);
+    }
+
+    /// Ends own writes that the watch must have shown by now, had they been in its scope.
+    fn settle(&mut self, source: usize, version: u64) {
+        for key in self.overlays_of(source) {
+            let overlay = self.overlays.get(&key);
+            if overlay.is_some_and(|overlay| overlay.version <= version || overlay.outlived()) {
+                self.lift(&key);
+            }
+        }
+    }
+
+    fn overlays_of(&self, source: usize) -> Vec<Key> {
+        self.overlays.keys().filter(|key| self.fed_by(source, key)).cloned().collect()
+    }
+
+    fn fed_by(&self, source: usize, key: &Key) -> bool {
+        match &self.scope.namespaces[source] {
+            None => true,
+            Some(namespace) => key.namespace() == Some(namespace),
+        }
+    }
+
+    fn source_version(&self, key: &Key) -> u64 {
+        let fed = (0..self.sources.len()).filter(|source| self.fed_by(*source, key));
+        fed.map(|source| self.sources[source].version).max().unwrap_or(0)
+    }
+
+    /// Walks over the watched state, which is what handlers know.
+    fn watched(&self) -> impl Iterator<Item = Arc<Entry>> {
+        let plain = self.objects.values().filter(|e| !self.overlays.contains_key(e.key()));
+        let hidden = self.overlays.values().filter_map(|overlay| overlay.watched.as_ref());
+        plain.chain(hidden).cloned()
+    }
+
+    fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) {
+        for indexer in &mut self.indexers {
+            indexer.update(key, entry.as_ref());
+        }
+        match entry {
+            Some(entry) => self.objects.insert(key.clone(), entry),
+            None => self.objects.remove(key),
+        };
+        self.dirty = true;
+    }
+
+    fn change(&mut self, key: Key, old: Option<Arc<Entry>>, new: Arc<Entry>, initial: bool) {
+        let initial = initial && old.is_none();
+        self.changes.push(Change {
+            key,
+            old,
+            new,
+            gone: false,
+            initial,
+            final_state_unknown: false,
+        });
+    }
+
+    fn gone(&mut self, key: Key, old: Option<Arc<Entry>>, last: Arc<Entry>, unknown: bool) {
+        self.changes.push(Change {
+            key,
+            old,
+            new: last,
+            gone: true,
+            initial: false,
+            final_state_unknown: unknown,
+        });
+    }
+}
+
+// === impl Overlay ===
+
+impl Overlay {
+    /// Tells whether an object is the one of this write, or one deleted before it.
+    fn knows(&self, uid: &str) -> bool {
+        *self.uid == *uid || self.gone.iter().any(|gone| **gone == *uid)
+    }
+
+    /// Tells whether a deletion has hidden its object for longer than a watch lags.
+    fn outlived(&self) -> bool {
+        self.version == NEVER && self.since.elapsed() > DELETION_HIDES
+    }
+}

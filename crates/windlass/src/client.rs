@@ -1,0 +1,324 @@
+//! The client: cached reads, live writes, own writes visible at once.
+//!
+//! [`Client`] sits on a `kube::Client` and adds what a controller needs: reads from the shared
+//! cache, a deadline on every request, server warnings in the log, request metrics, and the
+//! [`Fence`] that stops writes when leadership is lost. Every write's answer is shown to the cache,
+//! so that a read right after it never shows an older state, without waiting for the watch.
+//!
+//! **Invariant:** every mutating request of this crate passes `Client::call`.
+
+mod answer;
+mod api;
+mod discovery;
+mod request;
+mod select;
+mod write;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::DynamicObject;
+use tower::ServiceExt;
+
+use crate::cache::{IndexValue, Key};
+use crate::cluster::{Caches, IndexBy};
+use crate::error::{Error, Result};
+use crate::fence::Fence;
+use crate::kind::{Kind, Object};
+use crate::metrics::Metrics;
+
+pub use api::Api;
+pub use discovery::Discovery;
+pub use select::List;
+pub use write::{Deleted, Deletion, Patch};
+
+pub(crate) use request::Call;
+
+use request::{Warnings, mutates};
+
+/// What requests are counted under: a client of kube does not tell whom it speaks to.
+pub(crate) const HOST: &str = "kubernetes";
+
+/// The deadline of a request unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Reads and writes objects; cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+/// use windlass::client::{Deleted, Patch};
+/// use windlass::{Client, Key, List};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let kube = server.client();
+/// let client = Client::new(kube);
+/// let mut map = ConfigMap::default();
+/// map.metadata.name = Some("settings".into());
+/// map.metadata.namespace = Some("default".into());
+/// client.create(&map).await?;
+///
+/// let key = Key::namespaced("default", "settings");
+/// let patch = Patch::Merge(json!({"data": {"color": "blue"}}));
+/// let patched: ConfigMap = client.patch(&key, &patch).await?;
+/// assert_eq!(patched.data.unwrap()["color"], "blue");
+///
+/// let all = client.list::<ConfigMap>(&List::within("default").limit(10)).await?;
+/// assert!(all.iter().any(|map| map.metadata.name.as_deref() == Some("settings")));
+/// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::Gone);
+/// assert!(client.get::<ConfigMap>(&key).await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    options: Options,
+}
+
+struct Shared {
+    kube: kube::Client,
+    host: String,
+    caches: Caches,
+    fence: Fence,
+    metrics: Metrics,
+    warnings: Warnings,
+    discovery: Discovery,
+}
+
+/// What a clone of the client does with each request.
+#[derive(Debug, Clone)]
+struct Options {
+    field_owner: Arc<str>,
+    field_validation: Option<FieldValidation>,
+    dry_run: bool,
+    live: bool,
+    unfenced: bool,
+    timeout: Duration,
+    answer_max: usize,
+}
+
+/// What the server does with fields it does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Drops them.
+    Ignore,
+    /// Drops them and warns; the warning is logged.
+    Warn,
+    /// Refuses the object.
+    Strict,
+}
+
+// === impl Client ===
+
+impl Client {
+    /// A client without a cache: every read is live.
+    pub fn new(kube: kube::Client) -> Self {
+        Self::build(kube, Caches::default(), Fence::new(), Metrics::new())
+    }
+
+    pub(crate) fn build(
+        kube: kube::Client,
+        caches: Caches,
+        fence: Fence,
+        metrics: Metrics,
+    ) -> Self {
+        let options = Options {
+            field_owner: "windlass".into(),
+            field_validation: None,
+            dry_run: false,
+            live: false,
+            unfenced: false,
+            timeout: TIMEOUT,
+            answer_max: request::ANSWER_MAX,
+        };
+        let shared = Shared {
+            kube,
+            host: HOST.into(),
+            caches,
+            fence,
+            metrics,
+            warnings: Warnings::default(),
+            discovery: Discovery::default(),
+        };
+        Self { shared: Arc::new(shared), options }
+    }
+
+    /// The same client with reads that ask the server.
+    pub fn live(&self) -> Self {
+        self.with(|o| o.live = true)
+    }
+
+    /// The same client whose writes the server checks and does not keep.
+    pub fn dry_run(&self) -> Self {
+        self.with(|o| o.dry_run = true)
+    }
+
+    /// The same client writing as `owner` (the field manager).
+    pub fn field_owner(&self, owner: &str) -> Self {
+        self.with(|o| o.field_owner = owner.into())
+    }
+
+    /// The same client with another treatment of unknown fields.
+    pub fn field_validation(&self, validation: FieldValidation) -> Self {
+        self.with(|o| o.field_validation = Some(validation))
+    }
+
+    /// The same client with another deadline for each request.
+    pub fn timeout(&self, timeout: Duration) -> Self {
+        self.with(|o| o.timeout = timeout)
+    }
+
+    /// The same client with another limit for the size of an answer; 512 MiB unless told otherwise.
+    pub fn answer_max(&self, bytes: usize) -> Self {
+        self.with(|o| o.answer_max = bytes)
+    }
+
+    /// The same client past the fence, for the lease itself.
+    pub(crate) fn unfenced(&self) -> Self {
+        self.with(|o| o.unfenced = true)
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Options)) -> Self {
+        let mut next = self.clone();
+        change(&mut next.options);
+        next
+    }
+
+    /// All verbs on one kind.
+    pub fn api<K: Object<DynamicType = ()>>(&self) -> Api<K> {
+        Api::new(self.clone(), Kind::of::<K>(), ())
+    }
+
+    /// All verbs on a kind known at run time.
+    pub fn dynamic(&self, kind: &Kind) -> Api<DynamicObject> {
+        Api::new(self.clone(), kind.clone(), kind.api_resource())
+    }
+
+    /// All verbs on a kind through any Rust type, such as `PartialObjectMeta<DynamicObject>`.
+    pub fn api_with<K: Object>(&self, kind: &Kind, dt: K::DynamicType) -> Api<K> {
+        Api::new(self.clone(), kind.clone(), dt)
+    }
+
+    /// One object; `None` if there is none.
+    pub async fn get<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<Option<Arc<K>>> {
+        self.api::<K>().get(key).await
+    }
+
+    /// The objects of one kind that an index files under a value, from the cache.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kind is not cached.
+    pub fn list_by<K, V>(&self, index: &IndexBy<K, V>, value: &V) -> Result<Vec<Arc<K>>>
+    where
+        K: Object<DynamicType = ()>,
+        V: IndexValue,
+    {
+        let found = self.shared.caches.index(&Kind::of::<K>(), index)?.get(value);
+        Ok(found.into_iter().filter_map(|object| object.get().ok()).collect())
+    }
+
+    /// The objects of one kind that match.
+    pub async fn list<K: Object<DynamicType = ()>>(&self, list: &List) -> Result<Vec<Arc<K>>> {
+        self.api::<K>().list(list).await
+    }
+
+    /// Creates an object and returns it as stored.
+    pub async fn create<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
+        self.api::<K>().create(object).await
+    }
+
+    /// Replaces an object; fails with a conflict if its resource version is not the stored one.
+    pub async fn update<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
+        self.api::<K>().update(object).await
+    }
+
+    /// Replaces the status of an object.
+    pub async fn update_status<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
+        self.api::<K>().update_status(object).await
+    }
+
+    /// Server-side apply: the fields in `object` become what it says and belong to the field owner.
+    pub async fn apply<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
+        self.api::<K>().apply(object).await
+    }
+
+    /// Patches an object.
+    pub async fn patch<K: Object<DynamicType = ()>>(&self, key: &Key, patch: &Patch) -> Result<K> {
+        self.api::<K>().patch(key, patch).await
+    }
+
+    /// Deletes an object; one that is gone already is no error.
+    pub async fn delete<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<Deleted> {
+        self.api::<K>().delete(key, &Deletion::default()).await
+    }
+
+    /// Which kinds the server serves.
+    pub async fn kind_of(&self, group: &str, version: &str, kind: &str) -> Result<Kind> {
+        self.shared.discovery.find(self, group, version, kind).await
+    }
+
+    /// The cache behind the reads.
+    pub fn caches(&self) -> &Caches {
+        &self.shared.caches
+    }
+
+    /// The metrics requests are counted in.
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// What stops writes when leadership is lost.
+    pub fn fence(&self) -> &Fence {
+        &self.shared.fence
+    }
+
+    /// A plain `kube::Client` over the same connection, behind the same fence.
+    pub fn kube(&self) -> kube::Client {
+        if !self.shared.fence.armed() {
+            return self.shared.kube.clone();
+        }
+        let (inner, fence) = (self.shared.kube.clone(), self.shared.fence.clone());
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (inner, fence) = (inner.clone(), fence.clone());
+            async move {
+                if !mutates(request.method(), request.uri().path()) {
+                    return inner.send(request).await.map_err(tower::BoxError::from);
+                }
+                let action = format!("{} {}", request.method(), request.uri().path());
+                tokio::select! {
+                    biased;
+                    lease = fence.closed() => {
+                        Err(tower::BoxError::from(Error::Fenced { action, lease }))
+                    }
+                    answer = inner.send(request) => answer.map_err(tower::BoxError::from),
+                }
+            }
+        });
+        let namespace = self.shared.kube.default_namespace().to_string();
+        kube::Client::new(service.boxed(), namespace)
+    }
+
+    /// The namespace of the kubeconfig context, or of the pod this runs in.
+    pub fn default_namespace(&self) -> &str {
+        self.shared.kube.default_namespace()
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl From<kube::Client> for Client {
+    fn from(kube: kube::Client) -> Self {
+        Self::new(kube)
+    }
+}

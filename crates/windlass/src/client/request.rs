@@ -1,0 +1,269 @@
+//! One exchange with the API server: deadline, fence, warnings, count, readable failure.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use kube::core::Status;
+use tokio::time::Instant;
+
+use super::Client;
+use crate::error::{Error, Result};
+
+/// An answer longer than this is refused, unless told otherwise.
+pub(super) const ANSWER_MAX: usize = 512 << 20;
+/// How often "too many requests" is obeyed before it becomes an error.
+const BUSY_RETRIES_MAX: u32 = 5;
+/// The longest the server may ask to wait.
+const BUSY_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// A request in parts.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(&'static str, String)>,
+    pub(crate) content_type: &'static str,
+    pub(crate) accept: &'static str,
+    pub(crate) body: Vec<u8>,
+    /// What is done to what, for errors and logs.
+    pub(crate) action: String,
+}
+
+// === impl Call ===
+
+impl Call {
+    pub(crate) fn new(method: Method, path: String, action: String) -> Self {
+        Self {
+            method,
+            path,
+            query: Vec::new(),
+            content_type: "application/json",
+            accept: "application/json",
+            body: Vec::new(),
+            action,
+        }
+    }
+
+    pub(crate) fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.query.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn body(mut self, body: Vec<u8>) -> Self {
+        self.body = body;
+        self
+    }
+
+    fn uri(&self) -> String {
+        let mut uri = self.path.clone();
+        for (at, (name, value)) in self.query.iter().enumerate() {
+            uri.push(if at == 0 { '?' } else { '&' });
+            uri.push_str(name);
+            uri.push('=');
+            escape(value, &mut uri);
+        }
+        uri
+    }
+
+    fn request(&self) -> Result<Request<Body>> {
+        Request::builder()
+            .method(self.method.clone())
+            .uri(self.uri())
+            .header(header::ACCEPT, self.accept)
+            .header(header::CONTENT_TYPE, self.content_type)
+            .body(Body::from(self.body.clone()))
+            .map_err(|e| Error::Invalid(format!("{}: {e}", self.action)))
+    }
+}
+
+/// Tells whether a request changes anything on the server.
+pub(crate) fn mutates(method: &Method, path: &str) -> bool {
+    // Reviews are questions in the dress of a create.
+    let review = path.starts_with("/apis/authorization.k8s.io/")
+        || path.starts_with("/apis/authentication.k8s.io/");
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) && !review
+}
+
+impl Client {
+    /// Sends a request and reads the whole answer.
+    pub(crate) async fn call(&self, call: Call) -> Result<Bytes> {
+        let deadline = crate::clock::after(self.options.timeout);
+        let mut tries = 0;
+        loop {
+            let answer = tokio::time::timeout_at(deadline, self.exchange(&call)).await;
+            let Ok(answer) = answer else {
+                self.shared.metrics.request(call.method.as_str(), &self.shared.host, None, {
+                    self.options.timeout
+                });
+                let after = self.options.timeout;
+                return Err(Error::Timeout { action: call.action, after });
+            };
+            match answer? {
+                Answer::Body(bytes) => return Ok(bytes),
+                Answer::Failure { status, retry_after } => {
+                    let wait = retry_after.filter(|_| tries < BUSY_RETRIES_MAX);
+                    let Some(wait) = wait.filter(|wait| Instant::now() + *wait < deadline) else {
+                        return Err(Error::Api { action: call.action, status });
+                    };
+                    tries += 1;
+                    tokio::time::sleep(wait).await;
+                }
+            }
+        }
+    }
+
+    async fn exchange(&self, call: &Call) -> Result<Answer> {
+        let fenced = |lease| Error::Fenced { action: call.action.clone(), lease };
+        let fence = Some(&self.shared.fence).filter(|fence| {
+            fence.armed() && !self.options.unfenced && mutates(&call.method, &call.path)
+        });
+        if let Some(fence) = fence {
+            fence.check().map_err(fenced)?;
+        }
+        let started = Instant::now();
+        let count = |code| {
+            let host = &self.shared.host;
+            self.shared.metrics.request(call.method.as_str(), host, code, started.elapsed());
+        };
+        let failed = |source| Error::Transport { action: call.action.clone(), source };
+        let send = self.shared.kube.send(call.request()?);
+        let sent = match fence {
+            None => send.await,
+            Some(fence) => tokio::select! {
+                biased;
+                lease = fence.closed() => return Err(fenced(lease)),
+                sent = send => sent,
+            },
+        };
+        let response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                count(None);
+                return Err(failed(Box::new(error)));
+            }
+        };
+        count(Some(response.status().as_u16()));
+        self.shared.warnings.log(&response, &call.action);
+        let (head, body) = response.into_parts();
+        let retry_after = head.headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok());
+        let retry_after = retry_after.and_then(|v| v.parse().ok()).map(Duration::from_secs);
+        let body = Limited::new(body, self.options.answer_max).collect().await;
+        let bytes = body.map_err(failed)?.to_bytes();
+        if head.status.is_success() {
+            return Ok(Answer::Body(bytes));
+        }
+        let code = head.status.as_u16();
+        let busy = code == 429 || (code >= 500 && retry_after.is_some());
+        Ok(Answer::Failure {
+            status: Box::new(status(code, &bytes)),
+            retry_after: retry_after.filter(|_| busy).map(|wait| wait.min(BUSY_WAIT_MAX)),
+        })
+    }
+}
+
+enum Answer {
+    Body(Bytes),
+    Failure { status: Box<Status>, retry_after: Option<Duration> },
+}
+
+/// Reads the failure status of the server, or makes one of whatever a proxy sent instead.
+fn status(code: u16, bytes: &[u8]) -> Status {
+    match serde_json::from_slice::<Status>(bytes) {
+        Ok(mut status) if status.is_failure() => {
+            if status.code == 0 {
+                status.code = code;
+            }
+            status
+        }
+        _ => {
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(256)]);
+            let reason = match code {
+                401 => "Unauthorized",
+                403 => "Forbidden",
+                404 => "NotFound",
+                409 => "Conflict",
+                429 => "TooManyRequests",
+                503 => "ServiceUnavailable",
+                _ => "InternalError",
+            };
+            Status::failure(text.trim(), reason).with_code(code)
+        }
+    }
+}
+
+/// Logs each server warning once per text; the set is bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(parking_lot::Mutex<std::collections::BTreeSet<String>>);
+
+const WARNINGS_MAX: usize = 1000;
+
+impl Warnings {
+    fn log<B>(&self, response: &Response<B>, action: &str) {
+        for value in response.headers().get_all(header::WARNING) {
+            let Some(text) = value.to_str().ok().and_then(warning_text) else { continue };
+            let mut seen = self.0.lock();
+            if seen.contains(&text) {
+                continue;
+            }
+            if seen.len() < WARNINGS_MAX {
+                seen.insert(text.clone());
+            }
+            drop(seen);
+            tracing::warn!(action, warning = text, "the API server warns");
+        }
+    }
+}
+
+/// Takes the text out of `299 - "text"`.
+fn warning_text(value: &str) -> Option<String> {
+    let rest = value.strip_prefix("299 ")?;
+    let text = rest.split_once(" \"")?.1;
+    Some(text.trim_end_matches('"').replace("\\\"", "\""))
+}
+
+fn escape(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_escaped() {
+        let call = Call::new(Method::GET, "/api/v1/pods".into(), String::new())
+            .query("labelSelector", "a in (b,c)")
+            .query("limit", "5");
+        assert_eq!(call.uri(), "/api/v1/pods?labelSelector=a%20in%20%28b%2Cc%29&limit=5");
+    }
+
+    #[test]
+    fn garbage_of_a_proxy_becomes_a_status() {
+        let status = status(503, b"<html>no backend</html>");
+        assert_eq!((status.code, status.reason.as_str()), (503, "ServiceUnavailable"));
+        assert_eq!(status.message, "<html>no backend</html>");
+    }
+
+    #[test]
+    fn reviews_are_no_writes() {
+        assert!(!mutates(&Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews"));
+        assert!(mutates(&Method::POST, "/api/v1/namespaces/a/pods"));
+        assert!(!mutates(&Method::GET, "/api/v1/pods"));
+    }
+
+    #[test]
+    fn warning_texts_are_unquoted() {
+        assert_eq!(warning_text(r#"299 - "v1 is old""#).as_deref(), Some("v1 is old"));
+        assert_eq!(warning_text("199 - x"), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! What a list asks for.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{Selector, SelectorExt};
+
+use crate::cache::Entry;
+use crate::error::{Error, Result};
+
+/// A selection of objects of one kind; starts as "all of them".
+///
+/// ```
+/// use windlass::client::List;
+/// let list = List::all().namespace("shop").label("app", "cart").limit(10);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct List {
+    pub(crate) namespace: Option<String>,
+    pub(crate) labels: Selector,
+    pub(crate) fields: Option<String>,
+    pub(crate) limit: Option<usize>,
+}
+
+// === impl List ===
+
+impl List {
+    /// Everything, in all namespaces.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Everything in one namespace.
+    pub fn within(namespace: &str) -> Self {
+        Self::all().namespace(namespace)
+    }
+
+    /// Only one namespace.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only objects with these labels.
+    pub fn labels(mut self, labels: &BTreeMap<String, String>) -> Self {
+        let wanted: Selector = labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        self.labels.extend(wanted);
+        self
+    }
+
+    /// Only objects with this label.
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.labels.extend(kube::core::Expression::Equal(name.into(), value.into()));
+        self
+    }
+
+    /// Only objects a selector matches.
+    pub fn matching(mut self, selector: Selector) -> Self {
+        self.labels.extend(selector);
+        self
+    }
+
+    /// Only objects the selector of another object matches.
+    ///
+    /// # Errors
+    ///
+    /// Fails on an operator that is none of `In`, `NotIn`, `Exists`, `DoesNotExist`.
+    pub fn selector(mut self, selector: &LabelSelector) -> Result<Self> {
+        let parsed = Selector::try_from(selector.clone())
+            .map_err(|e| Error::Invalid(format!("label selector: {e}")))?;
+        self.labels.extend(parsed);
+        Ok(self)
+    }
+
+    /// Only objects with these field values, in the server's syntax.
+    ///
+    /// Cached reads know `metadata.name` and `metadata.namespace`; for others use an index.
+    pub fn fields(mut self, fields: &str) -> Self {
+        self.fields = Some(fields.into());
+        self
+    }
+
+    /// At most so many objects; 0 means all, as in the API.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit).filter(|limit| *limit > 0);
+        self
+    }
+
+    /// Tells whether labels fit.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.labels.matches(labels)
+    }
+
+    /// The conditions on names and namespaces among the fields: field, wanted or not, value.
+    ///
+    /// # Errors
+    ///
+    /// Fails on any other field: the cache does not know it.
+    pub(crate) fn names(&self) -> Result<Vec<(bool, bool, &str)>> {
+        let terms = self.fields.iter().flat_map(|fields| fields.split(','));
+        terms
+            .filter(|term| !term.is_empty())
+            .map(|term| {
+                let (field, wanted, value) = match term.split_once("!=") {
+                    Some((field, value)) => (field, false, value),
+                    None => match term.split_once('=') {
+                        Some((field, value)) => (field, true, value.trim_start_matches('=')),
+                        None => (term, true, ""),
+                    },
+                };
+                match field {
+                    "metadata.name" => Ok((true, wanted, value)),
+                    "metadata.namespace" => Ok((false, wanted, value)),
+                    _ => Err(Error::Invalid(format!(
+                        "field selector {field} works on live lists only: use an index"
+                    ))),
+                }
+            })
+            .collect()
+    }
+
+    pub(crate) fn matches_entry(&self, entry: &Entry) -> bool {
+        self.labels.selects_all() || {
+            let labels = entry.labels().iter().map(|(k, v)| (k.to_string(), v.to_string()));
+            self.labels.matches(&labels.collect())
+        }
+    }
+}

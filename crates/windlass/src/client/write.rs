@@ -1,0 +1,87 @@
+//! How objects are changed and deleted.
+
+use serde_json::{Value, json};
+
+/// A change to an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Patch {
+    /// RFC 7386: what is named is set, null removes.
+    Merge(Value),
+    /// RFC 6902: a list of operations.
+    Json(Value),
+    /// The Kubernetes merge that knows list keys; built-in kinds only.
+    Strategic(Value),
+    /// Server-side apply; `force` takes fields from other owners.
+    Apply {
+        /// The fields to own.
+        object: Value,
+        /// Whether to take fields from other owners.
+        force: bool,
+    },
+}
+
+/// How an object is deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deletion {
+    /// Only if the object still has this UID.
+    pub uid: Option<String>,
+    /// Only if the object still has this resource version.
+    pub resource_version: Option<String>,
+    /// Seconds the object is given to end; `None` leaves it to the kind.
+    pub grace_seconds: Option<i64>,
+    /// `Foreground`, `Background` or `Orphan`; `None` leaves it to the kind.
+    pub propagation: Option<&'static str>,
+}
+
+/// What became of an object that was to be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is gone.
+    Gone,
+    /// It is marked and waits for its finalizers or its grace period.
+    Pending,
+    /// There was none.
+    NotFound,
+}
+
+// === impl Deletion ===
+
+impl Deletion {
+    /// Only the object that was seen, not another of the same name.
+    pub fn only<K: kube::Resource>(object: &K) -> Self {
+        Self { uid: object.meta().uid.clone(), ..Self::default() }
+    }
+
+    /// With the dependents deleted first, after, or left alone.
+    pub fn propagation(mut self, policy: &'static str) -> Self {
+        self.propagation = Some(policy);
+        self
+    }
+
+    /// With so many seconds to end.
+    pub fn grace_seconds(mut self, seconds: i64) -> Self {
+        self.grace_seconds = Some(seconds);
+        self
+    }
+
+    pub(super) fn body(&self) -> Vec<u8> {
+        let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if self.uid.is_some() || self.resource_version.is_some() {
+            let mut conditions = json!({});
+            if let Some(uid) = &self.uid {
+                conditions["uid"] = json!(uid);
+            }
+            if let Some(version) = &self.resource_version {
+                conditions["resourceVersion"] = json!(version);
+            }
+            body["preconditions"] = conditions;
+        }
+        if let Some(seconds) = self.grace_seconds {
+            body["gracePeriodSeconds"] = json!(seconds);
+        }
+        if let Some(policy) = self.propagation {
+            body["propagationPolicy"] = json!(policy);
+        }
+        body.to_string().into_bytes()
+    }
+}

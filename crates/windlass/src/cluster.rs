@@ -1,0 +1,410 @@
+//! The kinds of one cluster that are cached, and typed reads of them.
+//!
+//! Nothing is cached that nobody declared: a read of an undeclared kind fails at once and says what
+//! to do, instead of opening a watch that may hang on a missing right.
+//!
+//! **Invariant:** one store per kind; typed, dynamic and metadata views show the same moment.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Weak};
+
+use kube::core::DynamicObject;
+use parking_lot::RwLock;
+use serde_json::Value;
+
+use crate::cache::{
+    Cache, CacheOptions, Entry, Index, IndexValue, Informer, InformerStats, Key, SyncState, Watch,
+};
+use crate::client::List;
+use crate::error::{Error, Result};
+use crate::kind::{Kind, Object};
+
+/// The cached kinds of one cluster; cheap to clone, empty unless a manager runs.
+#[derive(Clone, Default)]
+pub struct Caches(Option<Arc<Inner>>);
+
+/// Caches that may be gone.
+pub(crate) struct WeakCaches(Option<Weak<Inner>>);
+
+impl WeakCaches {
+    /// The caches, or empty ones.
+    pub(crate) fn upgrade(&self) -> Caches {
+        Caches(self.0.as_ref().and_then(Weak::upgrade))
+    }
+}
+
+struct Inner {
+    cache: Cache,
+    namespaces: Vec<String>,
+    /// Kinds of which only a part is cached.
+    scopes: BTreeMap<Kind, Watch>,
+    kinds: RwLock<BTreeMap<Kind, Held>>,
+}
+
+#[derive(Clone)]
+struct Held {
+    informer: Informer<DynamicObject>,
+    owners: Index<DynamicObject, Arc<str>>,
+    metadata_only: bool,
+    indexes: Arc<RwLock<BTreeMap<usize, Arc<dyn Any + Send + Sync>>>>,
+}
+
+/// A named look-up of objects of type `K` by values of type `V`.
+///
+/// Made once, used wherever objects are listed; the index comes into being with its first use.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use windlass::IndexBy;
+/// let by_node: IndexBy<Pod, String> = IndexBy::new("node", |pod: &Pod| {
+///     pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
+/// });
+/// ```
+///
+/// An index of pods finds no services:
+///
+/// ```compile_fail
+/// # use k8s_openapi::api::core::v1::{Pod, Service};
+/// # use windlass::{Context, IndexBy, Next, Result};
+/// # async fn reconcile(cx: Context<Service>, by_node: IndexBy<Pod, String>) -> Result<Next> {
+/// cx.list::<Service>().by(&by_node, &"node-1".to_string())?;
+/// # Ok(Next::Done)
+/// # }
+/// ```
+pub struct IndexBy<K, V> {
+    name: String,
+    values: Arc<Values<K, V>>,
+    object: PhantomData<fn() -> K>,
+}
+
+type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
+
+/// What the diagnostics page shows of one watch.
+#[derive(Debug, Clone)]
+pub struct WatchReport {
+    /// The kind.
+    pub kind: Kind,
+    /// How far the watch is.
+    pub state: SyncState,
+    /// Its figures.
+    pub stats: InformerStats,
+    /// The version the store has reached.
+    pub version: u64,
+    /// Its indexes and how many filings each holds.
+    pub indexes: Vec<(String, usize)>,
+}
+
+// === impl Caches ===
+
+impl Caches {
+    pub(crate) fn new(
+        kube: kube::Client,
+        options: CacheOptions,
+        namespaces: Vec<String>,
+        scopes: BTreeMap<Kind, Watch>,
+    ) -> Self {
+        let cache = Cache::with(kube, options);
+        Self(Some(Arc::new(Inner { cache, namespaces, scopes, kinds: RwLock::default() })))
+    }
+
+    /// Tells whether there is no cache at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The same caches without keeping them.
+    pub(crate) fn downgrade(&self) -> WeakCaches {
+        WeakCaches(self.0.as_ref().map(Arc::downgrade))
+    }
+
+    /// Watches a kind, or joins the watch that runs already.
+    pub fn open(&self, kind: &Kind, metadata_only: bool) -> Result<Informer<DynamicObject>> {
+        let Some(inner) = &self.0 else {
+            return Err(Error::NotCached { kind: kind.to_string() });
+        };
+        let mut kinds = inner.kinds.write();
+        let held = kinds.get(kind).cloned();
+        if let Some(held) = held.as_ref().filter(|held| metadata_only || !held.metadata_only) {
+            return Ok(held.informer.clone());
+        }
+        let mut watch = inner.scopes.get(kind).cloned().unwrap_or_default();
+        if kind.namespaced() && !watch.names_namespaces() {
+            watch = inner.namespaces.iter().fold(watch, |watch, ns| watch.namespace(ns));
+        }
+        if metadata_only {
+            watch = watch.metadata_only();
+        }
+        let informer = inner.cache.dynamic(&kind.api_resource(), &watch);
+        // The watch of the metadata, if there was one, has become that of the whole objects.
+        let held = match held {
+            Some(held) => Held { metadata_only, ..held },
+            None => Held {
+                informer: informer.clone(),
+                owners: informer.reader().index_owners(),
+                metadata_only,
+                indexes: Arc::default(),
+            },
+        };
+        kinds.insert(kind.clone(), held);
+        Ok(informer)
+    }
+
+    /// Stops caching a kind; its watch ends when nobody else uses it.
+    pub fn close(&self, kind: &Kind) {
+        if let Some(inner) = &self.0 {
+            inner.kinds.write().remove(kind);
+        }
+    }
+
+    /// Stops caching everything.
+    pub(crate) fn clear(&self) {
+        if let Some(inner) = &self.0 {
+            inner.kinds.write().clear();
+        }
+    }
+
+    fn held(&self, kind: &Kind) -> Result<Held> {
+        let held = self.0.as_ref().and_then(|inner| inner.kinds.read().get(kind).cloned());
+        held.ok_or_else(|| Error::NotCached { kind: kind.to_string() })
+    }
+
+    fn readable<K: Object>(&self, kind: &Kind) -> Result<Held> {
+        let held = self.held(kind)?;
+        if held.metadata_only && !K::metadata_api() {
+            return Err(Error::Invalid(format!(
+                "{kind} is cached as metadata only: read it as PartialObjectMeta"
+            )));
+        }
+        if !K::metadata_api() && !held.informer.whole() {
+            let text = format!("{kind} is not cached as a whole yet: try again");
+            return Err(Error::Invalid(text));
+        }
+        Ok(held)
+    }
+
+    /// The object of a key; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kind is not cached or the object does not decode into `K`.
+    pub fn get<K: Object>(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<K>>> {
+        let held = self.readable::<K>(kind)?;
+        let key = &scoped(kind, key);
+        let Some(object) = held.informer.store().reader::<K>().object(key) else {
+            return Ok(None);
+        };
+        object.get().map(Some).map_err(|malformed| {
+            let what = format!("{kind} {key}");
+            let source = serde::de::Error::custom(malformed.message);
+            Error::Decode { what, source }
+        })
+    }
+
+    /// The object of a key as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kind is not cached.
+    pub fn json(&self, kind: &Kind, key: &Key) -> Result<Option<Value>> {
+        let key = &scoped(kind, key);
+        let Some(entry) = self.held(kind)?.informer.store().entry(key) else { return Ok(None) };
+        let what = || format!("{kind} {key}");
+        let value = serde_json::from_slice(&entry.json());
+        value.map(Some).map_err(|source| Error::Decode { what: what(), source })
+    }
+
+    /// The objects that match, by key; one that does not decode is left out, logged and counted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kind is not cached, or if fields other than `metadata.name` and
+    /// `metadata.namespace` are asked for: use an index.
+    pub fn list<K: Object>(&self, kind: &Kind, list: &List) -> Result<Vec<Arc<K>>> {
+        let held = self.readable::<K>(kind)?;
+        let reader = held.informer.store().reader::<K>();
+        let namespace = list.namespace.as_deref().filter(|_| kind.namespaced());
+        if list.limit.is_none() && list.fields.is_none() {
+            return Ok(reader.select(namespace, &list.labels));
+        }
+        let names = list.names()?;
+        let found = reader.objects(namespace, &list.labels).into_iter();
+        let found = found.filter(|o| fits(o.key(), &names)).filter_map(|o| o.get().ok());
+        Ok(found.take(list.limit.unwrap_or(usize::MAX)).collect())
+    }
+
+    /// The objects that the object with this UID controls, by key.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](Self::list).
+    pub fn owned<K: Object>(&self, kind: &Kind, uid: &str, list: &List) -> Result<Vec<Arc<K>>> {
+        let held = self.readable::<K>(kind)?;
+        let reader = held.informer.store().reader::<K>();
+        let found = controlled(&held, uid, list)?.into_iter();
+        let found = found.filter_map(|entry| reader.get(entry.key()));
+        Ok(found.take(list.limit.unwrap_or(usize::MAX)).collect())
+    }
+
+    /// The keys that match, without decoding anything.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kind is not cached.
+    pub fn keys(&self, kind: &Kind, owner: Option<&str>, list: &List) -> Result<Vec<Key>> {
+        let held = self.held(kind)?;
+        let limit = list.limit.unwrap_or(usize::MAX);
+        if let Some(uid) = owner {
+            let entries = controlled(&held, uid, list)?.into_iter();
+            return Ok(entries.map(|entry| entry.key().clone()).take(limit).collect());
+        }
+        let reader = held.informer.store().reader::<DynamicObject>();
+        let namespace = list.namespace.as_deref().filter(|_| kind.namespaced());
+        let found = reader.objects(namespace, &list.labels).into_iter();
+        let names = list.names()?;
+        let found = found.map(|object| object.key().clone()).filter(|key| fits(key, &names));
+        Ok(found.take(limit).collect())
+    }
+
+    /// The keys of all objects that name this UID among their owners, controller or not.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kind is not cached.
+    pub fn dependents(&self, kind: &Kind, uid: &str) -> Result<Vec<Key>> {
+        Ok(self.held(kind)?.owners.keys(&Arc::from(uid)))
+    }
+
+    /// The index behind a handle; files all present objects when first asked for.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kind is not cached.
+    pub fn index<K, V>(&self, kind: &Kind, by: &IndexBy<K, V>) -> Result<Index<K, V>>
+    where
+        K: Object,
+        V: IndexValue,
+    {
+        let held = self.readable::<K>(kind)?;
+        let slot = Arc::as_ptr(&by.values).cast::<()>() as usize;
+        let known = held.indexes.read().get(&slot).cloned();
+        if let Some(index) = known.and_then(|any| any.downcast::<Index<K, V>>().ok()) {
+            return Ok((*index).clone());
+        }
+        let mut indexes = held.indexes.write();
+        if let Some(any) = indexes.get(&slot)
+            && let Ok(index) = any.clone().downcast::<Index<K, V>>()
+        {
+            return Ok((*index).clone());
+        }
+        // The closure keeps the handle's function alive, so its address stays its own.
+        let values = by.values.clone();
+        let reader = held.informer.store().reader::<K>();
+        let index = reader.index(&by.name, move |object: &K| values(object));
+        indexes.insert(slot, Arc::new(index.clone()));
+        Ok(index)
+    }
+
+    /// Tells whether a kind is cached.
+    pub fn holds(&self, kind: &Kind) -> bool {
+        self.held(kind).is_ok()
+    }
+
+    /// The UID of an object as far as the cache knows.
+    pub(crate) fn uid(&self, kind: &Kind, key: &Key) -> Option<String> {
+        let entry = self.held(kind).ok()?.informer.store().entry(&scoped(kind, key))?;
+        Some(entry.uid().to_string())
+    }
+
+    /// Shows the cache an object as a write of this process left it.
+    pub(crate) fn wrote(&self, kind: &Kind, json: &[u8]) {
+        let Ok(held) = self.held(kind) else { return };
+        if let Err(error) = held.informer.store().observe_write(json) {
+            tracing::warn!(kind = %kind, error = %error, "the answer to a write is no object");
+        }
+    }
+
+    /// Tells the cache that a delete of this process took an object away.
+    pub(crate) fn deleted(&self, kind: &Kind, key: &Key, uid: &str) {
+        if let Ok(held) = self.held(kind) {
+            held.informer.store().observe_delete(&scoped(kind, key), uid, None);
+        }
+    }
+
+    /// Every watch and how far it is.
+    pub fn reports(&self) -> Vec<WatchReport> {
+        let Some(inner) = &self.0 else { return Vec::new() };
+        let kinds = inner.kinds.read();
+        let report = |(kind, held): (&Kind, &Held)| WatchReport {
+            kind: kind.clone(),
+            state: held.informer.state(),
+            stats: held.informer.stats(),
+            version: held.informer.store().resource_version(),
+            indexes: held.informer.store().indexes(),
+        };
+        kinds.iter().map(report).collect()
+    }
+}
+
+/// The entries that the object with this UID controls and that match, by key; with the empty UID
+/// those that nobody controls.
+fn controlled(held: &Held, uid: &str, list: &List) -> Result<Vec<Arc<Entry>>> {
+    let names = list.names()?;
+    let found = held.owners.get(&Arc::from(uid)).into_iter();
+    let wanted = |entry: &Arc<Entry>| {
+        let mut controllers = entry.owners().iter().filter(|o| o.controller);
+        let controls = match uid {
+            "" => controllers.next().is_none(),
+            uid => controllers.any(|o| &*o.uid == uid),
+        };
+        let within =
+            list.namespace.is_none() || entry.key().namespace() == list.namespace.as_deref();
+        controls && within && fits(entry.key(), &names) && list.matches_entry(entry)
+    };
+    Ok(found.map(|object| object.entry().clone()).filter(wanted).collect())
+}
+
+/// Tells whether a key meets conditions on names and namespaces.
+fn fits(key: &Key, names: &[(bool, bool, &str)]) -> bool {
+    names.iter().all(|(name, wanted, value)| {
+        let here = if *name { key.name() } else { key.namespace().unwrap_or_default() };
+        (here == *value) == *wanted
+    })
+}
+
+/// The key of an object of a kind; a namespace is dropped where the kind has none.
+fn scoped(kind: &Kind, key: &Key) -> Key {
+    match kind.namespaced() {
+        true => key.clone(),
+        false => Key::cluster(key.name()),
+    }
+}
+
+impl fmt::Debug for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.reports().iter().map(|r| &r.kind)).finish()
+    }
+}
+
+// === impl IndexBy ===
+
+impl<K, V> IndexBy<K, V> {
+    /// A look-up under `name` by what `values` computes; the function has to be pure.
+    pub fn new(name: &str, values: impl Fn(&K) -> Vec<V> + Send + Sync + 'static) -> Self {
+        Self { name: name.into(), values: Arc::new(values), object: PhantomData }
+    }
+}
+
+impl<K, V> Clone for IndexBy<K, V> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), values: self.values.clone(), object: PhantomData }
+    }
+}
+
+impl<K, V> fmt::Debug for IndexBy<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexBy").field("name", &self.name).finish_non_exhaustive()
+    }
+}

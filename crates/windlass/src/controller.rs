@@ -1,0 +1,308 @@
+//! Controllers: from changes of watched objects to reconciles.
+//!
+//! The flow is one way: [`Watch`] (a watched kind) → [`Predicate`] (does it matter) → keys →
+//! the work queue → the worker pool → [`Reconciler`] with its [`Context`]. A [`Controller`] is a
+//! plain description until a manager runs it, so it can be built before there is a cluster.
+//!
+//! **Invariant:** workers start only when every watch has delivered its first list, so the first
+//! reconcile sees the whole state.
+
+mod context;
+mod listing;
+mod predicate;
+mod reconcile;
+mod running;
+mod source;
+mod worker;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{BoxStream, Stream, StreamExt};
+use kube::core::DynamicObject;
+use tokio::sync::mpsc;
+
+use crate::cache::Key;
+use crate::error::Error;
+use crate::kind::{Kind, Object};
+use crate::queue::{Limiter, QueueOptions};
+
+pub use context::Context;
+pub use listing::Listing;
+pub use predicate::Predicate;
+pub use reconcile::{Next, Reconciler};
+pub use running::{ControllerHandle, WatchGuard};
+pub use source::{Change, Watch};
+
+pub(crate) use running::{Component, Ground, Prepared};
+pub(crate) use worker::panic_text;
+
+use worker::DynReconciler;
+
+/// Reconciles objects of one kind; run by a manager.
+pub struct Controller<K: Object> {
+    options: Options,
+    reconciler: Arc<dyn DynReconciler<K>>,
+}
+
+/// Puts a [`Controller`] together.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+/// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+/// use windlass::queue::FastSlow;
+/// use windlass::{Context, Controller, Key, Next, Predicate, Result, Watch};
+///
+/// async fn reconcile(cx: Context<Deployment>) -> Result<Next> {
+///     let Some(_deployment) = cx.object() else { return Ok(Next::Done) };
+///     let replica_sets = cx.list::<ReplicaSet>().owned().count()?;
+///     cx.event("Counted", format!("{replica_sets} replica sets"));
+///     Ok(Next::After(Duration::from_secs(3600)))
+/// }
+///
+/// let minute = Duration::from_secs(60);
+/// let controller = Controller::<Deployment>::builder("deployments")
+///     .when(Predicate::generation_changed().or(Predicate::labels_changed()))
+///     .owns::<ReplicaSet>()
+///     .watch(Watch::owned::<Pod>().any_owner().metadata_only())
+///     .watches(|map: &ConfigMap| vec![Key::of(map)])
+///     .reads::<Secret>()
+///     .workers(4)
+///     .timeout(minute)
+///     .limiter(FastSlow::new(minute / 60, minute, 3))
+///     .build(reconcile);
+/// assert_eq!(controller.name(), "deployments");
+/// ```
+#[must_use = "a controller does nothing until it is built and given to a manager"]
+pub struct Builder<K: Object> {
+    options: Options,
+    own: Option<Predicate>,
+    resync: Option<Duration>,
+    object: PhantomData<fn() -> K>,
+}
+
+struct Options {
+    name: String,
+    kind: Kind,
+    watches: Vec<Watch>,
+    filter: Option<Predicate>,
+    channels: Vec<BoxStream<'static, Key>>,
+    reports_as: Option<String>,
+    workers: usize,
+    timeout: Option<Duration>,
+    queue: QueueOptions<Key>,
+    leader: bool,
+}
+
+// === impl Controller ===
+
+impl<K: Object<DynamicType = ()>> Controller<K> {
+    /// Starts a controller of a kind known at compile time.
+    ///
+    /// The name shows in logs and metrics and owns the fields this controller applies.
+    pub fn builder(name: &str) -> Builder<K> {
+        Builder::new(name, Kind::of::<K>())
+    }
+}
+
+impl<K: Object> Controller<K> {
+    /// Starts a controller of a kind known at run time, through any type that fits, such as
+    /// `DynamicObject` or `PartialObjectMeta<DynamicObject>`.
+    pub fn of_kind(name: &str, kind: &Kind) -> Builder<K> {
+        Builder::new(name, kind.clone())
+    }
+
+    /// The controller's name.
+    pub fn name(&self) -> &str {
+        &self.options.name
+    }
+}
+
+impl Controller<DynamicObject> {
+    /// Starts a controller of a kind known at run time.
+    pub fn dynamic(name: &str, kind: &Kind) -> Builder<DynamicObject> {
+        Builder::new(name, kind.clone())
+    }
+}
+
+impl<K: Object> fmt::Debug for Controller<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", &self.options.name)
+            .field("kind", &self.options.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Builder ===
+
+impl<K: Object> Builder<K> {
+    fn new(name: &str, kind: Kind) -> Self {
+        let options = Options {
+            name: name.to_string(),
+            kind,
+            watches: Vec::new(),
+            filter: None,
+            channels: Vec::new(),
+            reports_as: None,
+            workers: 1,
+            timeout: None,
+            queue: QueueOptions::new(),
+            leader: true,
+        };
+        Self { options, own: None, resync: None, object: PhantomData }
+    }
+
+    /// Only these changes of the reconciled objects themselves.
+    pub fn when(mut self, predicate: Predicate) -> Self {
+        self.own = Some(match self.own.take() {
+            Some(before) => before.and(predicate),
+            None => predicate,
+        });
+        self
+    }
+
+    /// Only these changes, of all watched kinds.
+    pub fn filter(mut self, predicate: Predicate) -> Self {
+        self.options.filter = Some(match self.options.filter.take() {
+            Some(before) => before.and(predicate),
+            None => predicate,
+        });
+        self
+    }
+
+    /// Reconciles the controlling owner when an object of this kind changes, and caches the kind.
+    pub fn owns<T: Object<DynamicType = ()>>(self) -> Self {
+        self.watch(Watch::owned::<T>())
+    }
+
+    /// The same for a kind known at run time.
+    pub fn owns_kind(self, kind: &Kind) -> Self {
+        self.watch(Watch::owned_kind(kind.clone()))
+    }
+
+    /// Reconciles what `map` names when an object of this kind changes, and caches the kind.
+    pub fn watches<T: Object<DynamicType = ()>>(
+        self,
+        map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch(Watch::map(map))
+    }
+
+    /// Adds any [`Watch`].
+    pub fn watch(mut self, watch: Watch) -> Self {
+        self.options.watches.push(watch);
+        self
+    }
+
+    /// Caches a kind for reading; its changes lead to nothing.
+    pub fn reads<T: Object<DynamicType = ()>>(self) -> Self {
+        self.watch(Watch::read(Kind::of::<T>()))
+    }
+
+    /// The same for a kind known at run time.
+    pub fn reads_kind(self, kind: &Kind) -> Self {
+        self.watch(Watch::read(kind.clone()))
+    }
+
+    /// Reconciles every key that comes through a channel, for sources outside the cluster.
+    pub fn channel(self, mut keys: mpsc::Receiver<Key>) -> Self {
+        self.source(futures::stream::poll_fn(move |cx| keys.poll_recv(cx)))
+    }
+
+    /// Reconciles every key that a stream brings, for sources of the author's own.
+    ///
+    /// The stream is polled while this process works, and dropped at its end.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Node;
+    /// use windlass::{Context, Controller, Key, Next};
+    /// let alarms = futures::stream::iter([Key::cluster("node-1")]);
+    /// let controller = Controller::<Node>::builder("alarms")
+    ///     .source(alarms)
+    ///     .build(|_: Context<Node>| async { Ok(Next::Done) });
+    /// ```
+    pub fn source(mut self, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
+        self.options.channels.push(keys.boxed());
+        self
+    }
+
+    /// Reminds the controller of every reconciled object after this time, at least a second.
+    pub fn resync(mut self, every: Duration) -> Self {
+        self.resync = Some(every);
+        self
+    }
+
+    /// The name events are published under; the controller's own unless told otherwise.
+    pub fn reports_as(mut self, name: &str) -> Self {
+        self.options.reports_as = Some(name.into());
+        self
+    }
+
+    /// Most reconciles at once; 1 unless told otherwise.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.options.workers = workers.max(1);
+        self
+    }
+
+    /// Drops a reconcile that takes longer, counts it and tries again with backoff.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    /// Delays after failures; exponential from 5 ms to 1000 s unless told otherwise.
+    pub fn limiter(mut self, limiter: impl Limiter<Key> + 'static) -> Self {
+        self.options.queue = self.options.queue.limiter(limiter);
+        self
+    }
+
+    /// Reconciles on every replica, leader or not.
+    pub fn on_every_replica(mut self) -> Self {
+        self.options.leader = false;
+        self
+    }
+
+    /// Completes the controller.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the name is empty or longer than 128 characters, the limit of field owners.
+    pub fn try_build(self, reconciler: impl Reconciler<K>) -> Result<Controller<K>, Error> {
+        let mut options = self.options;
+        if options.name.is_empty() || options.name.len() > 128 {
+            return Err(Error::Invalid("a controller needs a name of 1 to 128 characters".into()));
+        }
+        let mut own = Watch::itself(options.kind.clone());
+        if let Some(predicate) = self.own {
+            own = own.when(predicate);
+        }
+        own.metadata_only = K::metadata_api();
+        own.resync = self.resync;
+        options.watches.insert(0, own);
+        Ok(Controller { options, reconciler: Arc::new(reconciler) })
+    }
+
+    /// Completes the controller.
+    ///
+    /// # Panics
+    ///
+    /// Panics where [`try_build`](Self::try_build) fails: on a name that is empty or too long.
+    pub fn build(self, reconciler: impl Reconciler<K>) -> Controller<K> {
+        self.try_build(reconciler).expect("the name of a controller is fixed in the source")
+    }
+}
+
+impl<K: Object> fmt::Debug for Builder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.options.name)
+            .field("kind", &self.options.kind)
+            .finish_non_exhaustive()
+    }
+}

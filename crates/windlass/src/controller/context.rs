@@ -1,0 +1,313 @@
+//! What a reconcile holds in its hands.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::DynamicObject;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::listing::Listing;
+use crate::apply::{self, Applied};
+use crate::cache::{Key, Malformed, Object};
+use crate::client::{Client, Patch};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::events::{EventType, Recorder};
+use crate::finalizer::{self, Finalizing};
+use crate::kind::{self, Kind};
+use crate::owner;
+
+/// One reconcile of one key: the object, the cache, the client, the events.
+///
+/// Cheap to clone.
+pub struct Context<K: kind::Object>(Arc<Inner<K>>);
+
+struct Inner<K> {
+    shared: Arc<Shared>,
+    key: Key,
+    /// The object when this reconcile began; decoded when somebody looks at it.
+    object: Option<Object<K>>,
+    failures: u32,
+}
+
+/// What a reconcile unwinds with that looks at an object which does not decode: it must neither
+/// go on nor believe that the object is gone.
+pub(crate) struct Undecodable(pub(crate) Malformed);
+
+/// What all reconciles of a controller share.
+pub(crate) struct Shared {
+    pub(crate) controller: Arc<str>,
+    pub(crate) kind: Kind,
+    pub(crate) client: Client,
+    pub(crate) recorder: Recorder,
+    pub(crate) clock: Clock,
+    pub(crate) applied: Applied,
+    pub(crate) stopping: CancellationToken,
+}
+
+// === impl Context ===
+
+impl<K: kind::Object> Context<K> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        key: Key,
+        object: Option<Object<K>>,
+        failures: u32,
+    ) -> Self {
+        Self(Arc::new(Inner { shared, key, object, failures }))
+    }
+
+    /// The key to reconcile.
+    pub fn key(&self) -> &Key {
+        &self.0.key
+    }
+
+    /// The name of the object.
+    pub fn name(&self) -> &str {
+        self.0.key.name()
+    }
+
+    /// The namespace of the object, if its kind has them.
+    pub fn namespace(&self) -> Option<&str> {
+        self.0.key.namespace()
+    }
+
+    /// The object as the cache had it when this reconcile began; `None` if it is gone.
+    ///
+    /// It is decoded when first asked for. A reconcile of an object that does not decode ends
+    /// here: the error is recorded and not retried before the object changes.
+    pub fn object(&self) -> Option<Arc<K>> {
+        let object = self.0.object.as_ref()?;
+        match object.get() {
+            Ok(object) => Some(object),
+            Err(malformed) => std::panic::resume_unwind(Box::new(Undecodable(malformed))),
+        }
+    }
+
+    /// The kind that is reconciled.
+    pub fn kind(&self) -> &Kind {
+        &self.0.shared.kind
+    }
+
+    /// The client: cached reads, live writes, field owner set to the controller's name.
+    pub fn client(&self) -> &Client {
+        &self.0.shared.client
+    }
+
+    /// The client with reads that ask the server.
+    pub fn live(&self) -> Client {
+        self.0.shared.client.live()
+    }
+
+    /// How often this key failed in a row before.
+    pub fn failures(&self) -> u32 {
+        self.0.failures
+    }
+
+    /// Where timestamps for status fields come from.
+    pub fn clock(&self) -> &Clock {
+        &self.0.shared.clock
+    }
+
+    /// Completes when the manager begins to stop: long waits should end.
+    pub async fn stopping(&self) {
+        self.0.shared.stopping.cancelled().await;
+    }
+
+    /// An object in the same namespace, from the cache.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kind was not declared with `owns`, `watches` or `reads`, or if the object does
+    /// not decode.
+    pub fn get<T: kind::Object<DynamicType = ()>>(&self, name: &str) -> Result<Option<Arc<T>>> {
+        let kind = Kind::of::<T>();
+        let namespace = self.namespace().filter(|_| kind.namespaced());
+        self.client().caches().get(&kind, &Key::new(namespace, name))
+    }
+
+    /// An object anywhere, from the cache.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn get_key<T: kind::Object<DynamicType = ()>>(&self, key: &Key) -> Result<Option<Arc<T>>> {
+        self.client().caches().get(&Kind::of::<T>(), key)
+    }
+
+    /// An object of a kind known at run time, from the cache.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn get_kind(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<DynamicObject>>> {
+        self.client().caches().get(kind, key)
+    }
+
+    /// Objects from the cache; starts with all in the same namespace.
+    pub fn list<T: kind::Object<DynamicType = ()>>(&self) -> Listing<T> {
+        self.listing(Kind::of::<T>())
+    }
+
+    /// Objects of a kind known at run time, from the cache.
+    pub fn list_kind(&self, kind: &Kind) -> Listing<DynamicObject> {
+        self.listing(kind.clone())
+    }
+
+    fn listing<T: kind::Object>(&self, kind: Kind) -> Listing<T> {
+        let namespace = self.namespace().filter(|_| kind.namespaced()).map(str::to_string);
+        let owner = self.0.object.as_ref().map(|object| object.uid().to_string());
+        Listing::new(self.client().caches().clone(), kind, namespace, owner)
+    }
+
+    /// Makes `object` so: server-side apply with this object as its controller.
+    ///
+    /// Sends nothing if the cache shows that nothing would change. An object in another namespace,
+    /// or one applied while the reconciled object is gone, gets no owner reference.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another controller owns the object, or if the server refuses.
+    pub async fn apply<T: kind::Object<DynamicType = ()>>(&self, object: &T) -> Result<Arc<T>> {
+        let mut wanted = object.clone();
+        if wanted.meta().namespace.is_none() && Kind::of::<T>().namespaced() {
+            wanted.meta_mut().namespace = self.namespace().map(str::to_string);
+        }
+        if let Some(me) = self.object()
+            && owner::may_own(me.meta(), wanted.meta())
+        {
+            owner::set_controller_with(me.meta(), self.kind(), wanted.meta_mut())?;
+        }
+        apply::apply(self.client(), &self.0.shared.applied, &wanted).await
+    }
+
+    /// The same for an object of a kind known at run time; always sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply).
+    pub async fn apply_kind(&self, kind: &Kind, object: &DynamicObject) -> Result<DynamicObject> {
+        let mut wanted = object.clone();
+        if wanted.metadata.namespace.is_none() && kind.namespaced() {
+            wanted.metadata.namespace = self.namespace().map(str::to_string);
+        }
+        if let Some(me) = self.object()
+            && owner::may_own(me.meta(), &wanted.metadata)
+        {
+            owner::set_controller_with(me.meta(), self.kind(), &mut wanted.metadata)?;
+        }
+        self.client().dynamic(kind).apply(&wanted).await
+    }
+
+    /// Changes the status; sends a patch only if something differs.
+    ///
+    /// Starts from the newest status this process knows, its own writes included. The patch names
+    /// the UID, so a re-created object is never given the status of its predecessor.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the status does not decode into `S`, or if the server refuses.
+    pub async fn status<S>(&self, change: impl FnOnce(&mut S)) -> Result<bool>
+    where
+        S: Serialize + DeserializeOwned + Default,
+    {
+        let caches = self.client().caches();
+        let newest = caches.json(self.kind(), self.key())?;
+        let Some(object) = newest else { return Ok(false) };
+        let before = object.get("status").cloned().unwrap_or(Value::Null);
+        let what = || format!("status of {} {}", self.kind(), self.key());
+        let mut status: S = match &before {
+            Value::Null => S::default(),
+            value => serde_json::from_value(value.clone())
+                .map_err(|source| Error::Decode { what: what(), source })?,
+        };
+        change(&mut status);
+        let after = serde_json::to_value(&status)
+            .map_err(|source| Error::Decode { what: what(), source })?;
+        let Some(patch) = apply::merge_diff(&before, &after) else { return Ok(false) };
+        let patch = json!({"metadata": {"uid": object["metadata"]["uid"]}, "status": patch});
+        let api = self.client().dynamic(self.kind());
+        api.patch_status(self.key(), &Patch::Merge(patch)).await?;
+        Ok(true)
+    }
+
+    /// Runs `cleanup` before the object may go.
+    ///
+    /// While the object lives, sees to it that the finalizer is there and returns
+    /// [`Finalizing::Active`]. Once the object is being deleted, runs `cleanup`, takes the
+    /// finalizer away and returns [`Finalizing::Finalized`]; a cleanup that fails is tried again
+    /// with growing delay.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the cleanup fails or the server refuses.
+    pub async fn finalize<F, Fut>(&self, finalizer: &str, cleanup: F) -> Result<Finalizing>
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<()>>,
+    {
+        let Some(object) = self.object() else { return Ok(Finalizing::Finalized) };
+        let api = self.client().dynamic(self.kind());
+        finalizer::run(&api, self.key(), object.meta(), finalizer, cleanup).await
+    }
+
+    /// Records an event about the object.
+    pub fn event(&self, reason: &str, note: impl Into<String>) {
+        self.publish(EventType::Normal, reason, note.into());
+    }
+
+    /// Records a warning about the object.
+    pub fn warn(&self, reason: &str, note: impl Into<String>) {
+        self.publish(EventType::Warning, reason, note.into());
+    }
+
+    fn publish(&self, event_type: EventType, reason: &str, note: String) {
+        let kind = self.kind();
+        let mut regarding = self.key().object_reference(&kind.api_resource());
+        regarding.uid = self.0.object.as_ref().map(|object| object.uid().to_string());
+        self.0.shared.recorder.publish(event_type, regarding, reason, "Reconcile", note);
+    }
+
+    /// Publishes events about any object.
+    pub fn recorder(&self) -> &Recorder {
+        &self.0.shared.recorder
+    }
+
+    /// Waits until `ready` says yes, asking again every `period`; gives up after `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// Fails after `timeout`, or with the first error of `ready`.
+    pub async fn wait_until<F, Fut>(
+        &self,
+        period: Duration,
+        timeout: Duration,
+        ready: F,
+    ) -> Result<()>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<bool>>,
+    {
+        crate::wait::until(&format!("{} {}", self.kind(), self.key()), period, timeout, ready).await
+    }
+}
+
+impl<K: kind::Object> Clone for Context<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: kind::Object> fmt::Debug for Context<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("controller", &self.0.shared.controller)
+            .field("key", &self.0.key)
+            .finish_non_exhaustive()
+    }
+}

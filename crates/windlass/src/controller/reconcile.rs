@@ -1,0 +1,43 @@
+//! What the author writes: a function from the state of one object to what comes next.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::Context;
+use crate::error::{Error, Result};
+use crate::kind::Object;
+
+/// What comes after a reconcile that went well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Next {
+    /// Nothing until something changes.
+    #[default]
+    Done,
+    /// Again after a while, or earlier if something changes.
+    After(Duration),
+}
+
+/// Brings the world to what one object asks for.
+///
+/// Implemented by the author's own type, or by any `async fn(Context<K>) -> Result<Next>`.
+/// Sees the whole state, never an event: losing, repeating or reordering events changes nothing.
+///
+/// # Cancel safety
+///
+/// A reconcile that is still running when the grace period of a shutdown ends, or that runs into
+/// its deadline, is dropped at an `.await`.
+pub trait Reconciler<K: Object>: Send + Sync + 'static {
+    /// Runs once for the key of `cx`; never twice at once for one key.
+    fn reconcile(&self, cx: &Context<K>) -> impl Future<Output = Result<Next, Error>> + Send;
+}
+
+impl<K, F, Fut> Reconciler<K> for F
+where
+    K: Object,
+    F: Fn(Context<K>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Next, Error>> + Send,
+{
+    fn reconcile(&self, cx: &Context<K>) -> impl Future<Output = Result<Next, Error>> + Send {
+        self(cx.clone())
+    }
+}

@@ -1,0 +1,371 @@
+//! A controller on its way from description to running pool.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, StreamExt};
+use kube::core::DynamicObject;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::context::Shared;
+use super::worker::{Ids, Pool, panic_text};
+use super::{Controller, Predicate, Watch, source};
+use crate::apply::Applied;
+use crate::cache::{Event, HandlerGuard, HandlerOptions, Key, SyncState};
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::events::Recorder;
+use crate::kind::{Kind, Object};
+use crate::metrics::{HandlerFigures, Metrics};
+use crate::queue::{Add, LOW_PRIORITY, QueueStats, WorkQueue};
+
+/// What a manager gives its controllers to stand on.
+#[derive(Debug, Clone)]
+pub(crate) struct Ground {
+    pub(crate) client: Client,
+    pub(crate) recorder: Recorder,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
+    pub(crate) stopping: CancellationToken,
+    pub(crate) seed: u64,
+}
+
+/// A controller without its type.
+pub(crate) trait Component: Send {
+    fn name(&self) -> &str;
+    fn kind(&self) -> &Kind;
+    /// Opens the watches; changes queue up from now on.
+    fn prepare(self: Box<Self>, ground: &Ground) -> Result<Prepared>;
+}
+
+/// A controller whose watches run and whose workers wait.
+pub(crate) struct Prepared {
+    pub(crate) handle: ControllerHandle,
+    pub(crate) leader: bool,
+    pub(crate) run: Run,
+}
+
+pub(crate) type Run =
+    Box<dyn FnOnce(CancellationToken, CancellationToken) -> BoxFuture<'static, ()> + Send>;
+
+/// A running controller; cheap to clone.
+#[derive(Clone)]
+pub struct ControllerHandle(Arc<Inner>);
+
+struct Inner {
+    name: Arc<str>,
+    kind: Kind,
+    client: Client,
+    queue: Arc<WorkQueue<Key>>,
+    filter: Option<Predicate>,
+    watches: Mutex<BTreeMap<u64, Running>>,
+    next: AtomicU64,
+    handler_panics: Arc<AtomicU64>,
+}
+
+/// One watch of a controller.
+#[derive(Clone)]
+struct Running {
+    kind: Kind,
+    guard: Arc<HandlerGuard>,
+    states: tokio::sync::watch::Receiver<SyncState>,
+}
+
+/// A watch that was added at run time; dropping it ends the watch.
+#[must_use = "the watch ends when this is dropped"]
+pub struct WatchGuard {
+    handle: ControllerHandle,
+    id: u64,
+}
+
+impl<K: Object> Component for Controller<K> {
+    fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    fn kind(&self) -> &Kind {
+        &self.options.kind
+    }
+
+    fn prepare(self: Box<Self>, ground: &Ground) -> Result<Prepared> {
+        let Controller { options, reconciler } = *self;
+        let name: Arc<str> = options.name.as_str().into();
+        let queue = Arc::new(options.queue.build());
+        let figures = queue.clone();
+        ground.metrics.queue(&name, move || figures.stats());
+        let client = ground.client.field_owner(&name);
+        let handle = ControllerHandle(Arc::new(Inner {
+            name: name.clone(),
+            kind: options.kind.clone(),
+            client: client.clone(),
+            queue: queue.clone(),
+            filter: options.filter,
+            watches: Mutex::default(),
+            next: AtomicU64::new(0),
+            handler_panics: Arc::default(),
+        }));
+        let figures = Arc::downgrade(&handle.0);
+        ground.metrics.handlers(&name, move || {
+            let handle = figures.upgrade().map(ControllerHandle)?;
+            let lag = handle.watches().iter().map(|(_, lag)| *lag as u64).sum();
+            Some(HandlerFigures { panics: handle.handler_panics(), lag })
+        });
+        for watch in options.watches {
+            handle.start(watch)?;
+        }
+        let informer = client.caches().open(&options.kind, K::metadata_api())?;
+        let channels = options.channels;
+        let seed =
+            ground.seed ^ name.bytes().fold(0, |h: u64, b| h.wrapping_mul(31) + u64::from(b));
+        let pool = Arc::new(Pool {
+            shared: Arc::new(Shared {
+                controller: name.clone(),
+                kind: options.kind,
+                client,
+                recorder: ground.recorder.named(options.reports_as.as_deref().unwrap_or(&name)),
+                clock: ground.clock.clone(),
+                applied: Applied::default(),
+                stopping: ground.stopping.clone(),
+            }),
+            queue: queue.clone(),
+            reader: informer.store().reader::<K>(),
+            reconciler,
+            metrics: ground.metrics.controller(&name, options.workers),
+            workers: options.workers,
+            timeout: options.timeout,
+            ids: Ids::new(seed),
+        });
+        let leader = options.leader;
+        let run: Run = Box::new(move |stop, abort| {
+            Box::pin(async move {
+                let stop_sources = stop.child_token();
+                let _end_with_this = stop_sources.clone().drop_guard();
+                for channel in channels {
+                    let stop = stop_sources.clone();
+                    tokio::spawn(forward(name.clone(), channel, queue.clone(), stop));
+                }
+                let workers = pool.workers;
+                tracing::info!(controller = %name, "worker count" = workers, "Starting workers");
+                pool.run(stop, abort).await;
+                tracing::info!(controller = %name, "All workers finished");
+            })
+        });
+        Ok(Prepared { handle, leader, run })
+    }
+}
+
+/// Brings the keys of a source into the queue.
+async fn forward(
+    name: Arc<str>,
+    mut keys: BoxStream<'static, Key>,
+    queue: Arc<WorkQueue<Key>>,
+    stop: CancellationToken,
+) {
+    loop {
+        let key = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            key = AssertUnwindSafe(keys.next()).catch_unwind() => key,
+        };
+        match key {
+            Ok(Some(key)) => queue.add(key),
+            Ok(None) => return,
+            Err(panic) => {
+                let panic = panic_text(&*panic);
+                tracing::error!(controller = %name, panic, "a source panicked and is ended");
+                return;
+            }
+        }
+    }
+}
+
+// === impl ControllerHandle ===
+
+impl ControllerHandle {
+    /// The controller's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The kind that is reconciled.
+    pub fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+
+    /// Asks for a reconcile.
+    pub fn enqueue(&self, key: Key) {
+        self.0.queue.add(key);
+    }
+
+    /// Asks for a reconcile with a priority, a delay or a rate limit.
+    pub fn enqueue_with(&self, key: Key, add: Add) {
+        self.0.queue.add_with(key, add);
+    }
+
+    /// The figures of the queue.
+    pub fn queue(&self) -> QueueStats {
+        self.0.queue.stats()
+    }
+
+    /// Adds a watch to the running controller; it ends when the guard is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the controller is not part of a running manager.
+    pub fn watch(&self, watch: Watch) -> Result<WatchGuard> {
+        let id = self.start(watch)?;
+        Ok(WatchGuard { handle: self.clone(), id })
+    }
+
+    /// Waits until every watch has delivered its first list to this controller.
+    pub async fn synced(&self) {
+        let waits: Vec<_> = {
+            let watches = self.0.watches.lock();
+            let running = watches.values().cloned();
+            running
+                .map(|mut running| async move {
+                    running.guard.synced().await;
+                    // A watch of metadata may be on its way to one of whole objects.
+                    let there = |s: &SyncState| s.synced() || matches!(s, SyncState::Stale { .. });
+                    drop(running.states.wait_for(there).await);
+                })
+                .collect()
+        };
+        futures::future::join_all(waits).await;
+    }
+
+    /// The kinds that are watched, and how many changes wait to be handled.
+    pub fn watches(&self) -> Vec<(Kind, usize)> {
+        let watches = self.0.watches.lock();
+        watches.values().map(|running| (running.kind.clone(), running.guard.lag())).collect()
+    }
+
+    /// How often a predicate or a map function panicked.
+    pub fn handler_panics(&self) -> u64 {
+        self.0.handler_panics.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn end_watches(&self) {
+        self.0.watches.lock().clear();
+    }
+
+    fn start(&self, watch: Watch) -> Result<u64> {
+        let inner = &self.0;
+        tracing::info!(
+            controller = %inner.name,
+            controllerGroup = inner.kind.group(),
+            controllerKind = inner.kind.kind(),
+            source = format!("kind source: {}", watch.kind),
+            "Starting EventSource"
+        );
+        let informer = inner.client.caches().open(&watch.kind, watch.metadata_only)?;
+        let options = HandlerOptions { resync: watch.resync };
+        let id = inner.next.fetch_add(1, Ordering::Relaxed);
+        let kind = watch.kind.clone();
+        let route = Route {
+            name: inner.name.clone(),
+            reconciled: inner.kind.clone(),
+            filter: inner.filter.clone(),
+            queue: inner.queue.clone(),
+            client: inner.client.clone(),
+            panics: inner.handler_panics.clone(),
+            watch,
+        };
+        let guard = informer.handle(options, move |event| route.take(&event));
+        let running = Running { kind, guard: Arc::new(guard), states: informer.states() };
+        inner.watches.lock().insert(id, running);
+        Ok(id)
+    }
+}
+
+impl fmt::Debug for ControllerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerHandle").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+impl Drop for WatchGuard {
+    fn drop(&mut self) {
+        self.handle.0.watches.lock().remove(&self.id);
+    }
+}
+
+impl fmt::Debug for WatchGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchGuard").field("controller", &self.handle.0.name).finish()
+    }
+}
+
+/// From one watch to the queue.
+struct Route {
+    name: Arc<str>,
+    reconciled: Kind,
+    filter: Option<Predicate>,
+    queue: Arc<WorkQueue<Key>>,
+    client: Client,
+    panics: Arc<AtomicU64>,
+    watch: Watch,
+}
+
+// === impl Route ===
+
+impl Route {
+    fn take(&self, event: &Event<DynamicObject>) {
+        let change = change(event);
+        let keys = catch_unwind(AssertUnwindSafe(|| {
+            let pass = |p: &Option<Predicate>| p.as_ref().is_none_or(|p| p.passes(&change));
+            if pass(&self.filter) && pass(&self.watch.predicate) {
+                self.watch.keys(&change, &self.reconciled, self.client.caches())
+            } else {
+                Vec::new()
+            }
+        }));
+        let keys = keys.unwrap_or_else(|panic| {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(
+                controller = %self.name,
+                kind = %self.watch.kind,
+                object = %event.key(),
+                panic = panic_text(&*panic),
+                "a predicate or map function panicked: the change is not followed"
+            );
+            Vec::new()
+        });
+        // What is old news must not delay what is new.
+        let usual = if change.is_old_news() { LOW_PRIORITY } else { 0 };
+        let priority = self.watch.priority.unwrap_or(usual);
+        for key in keys {
+            self.queue.add_with(key, Add { priority, ..Add::default() });
+        }
+    }
+}
+
+fn change(event: &Event<DynamicObject>) -> source::Change {
+    use source::Change;
+    match event {
+        Event::Added { object, initial } => {
+            Change { new: Some(object.entry().clone()), initial: *initial, ..Change::default() }
+        }
+        Event::Updated { old, new } => Change {
+            old: Some(old.entry().clone()),
+            new: Some(new.entry().clone()),
+            ..Change::default()
+        },
+        Event::Deleted { last, .. } => {
+            Change { old: Some(last.entry().clone()), ..Change::default() }
+        }
+        Event::Resync { object } => Change {
+            old: Some(object.entry().clone()),
+            new: Some(object.entry().clone()),
+            resync: true,
+            ..Change::default()
+        },
+    }
+}

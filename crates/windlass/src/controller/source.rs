@@ -1,0 +1,271 @@
+//! Where keys come from: changes of watched objects, mapped to the keys they concern.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::DynamicObject;
+
+use super::Predicate;
+use crate::cache::{Entry, Key};
+use crate::cluster::Caches;
+use crate::kind::{Kind, Object};
+
+/// A change of one watched object.
+#[derive(Clone, Default)]
+pub struct Change {
+    /// The state before; `None` if it is new here.
+    pub old: Option<Arc<Entry>>,
+    /// The state now; `None` if it is gone.
+    pub new: Option<Arc<Entry>>,
+    /// Part of the first list of this watch.
+    pub initial: bool,
+    /// Nothing changed: a periodic reminder.
+    pub resync: bool,
+}
+
+/// One watched kind and what its changes mean to a controller.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use windlass::cache::Key;
+/// use windlass::controller::{Predicate, Watch};
+/// let watch = Watch::map(|pod: &Pod| pod.spec.iter()
+///         .filter_map(|s| s.node_name.as_deref())
+///         .map(Key::cluster)
+///         .collect())
+///     .when(Predicate::generation_changed());
+/// ```
+#[derive(Clone)]
+pub struct Watch {
+    pub(crate) kind: Kind,
+    pub(crate) metadata_only: bool,
+    pub(crate) predicate: Option<Predicate>,
+    pub(crate) map: Mapper,
+    pub(crate) priority: Option<i32>,
+    pub(crate) resync: Option<Duration>,
+}
+
+/// A function of the author, from a change to keys.
+pub(crate) type Map = Arc<dyn Fn(&Change) -> Vec<Key> + Send + Sync>;
+
+/// How a change becomes keys.
+#[derive(Clone)]
+pub(crate) enum Mapper {
+    /// The object's own key.
+    Itself,
+    /// The keys of its owners of the controller's kind.
+    Owner { controller_only: bool },
+    /// A function of the author.
+    With(Map),
+    /// A function of the author that looks other objects up.
+    Reading(Arc<ReadingMap>),
+    /// No keys: the kind is only read.
+    Nothing,
+}
+
+type ReadingMap = dyn Fn(&Change, &Caches) -> Vec<Key> + Send + Sync;
+
+// === impl Change ===
+
+impl Change {
+    /// The state now, or the last one known of an object that is gone.
+    pub fn entry(&self) -> Option<&Arc<Entry>> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+
+    /// The same as a Rust value; `None` if it does not decode.
+    pub fn object<K: Object>(&self) -> Option<K> {
+        self.entry()?.decode().ok()
+    }
+
+    /// There was a state before and there is one now.
+    pub fn is_update(&self) -> bool {
+        self.old.is_some() && self.new.is_some()
+    }
+
+    /// The object was deleted and another of its name created since the last change.
+    pub fn is_replacement(&self) -> bool {
+        matches!((&self.old, &self.new), (Some(old), Some(new)) if old.uid() != new.uid())
+    }
+
+    /// The object is gone.
+    pub fn is_delete(&self) -> bool {
+        self.new.is_none()
+    }
+
+    /// Nothing new: same version before and after, or part of the first list.
+    pub(crate) fn is_old_news(&self) -> bool {
+        self.initial
+            || self.resync
+            || matches!((&self.old, &self.new), (Some(o), Some(n)) if o.version() == n.version())
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Change")
+            .field("key", &self.entry().map(|e| e.key()))
+            .field("old", &self.old.as_ref().map(|e| e.version()))
+            .field("new", &self.new.as_ref().map(|e| e.version()))
+            .field("initial", &self.initial)
+            .field("resync", &self.resync)
+            .finish()
+    }
+}
+
+// === impl Watch ===
+
+impl Watch {
+    fn new(kind: Kind, map: Mapper) -> Self {
+        Self { kind, metadata_only: false, predicate: None, map, priority: None, resync: None }
+    }
+
+    /// Changes of objects the reconciled object controls.
+    pub fn owned<T: Object<DynamicType = ()>>() -> Self {
+        Self::owned_kind(Kind::of::<T>())
+    }
+
+    /// The same for a kind known at run time.
+    pub fn owned_kind(kind: Kind) -> Self {
+        Self::new(kind, Mapper::Owner { controller_only: true })
+    }
+
+    /// Any owner reference counts, not only that of the managing controller.
+    pub fn any_owner(mut self) -> Self {
+        self.map = Mapper::Owner { controller_only: false };
+        self
+    }
+
+    /// Changes of any object, mapped to keys; on an update the old and the new state are mapped.
+    pub fn map<T: Object<DynamicType = ()>>(
+        map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(Kind::of::<T>(), map)
+    }
+
+    /// The same for a kind known at run time.
+    pub fn map_kind(
+        kind: Kind,
+        map: impl Fn(&DynamicObject) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(kind, map)
+    }
+
+    fn with<T: Object>(kind: Kind, map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static) -> Self {
+        Self::changes(kind, move |change| {
+            let mut keys = Vec::new();
+            for entry in [&change.old, &change.new].into_iter().flatten() {
+                match entry.decode::<T>() {
+                    Ok(object) => keys.extend(map(&object)),
+                    Err(error) => tracing::warn!(
+                        object = %entry.key(),
+                        error = %error,
+                        "an object does not decode: its change maps to nothing"
+                    ),
+                }
+            }
+            keys
+        })
+    }
+
+    /// Changes as they are, mapped to keys without decoding the object.
+    pub fn changes(kind: Kind, map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static) -> Self {
+        Self::new(kind, Mapper::With(Arc::new(map)))
+    }
+
+    /// Changes mapped to keys by a function that may look other objects up in the cache.
+    ///
+    /// Only kinds that the controller declares are there; what is read may be older than the
+    /// change.
+    pub fn reading(
+        kind: Kind,
+        map: impl Fn(&Change, &Caches) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(kind, Mapper::Reading(Arc::new(map)))
+    }
+
+    pub(crate) fn itself(kind: Kind) -> Self {
+        Self::new(kind, Mapper::Itself)
+    }
+
+    pub(crate) fn read(kind: Kind) -> Self {
+        Self::new(kind, Mapper::Nothing)
+    }
+
+    /// Asks the server for metadata only; reads of this kind must then be metadata only too.
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
+        self
+    }
+
+    /// Only changes that pass; several have to pass all.
+    pub fn when(mut self, predicate: Predicate) -> Self {
+        self.predicate = Some(match self.predicate.take() {
+            Some(before) => before.and(predicate),
+            None => predicate,
+        });
+        self
+    }
+
+    /// Queues the keys of this watch with a priority of their own; larger comes first.
+    ///
+    /// Without, changes have 0, and the first list and reminders
+    /// [`LOW_PRIORITY`](crate::queue::LOW_PRIORITY).
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Reminds the controller of every object of this watch after this time, at least a second.
+    ///
+    /// Reminders pass every predicate that does not ask for them with
+    /// [`Predicate::resyncs`]; nothing is asked of the API server.
+    pub fn resync(mut self, every: Duration) -> Self {
+        self.resync = Some(every);
+        self
+    }
+
+    /// The keys a change leads to, each once, for a controller of kind `reconciled`.
+    pub(crate) fn keys(&self, change: &Change, reconciled: &Kind, caches: &Caches) -> Vec<Key> {
+        let mut keys = match &self.map {
+            Mapper::Nothing => return Vec::new(),
+            Mapper::Itself => change.entry().map(|e| e.key().clone()).into_iter().collect(),
+            Mapper::With(map) => map(change),
+            Mapper::Reading(map) => map(change, caches),
+            Mapper::Owner { controller_only } => owners(change, reconciled, *controller_only),
+        };
+        if keys.len() > 1 {
+            keys.sort();
+            keys.dedup();
+        }
+        keys
+    }
+}
+
+/// The keys of all owners of kind `reconciled`, before and after the change.
+///
+/// The version of the reference is not compared: an owner is the same object in every version.
+fn owners(change: &Change, reconciled: &Kind, controller_only: bool) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for entry in [&change.old, &change.new].into_iter().flatten() {
+        for owner in entry.owners() {
+            let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+            let same = &*owner.kind == reconciled.kind() && group == reconciled.group();
+            if same && (owner.controller || !controller_only) {
+                let namespace = entry.key().namespace().filter(|_| reconciled.namespaced());
+                keys.push(Key::new(namespace, &owner.name));
+            }
+        }
+    }
+    keys
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("kind", &self.kind)
+            .field("metadata_only", &self.metadata_only)
+            .finish_non_exhaustive()
+    }
+}

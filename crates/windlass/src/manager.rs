@@ -1,0 +1,403 @@
+//! The manager: starts everything in order, keeps it running, stops it in order.
+//!
+//! | phase | starts | stops |
+//! |---|---|---|
+//! | 1 | HTTP servers (probes, metrics) | 5th |
+//! | 2 | watches of all controllers | 4th |
+//! | 3 | runnables and controllers of every replica | 1st |
+//! | 4 | leader election, then what is bound to it | 2nd, then the lease is given back |
+//! | 5 | | events are flushed |
+//!
+//! All stopping happens within one grace period. Watches run before this process leads, so a new
+//! leader starts warm. Losing the lease stops the leader's work at once, without grace.
+//!
+//! **Invariant:** the lease is given back only after everything it guards has ended.
+
+mod builder;
+mod diagnostics;
+mod group;
+mod handle;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::controller::{Component, ControllerHandle, Ground};
+use crate::error::{Error, Result};
+use crate::events::{Publisher, Recorder};
+use crate::lease::{Lease, LeaseStatus};
+use crate::metrics::Metrics;
+use crate::serve::{Checks, Server};
+
+pub use builder::Builder;
+pub use handle::Handle;
+
+use group::{Group, Job};
+
+/// Runs controllers and everything around them.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::lease::LeaseOptions;
+/// use windlass::{Context, Controller, Manager, Next, Result};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let controller = Controller::<ConfigMap>::builder("maps")
+///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+/// let handle = Manager::builder(client)
+///     .name("my-operator")
+///     .namespaces(["default"])
+///     .add(controller)
+///     .lease(LeaseOptions::new("my-operator"))
+///     .probes("127.0.0.1:0") // conventionally :8081
+///     .metrics("127.0.0.1:0") // conventionally :8080, or :8443 with TLS
+///     .metrics_secure()
+///     .ready_check("disk", || Ok(()))
+///     .runnable("importer", |cx| async move {
+///         cx.stopping().await;
+///         Ok(())
+///     })
+///     .grace(Duration::from_secs(20))
+///     .spawn()?;
+/// handle.ready().await;
+/// assert_eq!(handle.diagnostics()["controllers"][0]["name"], "maps");
+/// handle.stop().await
+/// # }
+/// ```
+pub struct Manager {
+    stage: Stage,
+    components: Vec<(usize, Box<dyn Component>)>,
+    runnables: Vec<(bool, Runnable)>,
+    servers: Vec<Server>,
+    lease: Option<Lease>,
+    publishers: Vec<Publisher>,
+    grace: Duration,
+}
+
+/// Where controllers are put.
+struct Stage {
+    state: Arc<State>,
+    clusters: Vec<Cluster>,
+}
+
+/// One cluster the manager works with; the first is its home.
+#[derive(Debug, Clone)]
+pub(crate) struct Cluster {
+    name: String,
+    ground: Ground,
+}
+
+/// What the manager and its handles share.
+pub(crate) struct State {
+    controllers: Mutex<Vec<(String, ControllerHandle)>>,
+    /// Controllers added while running.
+    late: Mutex<Vec<(usize, Box<dyn Component>)>>,
+    wake: tokio::sync::Notify,
+    /// All watches synced and all workers of this replica started.
+    ready: watch::Sender<bool>,
+    lease: Mutex<Option<watch::Receiver<LeaseStatus>>>,
+    checks: Checks,
+    metrics: Metrics,
+    clients: Vec<(String, Client)>,
+    recorder: Recorder,
+    bound: Mutex<Vec<(&'static str, Bound)>>,
+    stopping: CancellationToken,
+}
+
+type Bound = Arc<parking_lot::RwLock<Option<std::net::SocketAddr>>>;
+
+/// Why a manager stops.
+enum End {
+    /// Somebody asked for it.
+    Asked,
+    /// Something that has to run failed.
+    Failed(Error),
+    /// The lease is lost.
+    Lost,
+}
+
+/// A task of the author that runs beside the controllers.
+pub struct Runnable {
+    pub(crate) name: String,
+    pub(crate) start: Start,
+}
+
+type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send>;
+
+/// What a [`Runnable`] holds in its hands.
+#[derive(Debug, Clone)]
+pub struct RunContext {
+    client: Client,
+    recorder: Recorder,
+    clock: Clock,
+    stopping: CancellationToken,
+}
+
+// === impl RunContext ===
+
+impl RunContext {
+    /// The client of the home cluster.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Publishes events.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Where timestamps come from.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Completes when the runnable should end.
+    pub async fn stopping(&self) {
+        self.stopping.cancelled().await;
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Ready means: every declared watch follows the server.
+    fn default_checks(self: &Arc<Self>) {
+        let state = Arc::downgrade(self);
+        self.checks.ready("caches", move || {
+            let Some(state) = state.upgrade() else { return Ok(()) };
+            let reports = state.clients.iter().flat_map(|(_, client)| client.caches().reports());
+            let behind: Vec<String> = reports
+                .filter(|report| !report.state.synced())
+                .map(|report| format!("{}: {}", report.kind, report.state))
+                .collect();
+            if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) }
+        });
+        self.checks.ready("ping", || Ok(()));
+        self.checks.health("ping", || Ok(()));
+    }
+}
+
+// === impl Manager ===
+
+impl Manager {
+    /// Starts a manager of the cluster behind `client`.
+    pub fn builder(client: kube::Client) -> Builder {
+        Builder::new(client)
+    }
+
+    /// A handle to look at and to steer the manager while it runs.
+    pub fn handle(&self) -> Handle {
+        Handle::new(self.stage.state.clone(), None)
+    }
+
+    /// Runs until `shutdown` completes, then stops in order.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a server cannot listen, a runnable fails, or the lease is lost: then the process
+    /// has to end, because what it knew as leader is void.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+        let abort = CancellationToken::new();
+        let http_stop = CancellationToken::new();
+        let mut http = Group::new("HTTP servers", http_stop, abort.clone());
+        for server in std::mem::take(&mut self.servers) {
+            let name = server.name();
+            let serve = server.listen().await?;
+            http.spawn(Job::new(name, move |stop, _abort| serve(stop)));
+        }
+        let publishers: Vec<_> = std::mem::take(&mut self.publishers)
+            .into_iter()
+            .map(|p| tokio::spawn(p.run()))
+            .collect();
+        let (result, deadline) = self.work(shutdown, &abort).await;
+        tracing::info!("Stopping and waiting for HTTP servers");
+        http.stop(deadline).await;
+        let flushes = self.stage.clusters.iter().map(|cluster| cluster.ground.recorder.flush());
+        let _ = tokio::time::timeout_at(deadline, futures::future::join_all(flushes)).await;
+        publishers.iter().for_each(tokio::task::JoinHandle::abort);
+        tracing::info!("Wait completed, proceeding to shutdown the manager");
+        result
+    }
+
+    /// Everything between the start of the HTTP servers and their stop.
+    async fn work(
+        &mut self,
+        shutdown: impl Future<Output = ()> + Send,
+        abort: &CancellationToken,
+    ) -> (Result<()>, Instant) {
+        let stop = CancellationToken::new();
+        let mut others = Group::new("non leader election runnables", stop, abort.clone());
+        let leader_abort = abort.child_token();
+        let stop = CancellationToken::new();
+        let mut leaders = Group::new("leader election runnables", stop, leader_abort.clone());
+        let mut lease = self.lease.take();
+        let end = match self.start(&mut others, &mut leaders) {
+            Err(error) => End::Failed(error),
+            Ok(()) => {
+                others.open();
+                if lease.is_none() {
+                    leaders.open();
+                }
+                let ready = tokio::spawn(settle(self.stage.state.clone()));
+                let end =
+                    self.stage.wait(shutdown, &mut others, &mut leaders, lease.as_mut()).await;
+                ready.abort();
+                end
+            }
+        };
+        self.stage.state.ready.send_replace(false);
+        self.stage.state.stopping.cancel();
+        let grace = if matches!(end, End::Lost) { Duration::ZERO } else { self.grace };
+        let deadline = crate::clock::after(grace);
+        if matches!(end, End::Lost) {
+            // Another process may lead already: nothing new begins, nothing old goes on.
+            leaders.stopping().cancel();
+            leader_abort.cancel();
+        }
+        others.stop(deadline).await;
+        let ended = leaders.stop(deadline).await;
+        tracing::info!("Stopping and waiting for caches");
+        for (_, controller) in self.stage.state.controllers.lock().drain(..) {
+            controller.end_watches();
+        }
+        self.stage.clusters.iter().for_each(|cluster| cluster.ground.client.caches().clear());
+        if let Some(lease) = &mut lease {
+            give_back(lease, ended, deadline).await;
+        }
+        let result = match end {
+            End::Asked => Ok(()),
+            End::Failed(error) => Err(error),
+            End::Lost => Err(Error::Other("leader election lost".into())),
+        };
+        (result, deadline)
+    }
+
+    /// Puts everything that was added behind its gate.
+    fn start(&mut self, others: &mut Group, leaders: &mut Group) -> Result<()> {
+        for (cluster, component) in std::mem::take(&mut self.components) {
+            self.stage.place(cluster, component, others, leaders)?;
+        }
+        for (leader, runnable) in std::mem::take(&mut self.runnables) {
+            let group = if leader { &mut *leaders } else { &mut *others };
+            let stopping = group.stopping();
+            group.add(Job::runnable(runnable, self.stage.context(stopping)));
+        }
+        Ok(())
+    }
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// Runs until there is a reason to stop.
+    async fn wait(
+        &self,
+        shutdown: impl Future<Output = ()> + Send,
+        others: &mut Group,
+        leaders: &mut Group,
+        lease: Option<&mut Lease>,
+    ) -> End {
+        let election = elect(lease, leaders.gate());
+        tokio::pin!(shutdown, election);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => return End::Asked,
+                () = self.state.stopping.cancelled() => return End::Asked,
+                () = &mut election => return End::Lost,
+                error = others.failed() => return End::Failed(error),
+                error = leaders.failed() => return End::Failed(error),
+                () = self.state.wake.notified() => {
+                    let late = std::mem::take(&mut *self.state.late.lock());
+                    for (cluster, component) in late {
+                        if let Err(error) = self.place(cluster, component, others, leaders) {
+                            tracing::error!(error = error.chain(), "controller not added");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens the watches of a controller and puts its workers where they belong.
+    fn place(
+        &self,
+        cluster: usize,
+        component: Box<dyn Component>,
+        others: &mut Group,
+        leaders: &mut Group,
+    ) -> Result<()> {
+        let Some(home) = self.clusters.get(cluster) else {
+            return Err(Error::Invalid(format!(
+                "controller {}: no such cluster",
+                component.name()
+            )));
+        };
+        tracing::info!(
+            controller = component.name(),
+            controllerGroup = component.kind().group(),
+            controllerKind = component.kind().kind(),
+            cluster = home.name,
+            "Starting Controller"
+        );
+        let prepared = component.prepare(&home.ground)?;
+        let handle = prepared.handle.clone();
+        self.state.controllers.lock().push((home.name.clone(), handle));
+        let group = if prepared.leader { leaders } else { others };
+        group.add(Job::controller(prepared));
+        Ok(())
+    }
+
+    fn context(&self, stopping: CancellationToken) -> RunContext {
+        let ground = &self.clusters[0].ground;
+        RunContext {
+            client: ground.client.clone(),
+            recorder: self.state.recorder.clone(),
+            clock: ground.clock.clone(),
+            stopping,
+        }
+    }
+}
+
+/// Becomes leader, opens the gate, and returns when leadership is lost; never without a lease.
+async fn elect(lease: Option<&mut Lease>, gate: group::Gate) {
+    let Some(lease) = lease else { return std::future::pending().await };
+    lease.acquire().await;
+    gate.open();
+    lease.hold().await;
+}
+
+/// Gives the lease back if nothing it guards can be running any more.
+async fn give_back(lease: &mut Lease, ended: bool, deadline: Instant) {
+    if !ended {
+        tracing::warn!("the lease is left to run out: what it guards may still be running");
+        return;
+    }
+    match tokio::time::timeout_at(deadline, lease.release()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(error = error.chain(), "lease not released"),
+        Err(_) => tracing::warn!("lease not released within the grace period"),
+    }
+}
+
+/// Says "ready" once every watch has delivered its first list.
+async fn settle(state: Arc<State>) {
+    let controllers: Vec<_> = state.controllers.lock().iter().map(|(_, c)| c.clone()).collect();
+    for controller in controllers {
+        controller.synced().await;
+    }
+    state.ready.send_replace(true);
+}

@@ -1,0 +1,407 @@
+//! Putting a manager together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{Cluster, Handle, Manager, RunContext, Runnable, Stage, State, diagnostics};
+use crate::cache::{CacheOptions, Observe, Watch};
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::cluster::Caches;
+use crate::controller::{Component, Controller, Ground};
+use crate::error::{Error, Result};
+use crate::events::{EventForm, Recorder};
+use crate::fence::Fence;
+use crate::kind::{Kind, Object};
+use crate::lease::{Lease, LeaseOptions};
+use crate::metrics::Metrics;
+use crate::serve::{Access, Checks, Pages, Server, Tls};
+
+/// The grace period of a shutdown unless told otherwise.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Puts a [`Manager`] together.
+#[must_use = "a manager does nothing until it runs"]
+pub struct Builder {
+    home: kube::Client,
+    others: Vec<(String, kube::Client)>,
+    components: Vec<(String, Box<dyn Component>)>,
+    runnables: Vec<(bool, Runnable)>,
+    name: String,
+    namespaces: Vec<String>,
+    scopes: BTreeMap<Kind, Watch>,
+    cache: CacheOptions,
+    lease: Option<LeaseOptions>,
+    probes: Option<String>,
+    metrics: Option<String>,
+    tls: Option<Tls>,
+    secure: bool,
+    reviewed: bool,
+    checks: Checks,
+    registry: Metrics,
+    grace: Duration,
+    clock: Clock,
+    event_form: EventForm,
+    seed: Option<u64>,
+}
+
+// === impl Builder ===
+
+impl Builder {
+    pub(super) fn new(home: kube::Client) -> Self {
+        Self {
+            home,
+            others: Vec::new(),
+            components: Vec::new(),
+            runnables: Vec::new(),
+            name: "windlass".into(),
+            namespaces: Vec::new(),
+            scopes: BTreeMap::new(),
+            cache: CacheOptions::default(),
+            lease: None,
+            probes: None,
+            metrics: None,
+            tls: None,
+            secure: false,
+            reviewed: false,
+            checks: Checks::default(),
+            registry: Metrics::new(),
+            grace: GRACE,
+            clock: Clock::system(),
+            event_form: EventForm::default(),
+            seed: None,
+        }
+    }
+
+    /// Adds a controller of the home cluster.
+    #[expect(clippy::should_implement_trait, reason = "a manager is no number")]
+    pub fn add<K: Object>(mut self, controller: Controller<K>) -> Self {
+        self.components.push((String::new(), Box::new(controller)));
+        self
+    }
+
+    /// Adds a controller of a named cluster.
+    pub fn add_to<K: Object>(mut self, cluster: &str, controller: Controller<K>) -> Self {
+        self.components.push((cluster.into(), Box::new(controller)));
+        self
+    }
+
+    /// The form events are written in; `events.k8s.io/v1` unless told otherwise.
+    pub fn event_form(mut self, form: EventForm) -> Self {
+        self.event_form = form;
+        self
+    }
+
+    /// Adds another cluster, with a cache of its own.
+    pub fn cluster(mut self, name: &str, client: kube::Client) -> Self {
+        self.others.push((name.into(), client));
+        self
+    }
+
+    /// Adds a task that runs while this process leads; its failure stops the manager.
+    pub fn runnable<F, Fut>(self, name: &str, start: F) -> Self
+    where
+        F: FnOnce(RunContext) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.run_with(true, name, start)
+    }
+
+    /// Adds a task that runs on every replica, leader or not.
+    pub fn runnable_everywhere<F, Fut>(self, name: &str, start: F) -> Self
+    where
+        F: FnOnce(RunContext) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.run_with(false, name, start)
+    }
+
+    fn run_with<F, Fut>(mut self, leader: bool, name: &str, start: F) -> Self
+    where
+        F: FnOnce(RunContext) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        let runnable = Runnable {
+            name: name.into(),
+            start: Box::new(move |context| Box::pin(start(context))),
+        };
+        self.runnables.push((leader, runnable));
+        self
+    }
+
+    /// The operator's name in events and as default field owner.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Caches namespaced kinds in these namespaces only; all if none is named.
+    pub fn namespaces<'a>(mut self, namespaces: impl IntoIterator<Item = &'a str>) -> Self {
+        self.namespaces = namespaces.into_iter().map(str::to_string).collect();
+        self
+    }
+
+    /// Caches only a part of a kind: some namespaces, labels or fields.
+    ///
+    /// What is outside is not there for cached reads, and its changes lead to nothing.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use windlass::{Manager, cache};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = server.client();
+    /// let here = cache::Watch::all().namespace("shop").fields("spec.nodeName=node-1");
+    /// let manager = Manager::builder(client).caches::<Pod>(here);
+    /// # }
+    /// ```
+    pub fn caches<K: Object<DynamicType = ()>>(mut self, part: Watch) -> Self {
+        self.scopes.insert(Kind::of::<K>(), part);
+        self
+    }
+
+    /// Settings of the caches.
+    pub fn cache(mut self, options: CacheOptions) -> Self {
+        self.cache = options;
+        self
+    }
+
+    /// Works only while it holds a lease.
+    pub fn lease(mut self, options: LeaseOptions) -> Self {
+        self.lease = Some(options);
+        self
+    }
+
+    /// Serves `/healthz` and `/readyz` on an address such as `:8081`.
+    pub fn probes(mut self, address: &str) -> Self {
+        self.probes = enabled(address);
+        self
+    }
+
+    /// Serves `/metrics` and `/debug/windlass` on an address such as `:8080`.
+    pub fn metrics(mut self, address: &str) -> Self {
+        self.metrics = enabled(address);
+        self
+    }
+
+    /// Serves metrics over TLS, conventionally on `:8443`.
+    pub fn metrics_tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Serves metrics over TLS with a certificate made here, unless
+    /// [`metrics_tls`](Self::metrics_tls) gives one.
+    pub fn metrics_secure(mut self) -> Self {
+        self.secure = true;
+        self
+    }
+
+    /// Shows metrics only to those whom the cluster gives the right.
+    pub fn metrics_reviewed(mut self) -> Self {
+        self.reviewed = true;
+        self
+    }
+
+    /// Adds a liveness check.
+    pub fn health_check(
+        self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.checks.health(name, check);
+        self
+    }
+
+    /// Adds a readiness check.
+    pub fn ready_check(
+        self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.checks.ready(name, check);
+        self
+    }
+
+    /// How long a shutdown may take; keep it below the grace period of the pod.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Where timestamps come from.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Makes everything random repeatable.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self.cache.seed = Some(seed);
+        self
+    }
+
+    /// Completes the manager.
+    ///
+    /// # Errors
+    ///
+    /// Fails on two controllers of one name in one cluster, an unknown cluster, or lease durations
+    /// without a margin.
+    pub fn build(self) -> Result<Manager> {
+        let stopping = CancellationToken::new();
+        let fence = Fence::new();
+        let mut clusters = Vec::new();
+        let mut publishers = Vec::new();
+        let mut first = None;
+        let all = [(String::new(), self.home)].into_iter().chain(self.others);
+        for (name, kube) in all {
+            let mut options = self.cache.clone();
+            options.observe = Some(counted(self.registry.clone(), options.observe));
+            let (namespaces, scopes) = (self.namespaces.clone(), self.scopes.clone());
+            let caches = Caches::new(kube.clone(), options, namespaces, scopes);
+            let shown = caches.downgrade();
+            self.registry.watches(&name, move || shown.upgrade().reports());
+            let client = Client::build(kube, caches, fence.clone(), self.registry.clone())
+                .field_owner(&self.name);
+            let (recorder, publisher) = Recorder::new(&client, &self.name, self.clock.clone());
+            let recorder = recorder.in_form(self.event_form);
+            publishers.push(publisher);
+            first.get_or_insert_with(|| (client.clone(), recorder.clone()));
+            let ground = Ground {
+                client,
+                recorder,
+                clock: self.clock.clone(),
+                metrics: self.registry.clone(),
+                stopping: stopping.clone(),
+                seed: self.seed.unwrap_or_else(rand::random),
+            };
+            clusters.push(Cluster { name, ground });
+        }
+        let components = place(&clusters, self.components)?;
+        let Some((client, recorder)) = first else {
+            return Err(Error::Invalid("a manager needs a cluster".into()));
+        };
+        let lease = match self.lease {
+            None => None,
+            Some(options) => Some(Lease::new(&client, self.clock.clone(), options)?),
+        };
+        let state = Arc::new(State {
+            controllers: parking_lot::Mutex::default(),
+            late: parking_lot::Mutex::default(),
+            wake: tokio::sync::Notify::new(),
+            ready: watch::Sender::new(false),
+            lease: parking_lot::Mutex::new(lease.as_ref().map(Lease::status)),
+            checks: self.checks.clone(),
+            metrics: self.registry.clone(),
+            clients: clusters.iter().map(|c| (c.name.clone(), c.ground.client.clone())).collect(),
+            recorder,
+            bound: parking_lot::Mutex::default(),
+            stopping,
+        });
+        state.default_checks();
+        let mut servers = Vec::new();
+        if let Some(address) = &self.probes {
+            servers.push(Server::new("health probe", address, Pages::Probes(self.checks)));
+        }
+        if let Some(address) = &self.metrics {
+            let shown = state.clone();
+            let diagnostics = Box::new(move || diagnostics::report(&shown));
+            let pages = Pages::Metrics { metrics: self.registry, diagnostics };
+            let access = self.reviewed.then(|| Access::new(&client));
+            let tls = match self.tls {
+                None if self.secure => Some(Tls::self_signed(&["localhost"])?),
+                tls => tls.map(|tls| tls.counted(&client)),
+            };
+            servers.push(Server::new("metrics", address, pages).secure(tls, access));
+        }
+        for server in &servers {
+            state.bound.lock().push((server.name(), server.bound()));
+        }
+        Ok(Manager {
+            stage: Stage { state, clusters },
+            components,
+            runnables: self.runnables,
+            servers,
+            lease,
+            publishers,
+            grace: self.grace,
+        })
+    }
+
+    /// Runs until `shutdown` completes, then stops in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build) and [`Manager::run`].
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+        self.build()?.run(shutdown).await
+    }
+
+    /// Runs until SIGINT or SIGTERM; a second signal ends the process at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_until_signal(self) -> Result<()> {
+        self.run(crate::signal::shutdown()).await
+    }
+
+    /// Runs in a task of its own, until the handle says stop.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn spawn(self) -> Result<Handle> {
+        let manager = self.build()?;
+        let state = manager.stage.state.clone();
+        let task = tokio::spawn(manager.run(std::future::pending()));
+        Ok(Handle::new(state, Some(task)))
+    }
+}
+
+/// Counts the lists and watches of the caches among the requests.
+fn counted(metrics: Metrics, next: Option<Observe>) -> Observe {
+    Arc::new(move |code, took| {
+        metrics.request("GET", crate::client::HOST, code, took);
+        if let Some(next) = &next {
+            next(code, took);
+        }
+    })
+}
+
+/// An empty address and `0` switch a server off.
+fn enabled(address: &str) -> Option<String> {
+    Some(address.to_string()).filter(|address| !address.is_empty() && address != "0")
+}
+
+/// Finds the cluster of each controller and refuses two of one name.
+fn place(
+    clusters: &[Cluster],
+    components: Vec<(String, Box<dyn Component>)>,
+) -> Result<Vec<(usize, Box<dyn Component>)>> {
+    let mut placed: Vec<(usize, Box<dyn Component>)> = Vec::with_capacity(components.len());
+    for (cluster, component) in components {
+        let name = component.name().to_string();
+        let Some(at) = clusters.iter().position(|c| c.name == cluster) else {
+            return Err(Error::Invalid(format!("controller {name}: no cluster named {cluster}")));
+        };
+        if placed.iter().any(|(other, c)| *other == at && c.name() == name) {
+            return Err(Error::Invalid(format!("two controllers are named {name}")));
+        }
+        placed.push((at, component));
+    }
+    Ok(placed)
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! The diagnostics page: what every part is doing now.
+
+use serde_json::{Value, json};
+
+use super::State;
+use crate::cluster::WatchReport;
+use crate::controller::ControllerHandle;
+
+/// Every watch, index, queue and lease of a manager.
+pub(super) fn report(state: &State) -> Value {
+    let clusters: Vec<Value> = state
+        .clients
+        .iter()
+        .map(|(name, client)| {
+            let watches: Vec<Value> = client.caches().reports().iter().map(watch).collect();
+            json!({"name": name, "watches": watches})
+        })
+        .collect();
+    let controllers: Vec<Value> =
+        state.controllers.lock().iter().map(|(cluster, c)| controller(cluster, c)).collect();
+    let lease = state.lease.lock().as_ref().map(|status| {
+        let status = status.borrow();
+        json!({"held": status.held, "holder": status.holder, "transitions": status.transitions})
+    });
+    json!({
+        "ready": *state.ready.borrow(),
+        "stopping": state.stopping.is_cancelled(),
+        "clusters": clusters,
+        "controllers": controllers,
+        "lease": lease,
+    })
+}
+
+fn watch(report: &WatchReport) -> Value {
+    let stats = &report.stats;
+    json!({
+        "kind": report.kind.to_string(),
+        "state": report.state.to_string(),
+        "synced": report.state.synced(),
+        "version": report.version,
+        "objects": stats.objects,
+        "bytes": stats.bytes,
+        "lists": stats.lists,
+        "watches": stats.watches,
+        "events": stats.events,
+        "bookmarks": stats.bookmarks,
+        "failures": stats.failures,
+        "skipped": stats.skipped,
+        "fallbacks": stats.fallbacks,
+        "undecodable": stats.undecodable,
+        "lag": stats.lag,
+        "indexes": report
+            .indexes
+            .iter()
+            .map(|(name, filings)| json!({"name": name, "filings": filings}))
+            .collect::<Vec<_>>(),
+    })
+}
+
+fn controller(cluster: &str, controller: &ControllerHandle) -> Value {
+    let queue = controller.queue();
+    let watches: Vec<Value> = controller
+        .watches()
+        .into_iter()
+        .map(|(kind, lag)| json!({"kind": kind.to_string(), "lag": lag}))
+        .collect();
+    json!({
+        "name": controller.name(),
+        "kind": controller.kind().to_string(),
+        "cluster": cluster,
+        "watches": watches,
+        "handlerPanics": controller.handler_panics(),
+        "queue": {
+            "depth": queue.depth,
+            "waiting": queue.waiting,
+            "processing": queue.processing,
+            "adds": queue.adds,
+            "retries": queue.retries,
+            "longestSeconds": queue.longest.as_secs_f64(),
+        },
+    })
+}

@@ -1,0 +1,174 @@
+//! Tasks that start behind one gate and stop together.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{RunContext, Runnable};
+use crate::controller::panic_text;
+use crate::error::{Error, Result};
+
+/// Tasks with a common life.
+pub(super) struct Group {
+    name: &'static str,
+    tasks: JoinSet<Result<()>>,
+    gate: Gate,
+    stop: CancellationToken,
+    abort: CancellationToken,
+}
+
+/// Lets the tasks of a group begin.
+#[derive(Clone)]
+pub(super) struct Gate(watch::Sender<bool>);
+
+/// One task: waits for the gate, then runs until it is told to stop.
+pub(super) struct Job {
+    name: String,
+    run: Box<
+        dyn FnOnce(CancellationToken, CancellationToken) -> BoxFuture<'static, Result<()>> + Send,
+    >,
+}
+
+// === impl Job ===
+
+impl Job {
+    pub(super) fn new<F>(
+        name: &str,
+        run: impl FnOnce(CancellationToken, CancellationToken) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        Self { name: name.into(), run: Box::new(move |stop, abort| run(stop, abort).boxed()) }
+    }
+
+    pub(super) fn controller(prepared: crate::controller::Prepared) -> Self {
+        let handle = prepared.handle.clone();
+        Self::new(handle.name(), move |stop, abort| async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                () = prepared.handle.synced() => {}
+            }
+            (prepared.run)(stop, abort).await;
+            Ok(())
+        })
+    }
+
+    pub(super) fn runnable(runnable: Runnable, context: RunContext) -> Self {
+        let Runnable { name, start } = runnable;
+        Self::new(&name, move |_stop, abort| async move {
+            tokio::select! {
+                biased;
+                result = start(context) => result,
+                () = abort.cancelled() => Ok(()),
+            }
+        })
+    }
+}
+
+// === impl Group ===
+
+impl Group {
+    pub(super) fn new(
+        name: &'static str,
+        stop: CancellationToken,
+        abort: CancellationToken,
+    ) -> Self {
+        let gate = Gate(watch::Sender::new(false));
+        Self { name, tasks: JoinSet::new(), gate, stop, abort }
+    }
+
+    pub(super) fn gate(&self) -> Gate {
+        self.gate.clone()
+    }
+
+    pub(super) fn stopping(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// Adds a task that begins when the gate opens, or at once if it is open.
+    pub(super) fn add(&mut self, job: Job) {
+        let (stop, abort) = (self.stop.clone(), self.abort.clone());
+        let mut gate = self.gate.0.subscribe();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                open = gate.wait_for(|open| *open) => if open.is_err() { return Ok(()) },
+            }
+            // A stop that came with the opening must not start anything.
+            if stop.is_cancelled() {
+                return Ok(());
+            }
+            let name = job.name;
+            let run = AssertUnwindSafe(async { (job.run)(stop, abort).await }).catch_unwind();
+            match run.await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(Error::Other(format!("{name}: {}", error.chain()).into())),
+                Err(panic) => Err(Error::Panic(format!("{name}: {}", panic_text(&*panic)))),
+            }
+        });
+    }
+
+    /// Adds a task that begins at once.
+    pub(super) fn spawn(&mut self, job: Job) {
+        self.open();
+        self.add(job);
+    }
+
+    pub(super) fn open(&self) {
+        self.gate.open();
+    }
+
+    /// Waits for a task to fail; never returns while all go well.
+    pub(super) async fn failed(&mut self) -> Error {
+        loop {
+            match self.tasks.join_next().await {
+                None => std::future::pending().await,
+                Some(Ok(Err(error))) => return error,
+                Some(Ok(Ok(()))) => {}
+                Some(Err(join)) => return Error::Panic(join.to_string()),
+            }
+        }
+    }
+
+    /// Tells all tasks to end, waits until `deadline`, then drops what is left.
+    ///
+    /// Tells whether nothing of the group can be running any more.
+    pub(super) async fn stop(&mut self, deadline: Instant) -> bool {
+        tracing::info!("Stopping and waiting for {}", self.name);
+        self.stop.cancel();
+        let end = async {
+            while let Some(ended) = self.tasks.join_next().await {
+                if let Ok(Err(error)) = ended {
+                    let error = error.chain();
+                    tracing::error!(error, "error received after stop sequence was engaged");
+                }
+            }
+        };
+        if tokio::time::timeout_at(deadline, end).await.is_ok() {
+            return true;
+        }
+        tracing::warn!(group = self.name, "the grace period is over, what still runs is dropped");
+        self.abort.cancel();
+        // Aborted tasks end at their next await; one that blocks its thread cannot be waited for.
+        let end = async { while self.tasks.join_next().await.is_some() {} };
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(1), end).await.is_ok();
+        self.tasks.abort_all();
+        ended
+    }
+}
+
+// === impl Gate ===
+
+impl Gate {
+    pub(super) fn open(&self) {
+        self.0.send_replace(true);
+    }
+}

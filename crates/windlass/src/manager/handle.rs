@@ -1,0 +1,136 @@
+//! A running manager, from outside.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::{State, diagnostics};
+use crate::client::Client;
+use crate::controller::{Controller, ControllerHandle};
+use crate::error::{Error, Result};
+use crate::kind::Object;
+use crate::lease::LeaseStatus;
+use crate::metrics::Metrics;
+
+/// Looks at and steers a running manager; dropping it leaves the manager running.
+pub struct Handle {
+    state: Arc<State>,
+    task: Option<JoinHandle<Result<()>>>,
+}
+
+// === impl Handle ===
+
+impl Handle {
+    pub(super) fn new(state: Arc<State>, task: Option<JoinHandle<Result<()>>>) -> Self {
+        Self { state, task }
+    }
+
+    /// The client of the home cluster: cached reads, live writes.
+    pub fn client(&self) -> &Client {
+        &self.state.clients[0].1
+    }
+
+    /// The client of a named cluster.
+    pub fn cluster(&self, name: &str) -> Option<&Client> {
+        self.state.clients.iter().find(|(known, _)| known == name).map(|(_, client)| client)
+    }
+
+    /// Waits until every watch of every controller has delivered its first list.
+    pub async fn ready(&self) {
+        let mut ready = self.state.ready.subscribe();
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// A controller by its name.
+    pub fn controller(&self, name: &str) -> Option<ControllerHandle> {
+        let controllers = self.state.controllers.lock();
+        controllers.iter().find(|(_, c)| c.name() == name).map(|(_, c)| c.clone())
+    }
+
+    /// Adds a controller to the running manager.
+    ///
+    /// # Errors
+    ///
+    /// Fails while the manager stops, or if there is a controller of that name already.
+    pub fn add<K: Object>(&self, controller: Controller<K>) -> Result<()> {
+        if self.state.stopping.is_cancelled() {
+            return Err(Error::Invalid("the manager stops: nothing can be added".into()));
+        }
+        let mut late = self.state.late.lock();
+        let running = self.state.controllers.lock();
+        let taken =
+            running.iter().any(|(cluster, c)| cluster.is_empty() && c.name() == controller.name())
+                || late.iter().any(|(at, c)| *at == 0 && c.name() == controller.name());
+        if taken {
+            return Err(Error::Invalid(format!("two controllers are named {}", controller.name())));
+        }
+        late.push((0, Box::new(controller)));
+        drop((late, running));
+        self.state.wake.notify_one();
+        Ok(())
+    }
+
+    /// The metrics of this manager.
+    pub fn metrics(&self) -> &Metrics {
+        &self.state.metrics
+    }
+
+    /// Where a server listens: `health probe` or `metrics`.
+    pub fn address(&self, server: &str) -> Option<SocketAddr> {
+        let bound = self.state.bound.lock();
+        bound.iter().find(|(name, _)| *name == server).and_then(|(_, at)| *at.read())
+    }
+
+    /// What is known about the lease, if one is asked for.
+    pub fn lease(&self) -> Option<LeaseStatus> {
+        self.state.lease.lock().as_ref().map(|status| status.borrow().clone())
+    }
+
+    /// Every watch, index, queue and lease, as on the diagnostics page.
+    pub fn diagnostics(&self) -> Value {
+        diagnostics::report(&self.state)
+    }
+
+    /// Begins to stop, without waiting.
+    pub fn shutdown(&self) {
+        self.state.stopping.cancel();
+    }
+
+    /// Stops in order and waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// Fails with what [`Manager::run`](super::Manager::run) fails with.
+    pub async fn stop(mut self) -> Result<()> {
+        self.shutdown();
+        self.join().await
+    }
+
+    /// Waits until the manager ends by itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`stop`](Self::stop).
+    pub async fn wait(mut self) -> Result<()> {
+        self.join().await
+    }
+
+    async fn join(&mut self) -> Result<()> {
+        match self.task.take() {
+            None => Ok(()),
+            Some(task) => match task.await {
+                Ok(result) => result,
+                Err(error) => Err(Error::Panic(format!("the manager: {error}"))),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("ready", &*self.state.ready.borrow()).finish_non_exhaustive()
+    }
+}

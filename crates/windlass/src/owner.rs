@@ -1,0 +1,198 @@
+//! Owner references: who controls whom.
+//!
+//! **Invariant:** identity is the UID. A re-created owner of the same name does not silently take
+//! over the objects of its predecessor: its reference is added, the old one is the garbage
+//! collector's to resolve; only a reference of the same name *and* kind whose UID is stale is
+//! replaced when the new owner claims control.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource;
+
+use crate::error::{Error, Result};
+use crate::kind::{Kind, Object};
+
+/// Makes `owner` the managing controller of `object`.
+///
+/// # Errors
+///
+/// Fails if another controller owns the object, if `owner` is not stored yet, or if the two live in
+/// different namespaces.
+///
+/// ```
+/// use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
+/// use kube::core::ObjectMeta;
+/// let owner = ReplicaSet {
+///     metadata: ObjectMeta {
+///         name: Some("web".into()),
+///         namespace: Some("shop".into()),
+///         uid: Some("1234".into()),
+///         ..ObjectMeta::default()
+///     },
+///     ..ReplicaSet::default()
+/// };
+/// let mut pod = Pod::default();
+/// pod.metadata.namespace = Some("shop".into());
+/// windlass::owner::set_controller(&owner, &mut pod)?;
+/// assert_eq!(windlass::owner::controller_of(&pod).unwrap().name, "web");
+/// # Ok::<(), windlass::Error>(())
+/// ```
+pub fn set_controller<O, K>(owner: &O, object: &mut K) -> Result<()>
+where
+    O: Object<DynamicType = ()>,
+    K: Resource,
+{
+    set_controller_with(owner.meta(), &Kind::of::<O>(), object.meta_mut())
+}
+
+/// The same from metadata and a kind known at run time.
+///
+/// # Errors
+///
+/// As [`set_controller`].
+pub fn set_controller_with(owner: &ObjectMeta, kind: &Kind, object: &mut ObjectMeta) -> Result<()> {
+    let reference = OwnerReference {
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+        ..reference(owner, kind)?
+    };
+    check_namespaces(owner, object)?;
+    let references = object.owner_references.get_or_insert_default();
+    let other = references.iter().find(|r| r.controller == Some(true) && !same(r, &reference));
+    if let Some(other) = other {
+        return Err(Error::Invalid(format!(
+            "{} is already controlled by {} {} ({})",
+            object.name.as_deref().unwrap_or_default(),
+            other.kind,
+            other.name,
+            other.uid
+        )));
+    }
+    put(references, reference);
+    Ok(())
+}
+
+/// Adds `owner` as a plain owner: the garbage collector keeps the object while one owner lives.
+///
+/// # Errors
+///
+/// Fails if `owner` is not stored yet, or if the two live in different namespaces.
+pub fn add_owner<O, K>(owner: &O, object: &mut K) -> Result<()>
+where
+    O: Object<DynamicType = ()>,
+    K: Resource,
+{
+    let reference = reference(owner.meta(), &Kind::of::<O>())?;
+    check_namespaces(owner.meta(), object.meta())?;
+    put(object.meta_mut().owner_references.get_or_insert_default(), reference);
+    Ok(())
+}
+
+/// Takes the reference to `owner` away; tells whether there was one.
+pub fn remove_owner<O: Resource, K: Resource>(owner: &O, object: &mut K) -> bool {
+    let uid = owner.meta().uid.as_deref().unwrap_or_default();
+    let Some(references) = object.meta_mut().owner_references.as_mut() else { return false };
+    let before = references.len();
+    references.retain(|r| r.uid != uid);
+    before != references.len()
+}
+
+/// The reference to the managing controller.
+pub fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
+    object.meta().owner_references.iter().flatten().find(|r| r.controller == Some(true))
+}
+
+/// Tells whether `owner` is the managing controller of `object`.
+pub fn is_controlled_by<O: Resource, K: Resource>(object: &K, owner: &O) -> bool {
+    controller_of(object).is_some_and(|r| owner.meta().uid.as_deref() == Some(&*r.uid))
+}
+
+/// Tells whether an owner reference is possible at all.
+pub(crate) fn may_own(owner: &ObjectMeta, object: &ObjectMeta) -> bool {
+    owner.uid.is_some() && check_namespaces(owner, object).is_ok()
+}
+
+fn reference(owner: &ObjectMeta, kind: &Kind) -> Result<OwnerReference> {
+    let (Some(name), Some(uid)) = (owner.name.clone(), owner.uid.clone()) else {
+        return Err(Error::Invalid(format!("{kind} has no UID yet and cannot own anything")));
+    };
+    Ok(OwnerReference {
+        api_version: kind.api_version(),
+        kind: kind.kind().into(),
+        name,
+        uid,
+        ..OwnerReference::default()
+    })
+}
+
+fn check_namespaces(owner: &ObjectMeta, object: &ObjectMeta) -> Result<()> {
+    match (owner.namespace.as_deref(), object.namespace.as_deref()) {
+        (None, _) => Ok(()),
+        (Some(a), Some(b)) if a == b => Ok(()),
+        (Some(a), None) => Err(Error::Invalid(format!(
+            "an object of namespace {a} cannot own one without namespace"
+        ))),
+        (Some(a), Some(b)) => Err(Error::Invalid(format!(
+            "an object of namespace {a} cannot own one of namespace {b}"
+        ))),
+    }
+}
+
+fn same(a: &OwnerReference, b: &OwnerReference) -> bool {
+    let group = |r: &OwnerReference| r.api_version.split_once('/').map(|(g, _)| g.to_string());
+    a.uid == b.uid || (group(a) == group(b) && a.kind == b.kind && a.name == b.name)
+}
+
+fn put(references: &mut Vec<OwnerReference>, reference: OwnerReference) {
+    match references.iter_mut().find(|r| same(r, &reference)) {
+        Some(slot) => *slot = reference,
+        None => references.push(reference),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::ReplicaSet;
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    fn owner(name: &str, uid: &str, namespace: &str) -> ReplicaSet {
+        let mut owner = ReplicaSet::default();
+        owner.metadata.name = Some(name.into());
+        owner.metadata.uid = Some(uid.into());
+        owner.metadata.namespace = Some(namespace.into());
+        owner
+    }
+
+    fn pod() -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.namespace = Some("a".into());
+        pod
+    }
+
+    #[test]
+    fn a_second_controller_is_refused_by_name() {
+        let mut pod = pod();
+        set_controller(&owner("one", "1", "a"), &mut pod).expect("first controller");
+        set_controller(&owner("one", "1", "a"), &mut pod).expect("again is fine");
+        let error = set_controller(&owner("two", "2", "a"), &mut pod).expect_err("second");
+        assert_eq!(error.to_string(), " is already controlled by ReplicaSet one (1)");
+        assert_eq!(pod.metadata.owner_references.as_ref().map(Vec::len), Some(1));
+    }
+
+    #[test]
+    fn an_owner_of_another_namespace_is_refused() {
+        let error = set_controller(&owner("one", "1", "b"), &mut pod()).expect_err("other ns");
+        assert!(error.to_string().contains("namespace b"), "{error}");
+    }
+
+    #[test]
+    fn a_removed_owner_leaves_the_others() {
+        let mut pod = pod();
+        add_owner(&owner("one", "1", "a"), &mut pod).expect("first");
+        add_owner(&owner("two", "2", "a"), &mut pod).expect("second");
+        assert!(remove_owner(&owner("one", "1", "a"), &mut pod));
+        assert!(!remove_owner(&owner("one", "1", "a"), &mut pod));
+        assert_eq!(pod.metadata.owner_references.as_ref().map(Vec::len), Some(1));
+    }
+}

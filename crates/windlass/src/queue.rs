@@ -1,0 +1,436 @@
+//! The work queue between event handlers and workers.
+//!
+//! Handlers put keys in, workers take them out. One type does what four do elsewhere: plain,
+//! delayed, rate limited and prioritised adds all meet in one entry per key, so they merge
+//! instead of racing. Time comes from `tokio::time`, so a paused runtime is virtual time; there
+//! is no background task, workers that wait for work also watch the delays.
+//!
+//! **Invariant:** a key is handed to one worker at a time.
+//! **Invariant:** an add of a key that is being worked on is neither lost nor handed out early:
+//! the key is queued again when the worker is done with it.
+//! **Invariant:** a delay only ever moves a key earlier, a priority only ever moves it up.
+//!
+//! # Examples
+//!
+//! ```
+//! use windlass::queue::WorkQueue;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let queue = WorkQueue::new();
+//! queue.add("a");
+//! queue.add("a");
+//! let work = queue.get().await.expect("the queue is open");
+//! assert_eq!(*work.key(), "a");
+//! drop(work);
+//! assert!(queue.is_empty());
+//! # }
+//! ```
+
+mod inner;
+mod limiter;
+mod ready;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+pub use self::limiter::{Bucket, Exponential, FastSlow, Limiter, MaxOf, MaxWait};
+pub use self::stats::{Histogram, QueueStats};
+
+use self::inner::Inner;
+use crate::clock;
+
+/// The priority of keys whose objects did not change: the initial list and resyncs.
+pub const LOW_PRIORITY: i32 = -100;
+
+/// The bounds a key type of a [`WorkQueue`] has to meet.
+pub trait QueueKey: Hash + Eq + Clone + Ord + Send + 'static {}
+impl<T: Hash + Eq + Clone + Ord + Send + 'static> QueueKey for T {}
+
+/// How a key is added: at once at priority 0 unless told otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Add {
+    /// Larger comes first; never lowers the priority of a key that is queued already.
+    pub priority: i32,
+    /// Waits this long first; a key that waits already keeps the earlier time.
+    pub after: Option<Duration>,
+    /// Asks the limiter; together with `after` the shorter delay holds.
+    pub rate_limited: bool,
+}
+
+/// Settings of a [`WorkQueue`].
+pub struct QueueOptions<K> {
+    limiter: Box<dyn Limiter<K>>,
+    aging: Option<Duration>,
+}
+
+/// A queue of keys for workers.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{Add, LOW_PRIORITY, WorkQueue};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let queue = WorkQueue::new();
+/// queue.add_with("old news", Add { priority: LOW_PRIORITY, ..Add::default() });
+/// queue.add("news");
+/// queue.add_after("later", Duration::from_millis(5));
+///
+/// let work = queue.get().await.expect("the queue is open");
+/// assert_eq!(*work.key(), "news");
+/// queue.add("news"); // it is being worked on: comes again when that is done
+/// assert_eq!(*queue.get().await.expect("open").key(), "old news");
+/// drop(work);
+/// assert_eq!(*queue.get().await.expect("open").key(), "news");
+/// assert_eq!(*queue.get().await.expect("open").key(), "later");
+/// # }
+/// ```
+pub struct WorkQueue<K: QueueKey> {
+    shared: Arc<Shared<K>>,
+}
+
+/// A key in the hands of a worker; dropping it says that the work is done.
+pub struct Work<K: QueueKey> {
+    key: K,
+    /// Where the queue knows the key.
+    place: u32,
+    priority: i32,
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K> {
+    inner: Mutex<Inner<K>>,
+    /// Wakes workers that wait for a key.
+    ready: Notify,
+    /// Wakes those who wait for the queue to run dry.
+    drained: Notify,
+}
+
+// === impl QueueOptions ===
+
+impl<K: QueueKey> QueueOptions<K> {
+    /// Starts from the defaults: exponential delays of 5 ms to 1000 s per key, and aging that
+    /// lifts a waiting key by 100 points of priority in 10 s.
+    pub fn new() -> Self {
+        Self { limiter: Box::new(Exponential::default()), aging: Some(Duration::from_secs(10)) }
+    }
+
+    /// Sets the limiter that rate limited adds ask.
+    pub fn limiter(mut self, limiter: impl Limiter<K> + 'static) -> Self {
+        self.limiter = Box::new(limiter);
+        self
+    }
+
+    /// Sets the time in which a queued key gains 100 points of priority, so that a key
+    /// of low priority cannot starve; `None` makes priorities strict.
+    pub fn aging(mut self, per_hundred: Option<Duration>) -> Self {
+        self.aging = per_hundred;
+        self
+    }
+
+    /// Makes the queue.
+    pub fn build(self) -> WorkQueue<K> {
+        WorkQueue {
+            shared: Arc::new(Shared {
+                inner: Mutex::new(Inner::new(self.limiter, self.aging)),
+                ready: Notify::new(),
+                drained: Notify::new(),
+            }),
+        }
+    }
+}
+
+impl<K: QueueKey> Default for QueueOptions<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// === impl WorkQueue ===
+
+impl<K: QueueKey> WorkQueue<K> {
+    /// Makes a queue with the default options.
+    pub fn new() -> Self {
+        QueueOptions::new().build()
+    }
+
+    /// Starts the settings of a queue.
+    pub fn options() -> QueueOptions<K> {
+        QueueOptions::new()
+    }
+
+    /// Adds a key at priority 0, at once.
+    pub fn add(&self, key: K) {
+        self.add_with(key, Add::default());
+    }
+
+    /// Adds a key after a delay; a key that waits already keeps the earlier time.
+    pub fn add_after(&self, key: K, after: Duration) {
+        self.add_with(key, Add { after: Some(after), ..Add::default() });
+    }
+
+    /// Adds a key after the delay the limiter asks for, and returns that delay.
+    pub fn add_rate_limited(&self, key: K) -> Duration {
+        self.add_with(key, Add { rate_limited: true, ..Add::default() })
+    }
+
+    /// Adds a key with priority, delay and rate limit, and returns the delay.
+    ///
+    /// The limiter counts a failure on every rate limited add, also when the key is queued
+    /// already or the queue is shut down.
+    pub fn add_with(&self, key: K, add: Add) -> Duration {
+        let mut inner = self.shared.inner.lock();
+        let mut delay = add.after;
+        if add.rate_limited {
+            let asked = inner.limiter.when(&key);
+            delay = Some(delay.map_or(asked, |after| after.min(asked)));
+        }
+        let delay = delay.unwrap_or_default();
+        if !inner.open {
+            return delay;
+        }
+        let now = Instant::now();
+        if delay.is_zero() {
+            inner.enqueue(key, add.priority, now);
+        } else {
+            inner.stats.retries += 1;
+            inner.delay(key, add.priority, clock::later(now, delay));
+        }
+        self.wake(inner);
+        delay
+    }
+
+    /// Waits for a key to work on; `None` once the queue is shut down and empty.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no key.
+    pub async fn get(&self) -> Option<Work<K>> {
+        loop {
+            {
+                let mut inner = self.shared.inner.lock();
+                if let Some(taken) = inner.pop(Instant::now()) {
+                    self.wake(inner);
+                    return Some(self.work(taken));
+                }
+            }
+            let notified = self.shared.ready.notified();
+            tokio::pin!(notified);
+            let next = {
+                let mut inner = self.shared.inner.lock();
+                if let Some(taken) = inner.pop(Instant::now()) {
+                    self.wake(inner);
+                    return Some(self.work(taken));
+                }
+                if !inner.open {
+                    return None;
+                }
+                notified.as_mut().enable();
+                inner.idle += 1;
+                inner.next_due()
+            };
+            let mut idle = Idle { shared: &self.shared, cancelled: true };
+            match next {
+                Some(due) => {
+                    tokio::select! {
+                        biased;
+                        () = notified => {}
+                        () = sleep_until(due) => {}
+                    }
+                }
+                None => notified.await,
+            }
+            idle.cancelled = false;
+        }
+    }
+
+    /// Takes a key if one is ready now.
+    pub fn try_get(&self) -> Option<Work<K>> {
+        let taken = self.shared.inner.lock().pop(Instant::now())?;
+        Some(self.work(taken))
+    }
+
+    /// Clears what the limiter remembers of a key.
+    pub fn forget(&self, key: &K) {
+        self.shared.inner.lock().limiter.forget(key);
+    }
+
+    /// Returns how often the key was added rate limited since it was last forgotten.
+    pub fn failures(&self, key: &K) -> u32 {
+        self.shared.inner.lock().limiter.failures(key)
+    }
+
+    /// Returns how many keys are ready for a worker; keys that wait do not count.
+    pub fn len(&self) -> usize {
+        let mut inner = self.shared.inner.lock();
+        inner.promote(Instant::now());
+        inner.ready.len()
+    }
+
+    /// Tells whether no key is ready for a worker.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how many keys wait for their time.
+    pub fn waiting(&self) -> usize {
+        let mut inner = self.shared.inner.lock();
+        inner.promote(Instant::now());
+        inner.waiting_live
+    }
+
+    /// Ends the queue: adds are ignored from now on, keys that wait are dropped, keys that are
+    /// ready are still handed out. Ends a [`drain`](Self::drain) that is under way.
+    pub fn shutdown(&self) {
+        let mut inner = self.shared.inner.lock();
+        inner.close();
+        inner.draining = false;
+        drop(inner);
+        self.shared.ready.notify_waiters();
+        self.shared.drained.notify_waiters();
+    }
+
+    /// Ends the queue and waits until every ready key is handed out and worked off.
+    ///
+    /// Needs workers that go on taking keys; [`shutdown`](Self::shutdown) ends the wait.
+    pub async fn drain(&self) {
+        {
+            let mut inner = self.shared.inner.lock();
+            inner.close();
+            inner.draining = true;
+        }
+        self.shared.ready.notify_waiters();
+        loop {
+            let drained = self.shared.drained.notified();
+            tokio::pin!(drained);
+            drained.as_mut().enable();
+            {
+                let inner = self.shared.inner.lock();
+                if !inner.draining || (inner.processing == 0 && inner.ready.is_empty()) {
+                    return;
+                }
+            }
+            drained.await;
+        }
+    }
+
+    /// Tells whether the queue was shut down.
+    pub fn closed(&self) -> bool {
+        !self.shared.inner.lock().open
+    }
+
+    /// Returns the key that has been in work for the longest time, and that time.
+    pub fn longest(&self) -> Option<(K, Duration)> {
+        self.shared.inner.lock().longest(Instant::now())
+    }
+
+    /// Reads all the figures of the queue at one moment.
+    pub fn stats(&self) -> QueueStats {
+        let mut inner = self.shared.inner.lock();
+        let now = Instant::now();
+        inner.promote(now);
+        inner.snapshot(now)
+    }
+
+    fn work(&self, (place, key, priority): (u32, K, i32)) -> Work<K> {
+        Work { key, place, priority, shared: self.shared.clone() }
+    }
+
+    fn wake(&self, inner: parking_lot::MutexGuard<'_, Inner<K>>) {
+        self.shared.wake(inner);
+    }
+}
+
+impl<K: QueueKey> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<K: QueueKey> Default for WorkQueue<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: QueueKey> fmt::Debug for WorkQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkQueue").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+// === impl Work ===
+
+impl<K: QueueKey> Work<K> {
+    /// Returns the key to work on.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// Returns the priority the key was queued with.
+    pub fn priority(&self) -> i32 {
+        self.priority
+    }
+}
+
+impl<K: QueueKey> Drop for Work<K> {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let mut inner = self.shared.inner.lock();
+        inner.done(self.place, now);
+        let drained = inner.draining && inner.processing == 0 && inner.ready.is_empty();
+        self.shared.wake(inner);
+        if drained {
+            self.shared.drained.notify_waiters();
+        }
+    }
+}
+
+impl<K: QueueKey + fmt::Debug> fmt::Debug for Work<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").field("key", &self.key).field("priority", &self.priority).finish()
+    }
+}
+
+// === impl Shared ===
+
+impl<K> Shared<K> {
+    /// Wakes one worker if one idles and there is anything to look at, be it a ready key or
+    /// a delay that is now the first to end.
+    fn wake(&self, inner: parking_lot::MutexGuard<'_, Inner<K>>) {
+        let wanted = inner.idle > 0 && (!inner.ready.is_empty() || inner.waiting_live > 0);
+        drop(inner);
+        if wanted {
+            self.ready.notify_one();
+        }
+    }
+}
+
+/// Counts a worker as idle while it waits, also when its future is dropped.
+struct Idle<'a, K> {
+    shared: &'a Shared<K>,
+    cancelled: bool,
+}
+
+impl<K> Drop for Idle<'_, K> {
+    fn drop(&mut self) {
+        let mut inner = self.shared.inner.lock();
+        inner.idle -= 1;
+        if self.cancelled {
+            // This worker may have been the one that watched the next delay.
+            self.shared.wake(inner);
+        }
+    }
+}

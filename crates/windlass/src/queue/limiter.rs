@@ -1,0 +1,274 @@
+//! Limiters: how long a key that failed has to wait.
+//!
+//! A limiter is asked under the queue's lock and must not block.
+
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use tokio::time::Instant;
+
+use super::QueueKey;
+
+/// Decides how long a key has to wait before it is tried again.
+pub trait Limiter<K>: Send {
+    /// Counts a failure of the key and returns the wait.
+    fn when(&mut self, key: &K) -> Duration;
+    /// Forgets the failures of the key.
+    fn forget(&mut self, key: &K);
+    /// Returns the failures of the key that are remembered.
+    fn failures(&self, key: &K) -> u32;
+}
+
+/// Doubles the wait with every failure of a key: `base`, `2 * base`, … up to `max`.
+#[derive(Clone, Debug)]
+pub struct Exponential<K> {
+    base: Duration,
+    max: Duration,
+    failures: HashMap<K, u32>,
+}
+
+/// Lets `burst` adds pass at once and then so many per second, over all keys.
+#[derive(Clone, Debug)]
+pub struct Bucket {
+    per_second: f64,
+    burst: f64,
+    tokens: f64,
+    last: Option<Instant>,
+}
+
+/// Waits shortly for the first failures of a key and long for all further ones.
+#[derive(Clone, Debug)]
+pub struct FastSlow<K> {
+    fast: Duration,
+    slow: Duration,
+    fast_max: u32,
+    failures: HashMap<K, u32>,
+}
+
+/// Waits as long as the slowest of several limiters asks for.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{Bucket, Exponential, MaxOf, WorkQueue};
+///
+/// // What client-go does without a priority queue: per key, and ten per second over all.
+/// let limiter = MaxOf::new().and(Exponential::default()).and(Bucket::new(10.0, 100));
+/// let queue = WorkQueue::options().limiter(limiter).build();
+/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(5));
+/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(10));
+/// queue.forget(&"a");
+/// assert_eq!(queue.failures(&"a"), 0);
+/// ```
+pub struct MaxOf<K> {
+    limiters: Vec<Box<dyn Limiter<K>>>,
+}
+
+/// Cuts the waits of another limiter.
+pub struct MaxWait<L> {
+    limiter: L,
+    max: Duration,
+}
+
+// === impl Exponential ===
+
+impl<K> Exponential<K> {
+    /// Makes a limiter that waits `base` after the first failure and at most `max`.
+    pub fn new(base: Duration, max: Duration) -> Self {
+        Self { base, max, failures: HashMap::new() }
+    }
+}
+
+impl<K> Default for Exponential<K> {
+    /// 5 ms to 1000 s.
+    fn default() -> Self {
+        Self::new(Duration::from_millis(5), Duration::from_secs(1000))
+    }
+}
+
+impl<K: QueueKey> Limiter<K> for Exponential<K> {
+    fn when(&mut self, key: &K) -> Duration {
+        let failures = self.failures.entry(key.clone()).or_insert(0);
+        let factor = 1_u32.checked_shl(*failures);
+        *failures = failures.saturating_add(1);
+        factor.and_then(|f| self.base.checked_mul(f)).map_or(self.max, |wait| wait.min(self.max))
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+
+    fn failures(&self, key: &K) -> u32 {
+        self.failures.get(key).copied().unwrap_or(0)
+    }
+}
+
+// === impl Bucket ===
+
+impl Bucket {
+    /// Makes a bucket that holds `burst` tokens and gets `per_second` new ones.
+    pub fn new(per_second: f64, burst: u32) -> Self {
+        let burst = f64::from(burst);
+        Self { per_second: per_second.max(f64::MIN_POSITIVE), burst, tokens: burst, last: None }
+    }
+}
+
+impl<K> Limiter<K> for Bucket {
+    fn when(&mut self, _key: &K) -> Duration {
+        let now = Instant::now();
+        let passed =
+            self.last.map_or(0.0, |last| now.saturating_duration_since(last).as_secs_f64());
+        self.last = Some(now);
+        self.tokens = (self.tokens + passed * self.per_second).min(self.burst) - 1.0;
+        if self.tokens >= 0.0 {
+            return Duration::ZERO;
+        }
+        Duration::try_from_secs_f64(-self.tokens / self.per_second).unwrap_or(Duration::MAX / 4)
+    }
+
+    fn forget(&mut self, _key: &K) {}
+
+    fn failures(&self, _key: &K) -> u32 {
+        0
+    }
+}
+
+// === impl FastSlow ===
+
+impl<K> FastSlow<K> {
+    /// Makes a limiter that waits `fast` for the first `fast_max` failures, then `slow`.
+    pub fn new(fast: Duration, slow: Duration, fast_max: u32) -> Self {
+        Self { fast, slow, fast_max, failures: HashMap::new() }
+    }
+}
+
+impl<K: QueueKey> Limiter<K> for FastSlow<K> {
+    fn when(&mut self, key: &K) -> Duration {
+        let failures = self.failures.entry(key.clone()).or_insert(0);
+        *failures = failures.saturating_add(1);
+        if *failures <= self.fast_max { self.fast } else { self.slow }
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+
+    fn failures(&self, key: &K) -> u32 {
+        self.failures.get(key).copied().unwrap_or(0)
+    }
+}
+
+// === impl MaxOf ===
+
+impl<K> MaxOf<K> {
+    /// Makes a limiter without parts: it never waits.
+    pub fn new() -> Self {
+        Self { limiters: Vec::new() }
+    }
+
+    /// Adds a part.
+    pub fn and(mut self, limiter: impl Limiter<K> + 'static) -> Self {
+        self.limiters.push(Box::new(limiter));
+        self
+    }
+}
+
+impl<K> Default for MaxOf<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K> Limiter<K> for MaxOf<K> {
+    fn when(&mut self, key: &K) -> Duration {
+        self.limiters.iter_mut().map(|l| l.when(key)).max().unwrap_or_default()
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.limiters.iter_mut().for_each(|l| l.forget(key));
+    }
+
+    fn failures(&self, key: &K) -> u32 {
+        self.limiters.iter().map(|l| l.failures(key)).max().unwrap_or(0)
+    }
+}
+
+// === impl MaxWait ===
+
+impl<L> MaxWait<L> {
+    /// Cuts the waits of `limiter` at `max`.
+    pub fn new(limiter: L, max: Duration) -> Self {
+        Self { limiter, max }
+    }
+}
+
+impl<K, L: Limiter<K>> Limiter<K> for MaxWait<L> {
+    fn when(&mut self, key: &K) -> Duration {
+        self.limiter.when(key).min(self.max)
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.limiter.forget(key);
+    }
+
+    fn failures(&self, key: &K) -> u32 {
+        self.limiter.failures(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn exponential_waits_double_stop_at_the_limit_and_never_overflow() {
+        let mut limiter = Exponential::default();
+        let waits: Vec<_> = (0..4).map(|_| limiter.when(&"a")).collect();
+        assert_eq!(waits, [ms(5), ms(10), ms(20), ms(40)]);
+        assert_eq!(limiter.when(&"b"), ms(5));
+        for _ in 0..200 {
+            limiter.when(&"a");
+        }
+        assert_eq!(limiter.when(&"a"), Duration::from_secs(1000));
+        limiter.forget(&"a");
+        assert_eq!(limiter.when(&"a"), ms(5));
+    }
+
+    #[test]
+    fn fast_slow_turns_slow_after_the_fast_tries() {
+        let mut limiter = FastSlow::new(ms(1), ms(10), 2);
+        let waits: Vec<_> = (0..3).map(|_| limiter.when(&"a")).collect();
+        assert_eq!(waits, [ms(1), ms(1), ms(10)]);
+        assert_eq!(limiter.failures(&"a"), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_lets_its_burst_pass_and_then_its_rate() {
+        let mut limiter = Bucket::new(10.0, 2);
+        let mut when = || Limiter::<u8>::when(&mut limiter, &0);
+        assert_eq!(when(), ms(0));
+        assert_eq!(when(), ms(0));
+        assert_eq!(when(), ms(100));
+        assert_eq!(when(), ms(200));
+        tokio::time::advance(ms(1000)).await;
+        assert_eq!(when(), ms(0));
+    }
+
+    #[test]
+    fn max_of_asks_every_part_and_takes_the_longest() {
+        let mut limiter =
+            MaxOf::new().and(Exponential::new(ms(1), ms(100))).and(FastSlow::new(ms(4), ms(9), 1));
+        let waits: Vec<_> = (0..3).map(|_| limiter.when(&"a")).collect();
+        assert_eq!(waits, [ms(4), ms(9), ms(9)]);
+        assert_eq!(limiter.failures(&"a"), 3);
+    }
+
+    #[test]
+    fn max_wait_cuts_the_wait() {
+        let mut limiter = MaxWait::new(FastSlow::new(ms(1), ms(500), 0), ms(50));
+        assert_eq!(limiter.when(&"a"), ms(50));
+    }
+}

@@ -1,0 +1,90 @@
+//! The figures of a work queue, as plain values for whoever exports them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// All figures of a queue at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueStats {
+    /// Keys ready for a worker.
+    pub depth: usize,
+    /// The same by priority.
+    pub depth_by_priority: BTreeMap<i32, usize>,
+    /// Keys that wait for their time.
+    pub waiting: usize,
+    /// Keys in the hands of workers.
+    pub processing: usize,
+    /// Adds that changed anything.
+    pub adds: u64,
+    /// Adds that had to wait.
+    pub retries: u64,
+    /// How long keys were ready before a worker took them.
+    pub queue_latency: Histogram,
+    /// How long workers held keys.
+    pub work_duration: Histogram,
+    /// The sum of the times that keys now in work have been there.
+    pub unfinished: Duration,
+    /// The longest of those times.
+    pub longest: Duration,
+}
+
+/// A histogram with upper bounds of 10 ns, 100 ns, … 1000 s and one bucket above.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Histogram {
+    /// Observations per bucket, not cumulated.
+    pub buckets: [u64; 13],
+    /// All observations.
+    pub count: u64,
+    /// Their sum.
+    pub sum: Duration,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) adds: u64,
+    pub(super) retries: u64,
+    pub(super) queue_latency: Histogram,
+    pub(super) work_duration: Histogram,
+}
+
+// === impl Histogram ===
+
+impl Histogram {
+    /// The upper bounds in seconds of all buckets but the last.
+    pub const BOUNDS: [f64; 12] =
+        [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+
+    /// Counts one observation.
+    pub fn record(&mut self, value: Duration) {
+        let mut bound: u128 = 10;
+        let nanos = value.as_nanos();
+        let mut bucket = 0;
+        while bucket < 12 && nanos > bound {
+            bound *= 10;
+            bucket += 1;
+        }
+        self.buckets[bucket] += 1;
+        self.count += 1;
+        self.sum = self.sum.saturating_add(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_observation_falls_into_the_bucket_that_bounds_it() {
+        let mut histogram = Histogram::default();
+        histogram.record(Duration::ZERO);
+        histogram.record(Duration::from_nanos(10));
+        histogram.record(Duration::from_nanos(11));
+        histogram.record(Duration::from_secs(1000));
+        histogram.record(Duration::from_secs(1001));
+        assert_eq!(histogram.buckets[0], 2);
+        assert_eq!(histogram.buckets[1], 1);
+        assert_eq!(histogram.buckets[11], 1);
+        assert_eq!(histogram.buckets[12], 1);
+        assert_eq!(histogram.count, 5);
+    }
+}

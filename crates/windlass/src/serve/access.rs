@@ -1,0 +1,137 @@
+//! Who may read the metrics: the cluster's own answer, asked and remembered.
+//!
+//! A bearer token is reviewed by the API server (remembered for a minute), and so is the right of
+//! its user to the path (yes for five minutes, no for thirty seconds). Without a token nothing is
+//! shown: anonymous is refused.
+//!
+//! **Invariant:** both memories are bounded; tokens are kept as hashes only.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::client::{Call, Client};
+use crate::error::Result;
+
+const TOKEN_TTL: Duration = Duration::from_secs(60);
+const ALLOW_TTL: Duration = Duration::from_secs(300);
+const DENY_TTL: Duration = Duration::from_secs(30);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+const REMEMBERED_MAX: usize = 1024;
+
+/// Asks the API server who a token belongs to and what its user may do.
+#[derive(Debug, Clone)]
+pub struct Access {
+    client: Client,
+    memory: Arc<Mutex<Memory>>,
+    hasher: RandomState,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    users: BTreeMap<u64, (Option<Value>, Instant)>,
+    rights: BTreeMap<(String, String), (bool, Instant)>,
+}
+
+// === impl Access ===
+
+impl Access {
+    /// Asks through `client`, which needs the right to create token and access reviews.
+    pub fn new(client: &Client) -> Self {
+        let client = client.unfenced().timeout(REVIEW_TIMEOUT);
+        Self { client, memory: Arc::default(), hasher: RandomState::new() }
+    }
+
+    /// Tells whether the bearer of `authorization` may `verb` the path.
+    pub(super) async fn check(
+        &self,
+        authorization: Option<&str>,
+        path: &str,
+        verb: &str,
+    ) -> Result<(), (StatusCode, &'static str)> {
+        let token = authorization.and_then(|value| value.strip_prefix("Bearer "));
+        let Some(token) = token.filter(|token| !token.is_empty()) else {
+            return Err((StatusCode::UNAUTHORIZED, "Unauthorized"));
+        };
+        let broken = |error: crate::error::Error| {
+            tracing::warn!(error = error.chain(), "access to the metrics cannot be reviewed");
+            (StatusCode::INTERNAL_SERVER_ERROR, "Authentication failed")
+        };
+        let Some(user) = self.user(token).await.map_err(broken)? else {
+            return Err((StatusCode::UNAUTHORIZED, "Unauthorized"));
+        };
+        match self.allowed(&user, path, verb).await.map_err(broken)? {
+            true => Ok(()),
+            false => Err((StatusCode::FORBIDDEN, "Authorization denied")),
+        }
+    }
+
+    async fn user(&self, token: &str) -> Result<Option<Value>> {
+        let slot = self.hasher.hash_one(token);
+        if let Some((user, until)) = self.memory.lock().users.get(&slot)
+            && Instant::now() < *until
+        {
+            return Ok(user.clone());
+        }
+        let body = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token},
+        });
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let review = self.review(path, "review a token", &body).await?;
+        let good = review.pointer("/status/authenticated") == Some(&Value::Bool(true));
+        let user = review.pointer("/status/user").cloned().filter(|_| good);
+        let mut memory = self.memory.lock();
+        if memory.users.len() >= REMEMBERED_MAX {
+            memory.users.clear();
+        }
+        memory.users.insert(slot, (user.clone(), Instant::now() + TOKEN_TTL));
+        Ok(user)
+    }
+
+    async fn allowed(&self, user: &Value, path: &str, verb: &str) -> Result<bool> {
+        let slot = (user.to_string(), format!("{verb} {path}"));
+        if let Some((allowed, until)) = self.memory.lock().rights.get(&slot)
+            && Instant::now() < *until
+        {
+            return Ok(*allowed);
+        }
+        let mut spec = json!({
+            "user": user["username"],
+            "nonResourceAttributes": {"path": path, "verb": verb},
+        });
+        for part in ["uid", "groups", "extra"] {
+            if let Some(value) = user.get(part) {
+                spec[part] = value.clone();
+            }
+        }
+        let body = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": spec,
+        });
+        let at = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let review = self.review(at, "review access", &body).await?;
+        let allowed = review.pointer("/status/allowed") == Some(&Value::Bool(true));
+        let ttl = if allowed { ALLOW_TTL } else { DENY_TTL };
+        let mut memory = self.memory.lock();
+        if memory.rights.len() >= REMEMBERED_MAX {
+            memory.rights.clear();
+        }
+        memory.rights.insert(slot, (allowed, Instant::now() + ttl));
+        Ok(allowed)
+    }
+
+    async fn review(&self, path: &str, action: &str, body: &Value) -> Result<Value> {
+        let call = Call::new(Method::POST, path.into(), action.into());
+        let bytes = self.client.call(call.body(body.to_string().into_bytes())).await?;
+        Ok(serde_json::from_slice(&bytes)?)
+    }
+}

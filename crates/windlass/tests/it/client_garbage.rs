@@ -1,0 +1,63 @@
+//! Answers no API server should give.
+
+use std::time::Duration;
+
+use http::{Request, Response};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::client::Body;
+use windlass::{Client, List};
+
+use crate::common::{config_map, key};
+
+/// A client whose every request gets this answer.
+fn answering(code: u16, body: &'static str) -> Client {
+    let service = tower::service_fn(move |_: Request<Body>| async move {
+        let response = Response::builder().status(code).body(Body::from(body.as_bytes().to_vec()));
+        Ok::<_, std::convert::Infallible>(response.expect("a response"))
+    });
+    Client::new(kube::Client::new(service, "default"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn garbage_and_half_answers_are_errors_that_name_the_object() {
+    for body in ["", "{", "<html>", "[]", r#"{"metadata": {"name": 7}}"#, "\u{0}"] {
+        let client = answering(200, body);
+        let error = client.get::<ConfigMap>(&key("a")).await.expect_err(body);
+        assert_eq!(error.to_string(), "ConfigMap.v1 default/a does not fit the Rust type");
+        client.list::<ConfigMap>(&List::all()).await.expect_err(body);
+        client.create(&config_map("a", &[])).await.expect_err(body);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_without_a_status_still_says_what_happened() {
+    let client = answering(502, "bad gateway");
+    let error = client.get::<ConfigMap>(&key("a")).await.expect_err("fails");
+    assert_eq!(error.to_string(), "get ConfigMap default/a: bad gateway (502 InternalError)");
+    let error = answering(409, "{}").update(&config_map("a", &[])).await.expect_err("fails");
+    assert!(error.is_conflict(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_asked_again_after_the_time_it_names() {
+    let tries = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = tries.clone();
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let first = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+        async move {
+            let answer = if first {
+                Response::builder().status(429).header("retry-after", "3").body(Body::empty())
+            } else {
+                let body = r#"{"metadata": {"name": "a", "namespace": "default"}}"#;
+                let response = Response::builder().header("warning", r#"299 - "it is old""#);
+                response.body(Body::from(body.as_bytes().to_vec()))
+            };
+            Ok::<_, std::convert::Infallible>(answer.expect("a response"))
+        }
+    });
+    let client = Client::new(kube::Client::new(service, "default"));
+    let began = tokio::time::Instant::now();
+    assert!(client.get::<ConfigMap>(&key("a")).await.expect("answered").is_some());
+    assert_eq!(began.elapsed(), Duration::from_secs(3));
+    assert_eq!(tries.load(std::sync::atomic::Ordering::SeqCst), 2);
+}

@@ -1,0 +1,262 @@
+//! What goes wrong stays where it went wrong.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::core::{DynamicObject, NotUsed, Object};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use windlass::client::Deletion;
+use windlass::controller::{Context, Controller, Next};
+use windlass::{Error, Key, Kind};
+use windlass_apiserver::ApiServer;
+
+use crate::common::{config_map, eventually, key, manager, metric, secret};
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_contained_counted_and_retried() {
+    let server = ApiServer::start();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let count = count.clone();
+        async move {
+            if cx.name() == "bad" && count.fetch_add(1, Ordering::SeqCst) < 3 {
+                panic!("on purpose");
+            }
+            Ok(Next::Done)
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("panics").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("bad", &[])).await.expect("created");
+    handle.client().create(&config_map("good", &[])).await.expect("created");
+    eventually("the fourth try", || runs.load(Ordering::SeqCst) == 4).await;
+    assert_eq!(metric(&handle, "controller_runtime_reconcile_panics_total"), 3.0);
+    assert_eq!(metric(&handle, "controller_runtime_reconcile_errors_total"), 3.0);
+    let success = r#"controller_runtime_reconcile_total{controller="panics",result="success"}"#;
+    eventually("both done", || metric(&handle, success) == 2.0).await;
+    assert_eq!(metric(&handle, "controller_runtime_active_workers"), 0.0);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_back_off_and_success_resets() {
+    let server = ApiServer::start();
+    let times: Arc<Mutex<Vec<(Instant, u32)>>> = Arc::default();
+    let log = times.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let mut log = log.lock();
+        log.push((Instant::now(), cx.failures()));
+        let fail = log.len() < 8;
+        async move { if fail { Err(Error::from("not yet")) } else { Ok(Next::Done) } }
+    };
+    let controller = Controller::<ConfigMap>::builder("back-off").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("eight tries", || times.lock().len() == 8).await;
+    let log = times.lock().clone();
+    let gaps: Vec<Duration> = log.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    for (at, gap) in gaps.iter().enumerate() {
+        let wanted = Duration::from_millis(5 << at);
+        assert!(*gap >= wanted && *gap < wanted + Duration::from_millis(5), "{gaps:?}");
+    }
+    assert_eq!(
+        log.iter().map(|(_, failures)| *failures).collect::<Vec<_>>(),
+        [0, 1, 2, 3, 4, 5, 6, 7]
+    );
+    handle.controller("back-off").expect("is there").enqueue(key("a"));
+    eventually("one more", || times.lock().len() == 9).await;
+    assert_eq!(times.lock()[8].1, 0, "success resets the count");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn terminal_errors_wait_for_a_change() {
+    let server = ApiServer::start();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let reconcile = move |_: Context<ConfigMap>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Err(Error::terminal("spec.size must not shrink")) }
+    };
+    let controller = Controller::<ConfigMap>::builder("final").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let map = handle.client().create(&config_map("a", &[])).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert_eq!(metric(&handle, "controller_runtime_terminal_reconcile_errors_total"), 1.0);
+    let map = ConfigMap { data: Some([("a".into(), "b".into())].into()), ..map };
+    handle.client().update(&map).await.expect("updated");
+    eventually("another run", || runs.load(Ordering::SeqCst) == 2).await;
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_past_its_deadline_is_dropped_and_tried_again() {
+    let server = ApiServer::start();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let reconcile = move |_: Context<ConfigMap>| {
+        let first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            if first {
+                std::future::pending::<()>().await;
+            }
+            Ok(Next::Done)
+        }
+    };
+    let controller =
+        Controller::<ConfigMap>::builder("hangs").timeout(Duration::from_secs(5)).build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("the second try", || runs.load(Ordering::SeqCst) == 2).await;
+    assert_eq!(metric(&handle, "controller_runtime_reconcile_timeouts_total"), 1.0);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_function_that_panics_loses_only_its_own_change() {
+    let server = ApiServer::start();
+    let runs: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = runs.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        log.lock().push(cx.name().to_string());
+        async { Ok(Next::Done) }
+    };
+    let controller = Controller::<ConfigMap>::builder("map")
+        .watches::<Secret>(|secret| {
+            assert_ne!(secret.metadata.name.as_deref(), Some("bad"));
+            vec![Key::of(secret)]
+        })
+        .build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&secret("bad")).await.expect("created");
+    handle.client().create(&secret("good")).await.expect("created");
+    eventually("the good one", || runs.lock().contains(&"good".to_string())).await;
+    assert_eq!(handle.controller("map").expect("is there").handler_panics(), 1);
+    assert_eq!(*runs.lock(), ["good"]);
+    handle.stop().await.expect("stops");
+}
+
+fn definitions() -> Kind {
+    let plural = "customresourcedefinitions";
+    Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition", plural).cluster_scoped()
+}
+
+async fn define_boxes(client: &windlass::Client) {
+    let definition = serde_json::json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boxes.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "boxes", "singular": "box", "kind": "Box", "listKind": "BoxList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+            }}],
+        },
+    });
+    let definition = serde_json::from_value(definition).expect("an object");
+    client.dynamic(&definitions()).create(&definition).await.expect("created");
+}
+
+/// Creates a box, waiting until its kind is served.
+async fn create_box(client: &windlass::Client, name: &str, size: serde_json::Value) {
+    let boxes = Kind::new("example.com", "v1", "Box", "boxes");
+    let object = serde_json::json!({
+        "apiVersion": "example.com/v1", "kind": "Box",
+        "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size},
+    });
+    let object = serde_json::from_value(object).expect("an object");
+    let mut tries = 0;
+    while let Err(error) = client.dynamic(&boxes).create(&object).await {
+        tries += 1;
+        assert!(tries < 50, "{}", error.chain());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_vanishes_is_named_and_followed_again_when_it_is_back() {
+    let server = ApiServer::start();
+    let setup = windlass::Client::new(server.client());
+    define_boxes(&setup).await;
+    let runs: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = runs.clone();
+    let reconcile = move |cx: Context<DynamicObject>| {
+        log.lock().push(cx.name().to_string());
+        async { Ok(Next::Done) }
+    };
+    let boxes = Kind::new("example.com", "v1", "Box", "boxes");
+    let controller = Controller::dynamic("boxes", &boxes).build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    create_box(&setup, "one", serde_json::json!(1)).await;
+    eventually("one", || runs.lock().contains(&"one".to_string())).await;
+    let api = setup.dynamic(&definitions());
+    api.delete(&Key::cluster("boxes.example.com"), &Deletion::default()).await.expect("deleted");
+    let state = || handle.diagnostics()["clusters"][0]["watches"][0]["state"].to_string();
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(state().contains("stale") || state().contains("no such kind"), "{}", state());
+    define_boxes(&setup).await;
+    create_box(&setup, "two", serde_json::json!(2)).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(runs.lock().contains(&"two".to_string()), "{}", state());
+    handle.stop().await.expect("stops");
+}
+
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+struct Strict {
+    size: u32,
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_is_reported_and_the_rest_goes_on() {
+    let server = ApiServer::start();
+    let setup = windlass::Client::new(server.client());
+    define_boxes(&setup).await;
+    let boxes = Kind::new("example.com", "v1", "Box", "boxes");
+    let runs: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = runs.clone();
+    let reconcile = move |cx: Context<Object<Strict, NotUsed>>| {
+        let size = cx.object().map(|object| object.spec.size);
+        log.lock().push(format!("{} {size:?}", cx.name()));
+        async { Ok(Next::Done) }
+    };
+    let controller =
+        Controller::<Object<Strict, NotUsed>>::of_kind("boxes", &boxes).build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    create_box(&setup, "bad", serde_json::json!("large")).await;
+    create_box(&setup, "good", serde_json::json!(3)).await;
+    eventually("the good one", || runs.lock().contains(&"good Some(3)".to_string())).await;
+    let terminal = "controller_runtime_terminal_reconcile_errors_total";
+    eventually("the bad one", || metric(&handle, terminal) == 1.0).await;
+    assert_eq!(*runs.lock(), ["good Some(3)"]);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_of_undeclared_kinds_fail_and_say_what_to_do() {
+    let server = ApiServer::start();
+    let text: Arc<Mutex<String>> = Arc::default();
+    let said = text.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let error = cx.list::<Secret>().names().expect_err("not declared");
+        *said.lock() = error.to_string();
+        async { Ok(Next::Done) }
+    };
+    let controller = Controller::<ConfigMap>::builder("reads").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("a run", || !text.lock().is_empty()).await;
+    assert_eq!(
+        *text.lock(),
+        "Secret.v1 is not in the cache: declare it with owns, watches or reads, or read it with \
+         live()"
+    );
+    handle.stop().await.expect("stops");
+}

@@ -1,0 +1,279 @@
+//! What a context does for its author: status, finalizers, events, owners.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::events::v1::Event;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use parking_lot::Mutex;
+use serde_json::json;
+use windlass::controller::{Context, Controller, Next, Reconciler, Watch};
+use windlass::finalizer::Finalizing;
+use windlass::{Error, Kind, List, Result};
+use windlass_apiserver::ApiServer;
+use windlass_apiserver::fault::Fault;
+
+use crate::common::{config_map, eventually, key, manager, meta, secret};
+
+fn deployment(name: &str) -> Deployment {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    }))
+    .expect("a deployment")
+}
+
+#[derive(Default)]
+struct Counter {
+    runs: AtomicUsize,
+    writes: AtomicUsize,
+}
+
+struct Status(Arc<Counter>);
+
+impl Reconciler<Deployment> for Status {
+    async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Next> {
+        let Some(object) = cx.object() else { return Ok(Next::Done) };
+        let generation = object.metadata.generation;
+        let wrote = cx
+            .status(|status: &mut DeploymentStatus| {
+                status.observed_generation = generation;
+                status.replicas = Some(3);
+            })
+            .await?;
+        self.0.writes.fetch_add(usize::from(wrote), Ordering::SeqCst);
+        self.0.runs.fetch_add(1, Ordering::SeqCst);
+        Ok(Next::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_is_written_only_when_it_differs() {
+    let server = ApiServer::start();
+    let counter = Arc::new(Counter::default());
+    let controller = Controller::<Deployment>::builder("status").build(Status(counter.clone()));
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let client = handle.client().clone();
+    client.create(&deployment("web")).await.expect("created");
+    eventually("two runs", || counter.runs.load(Ordering::SeqCst) >= 2).await;
+    handle.controller("status").expect("is there").enqueue(key("web"));
+    eventually("three runs", || counter.runs.load(Ordering::SeqCst) >= 3).await;
+    assert_eq!(counter.writes.load(Ordering::SeqCst), 1);
+    let stored = client.live().get::<Deployment>(&key("web")).await.expect("read");
+    let status = stored.expect("is there").status.clone().expect("has a status");
+    assert_eq!((status.observed_generation, status.replicas), (Some(1), Some(3)));
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_runs_its_cleanup_before_the_object_goes() {
+    let server = ApiServer::start();
+    let tries = Arc::new(AtomicUsize::new(0));
+    let count = tries.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let count = count.clone();
+        async move {
+            let done = cx.finalize("example.com/cleanup", || async {
+                // The first try fails: the object must wait.
+                match count.fetch_add(1, Ordering::SeqCst) {
+                    0 => Err(Error::from("the cloud is down")),
+                    _ => Ok(()),
+                }
+            });
+            match done.await? {
+                Finalizing::Active | Finalizing::Finalized => Ok(Next::Done),
+            }
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("clean").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let client = handle.client().clone();
+    client.create(&config_map("a", &[])).await.expect("created");
+    let has = |client: windlass::Client| async move {
+        let map = client.get::<ConfigMap>(&key("a")).await.expect("read").expect("is there");
+        windlass::finalizer::has(&*map, "example.com/cleanup")
+    };
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(has(client.clone()).await);
+    let deleted = client.delete::<ConfigMap>(&key("a")).await.expect("marked");
+    assert_eq!(deleted, windlass::client::Deleted::Pending);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(tries.load(Ordering::SeqCst), 2);
+    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("read").is_none());
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_a_context_name_object_and_controller() {
+    let server = ApiServer::start();
+    let reconcile = |cx: Context<ConfigMap>| async move {
+        if let Some(object) = cx.object() {
+            cx.event("Seen", format!("{} keys", object.data.iter().flatten().count()));
+        }
+        Ok(Next::Done)
+    };
+    let controller = Controller::<ConfigMap>::builder("talks").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let map = handle.client().create(&config_map("a", &[("k", "v")])).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let live = handle.client().live();
+    let events = live.list::<Event>(&List::within("default")).await.expect("listed");
+    let [event] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(event.note.as_deref(), Some("1 keys"));
+    assert_eq!(event.reporting_controller.as_deref(), Some("talks"));
+    let regarding = event.regarding.as_ref().expect("about something");
+    assert_eq!(regarding.uid, map.metadata.uid);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_only_and_dynamic_kinds_are_reconciled_too() {
+    let server = ApiServer::start();
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (meta_log, dynamic_log) = (seen.clone(), seen.clone());
+    let metadata = Controller::<PartialObjectMeta<Secret>>::builder("metadata").build(
+        move |cx: Context<PartialObjectMeta<Secret>>| {
+            let labels = cx.object().and_then(|o| o.metadata.labels.clone()).unwrap_or_default();
+            meta_log.lock().push(format!("metadata {} {}", cx.name(), labels.len()));
+            async { Ok(Next::Done) }
+        },
+    );
+    let kind = Kind::of::<ConfigMap>();
+    let dynamic = Controller::dynamic("dynamic", &kind)
+        .watch(Watch::owned_kind(Kind::of::<Secret>()).any_owner().metadata_only())
+        .build(move |cx: Context<DynamicObject>| {
+            let data = cx.object().map(|o| o.data["data"].to_string()).unwrap_or_default();
+            dynamic_log.lock().push(format!("dynamic {} {data}", cx.name()));
+            async { Ok(Next::Done) }
+        });
+    let handle = manager(&server).add(metadata).add(dynamic).spawn().expect("starts");
+    let client = handle.client().clone();
+    let map = client.create(&config_map("a", &[("k", "v")])).await.expect("created");
+    eventually("dynamic", || seen.lock().contains(&r#"dynamic a {"k":"v"}"#.into())).await;
+    let before = seen.lock().iter().filter(|s| s.starts_with("dynamic")).count();
+    let mut owned = secret("s");
+    owned.metadata.labels = Some([("a".to_string(), "b".to_string())].into());
+    windlass::owner::add_owner(&map, &mut owned).expect("same namespace");
+    client.create(&owned).await.expect("created");
+    eventually("metadata", || seen.lock().contains(&"metadata s 1".into())).await;
+    eventually("owner", || {
+        seen.lock().iter().filter(|s| s.starts_with("dynamic")).count() > before
+    })
+    .await;
+    let watches = handle.diagnostics()["clusters"][0]["watches"].clone();
+    assert_eq!(watches.as_array().map(Vec::len), Some(2), "{watches}");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_in_a_watch_gap_leads_to_a_reconcile() {
+    let server = ApiServer::start();
+    let seen: Arc<Mutex<Vec<(String, bool)>>> = Arc::default();
+    let log = seen.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        log.lock().push((cx.name().to_string(), cx.object().is_some()));
+        async { Ok(Next::Done) }
+    };
+    let cut = Arc::new(AtomicBool::new(false));
+    let (switch, once) = (cut.clone(), AtomicBool::new(true));
+    server.inject(Some(Box::new(move |request| Fault {
+        fail: (switch.load(Ordering::SeqCst) && ["list", "watch"].contains(&&*request.verb))
+            .then(|| windlass_apiserver::Status::internal("cut")),
+        // The first watch ends with the second object.
+        watch_events_max: once.swap(false, Ordering::SeqCst).then_some(2),
+        ..Fault::default()
+    })));
+    let controller = Controller::<ConfigMap>::builder("gap").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    // Another client: the cache of the manager must not learn of it by itself.
+    let other = windlass::Client::new(server.client());
+    other.create(&config_map("a", &[])).await.expect("created");
+    eventually("seen", || seen.lock().contains(&("a".into(), true))).await;
+    cut.store(true, Ordering::SeqCst);
+    other.create(&config_map("ends-the-watch", &[])).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    other.delete::<ConfigMap>(&key("a")).await.expect("deleted");
+    server.compact();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    cut.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert!(seen.lock().contains(&("a".into(), false)), "{:?}", seen.lock());
+    assert!(seen.lock().contains(&("ends-the-watch".into(), true)));
+    handle.stop().await.expect("stops");
+}
+
+async fn trace(seed: u64) -> Vec<String> {
+    let options = windlass_apiserver::Options { seed: Some(seed), ..Default::default() };
+    let server = ApiServer::with_options(options).expect("starts");
+    let log: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = log.clone();
+    let began = tokio::time::Instant::now();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let sink = sink.clone();
+        async move {
+            let line = format!("{:?} {} {}", began.elapsed(), cx.name(), cx.failures());
+            sink.lock().push(line);
+            if cx.failures() < 3 {
+                return Err(Error::from("again"));
+            }
+            let secret = Secret { metadata: meta(cx.name()), ..Secret::default() };
+            cx.apply(&secret).await?;
+            Ok(Next::Done)
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("trace").owns::<Secret>().workers(3);
+    let handle = manager(&server).seed(seed).add(controller.build(reconcile)).spawn();
+    let handle = handle.expect("starts");
+    for at in 0..10 {
+        let map = config_map(&format!("m{at}"), &[]);
+        handle.client().create(&map).await.expect("created");
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    handle.stop().await.expect("stops");
+    std::mem::take(&mut *log.lock())
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_seeds_give_equal_traces() {
+    let first = trace(7).await;
+    assert!(first.len() >= 50, "{}", first.len());
+    assert_eq!(first, trace(7).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_cached_as_metadata_is_cached_as_a_whole_when_a_controller_wants_it() {
+    let server = ApiServer::start();
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = seen.clone();
+    let metadata = Controller::<PartialObjectMeta<ConfigMap>>::builder("metadata")
+        .build(|_: Context<PartialObjectMeta<ConfigMap>>| async { Ok(Next::Done) });
+    let handle = manager(&server).add(metadata).spawn().expect("starts");
+    handle.ready().await;
+    let other = windlass::Client::new(server.client());
+    other.create(&config_map("a", &[("k", "v")])).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let refused = handle.client().get::<ConfigMap>(&key("a")).await.expect_err("metadata only");
+    assert!(refused.to_string().contains("metadata only"), "{refused}");
+    let whole = Controller::<ConfigMap>::builder("whole").build(move |cx: Context<ConfigMap>| {
+        let data = cx.object().and_then(|map| map.data.clone()).unwrap_or_default();
+        log.lock().push(format!("{} {data:?}", cx.name()));
+        async { Ok(Next::Done) }
+    });
+    handle.add(whole).expect("added");
+    eventually("the whole object", || !seen.lock().is_empty()).await;
+    assert_eq!(*seen.lock(), [r#"a {"k": "v"}"#]);
+    let watches = handle.diagnostics()["clusters"][0]["watches"].clone();
+    assert_eq!(watches.as_array().map(Vec::len), Some(1), "{watches}");
+    handle.stop().await.expect("stops");
+}

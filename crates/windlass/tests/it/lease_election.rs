@@ -1,0 +1,191 @@
+//! Who leads, and what happens to the writes of one who no longer does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::time::Instant;
+use windlass::controller::{Context, Controller, Next};
+use windlass::lease::LeaseOptions;
+use windlass::manager::Handle;
+use windlass_apiserver::ApiServer;
+use windlass_apiserver::fault::Fault;
+
+use crate::common::{config_map, eventually, key, manager};
+
+fn options(identity: &str) -> LeaseOptions {
+    LeaseOptions {
+        namespace: Some("default".into()),
+        identity: identity.into(),
+        ..LeaseOptions::new("op")
+    }
+}
+
+fn start(server: &ApiServer, identity: &str, runs: &Arc<AtomicUsize>) -> Handle {
+    let count = runs.clone();
+    let reconcile = move |_: Context<ConfigMap>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Next::Done) }
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    manager(server).lease(options(identity)).add(controller).spawn().expect("starts")
+}
+
+async fn lease(server: &ApiServer) -> k8s_openapi::api::coordination::v1::LeaseSpec {
+    let client = windlass::Client::new(server.client());
+    let lease = client.get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    lease.spec.clone().expect("has a spec")
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_works_and_a_release_hands_over_at_once() {
+    let server = ApiServer::start();
+    let (one, two) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let first = start(&server, "one", &one);
+    eventually("one leads", || first.lease().is_some_and(|l| l.held)).await;
+    let second = start(&server, "two", &two);
+    second.ready().await;
+    first.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("one works", || one.load(Ordering::SeqCst) == 1).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(two.load(Ordering::SeqCst), 0);
+    assert_eq!(second.lease().map(|l| l.holder), Some("one".into()));
+    first.stop().await.expect("stops");
+    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some(""));
+    let at = Instant::now();
+    eventually("two leads", || second.lease().is_some_and(|l| l.held)).await;
+    assert!(at.elapsed() < Duration::from_secs(6), "{:?}", at.elapsed());
+    eventually("two works", || two.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(lease(&server).await.lease_transitions, Some(1));
+    second.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_leader_is_followed_after_its_lease_ran_out_whatever_its_clock_says() {
+    let server = ApiServer::start();
+    let client = windlass::Client::new(server.client());
+    // The holder's clock is an hour ahead: only the local time without a change counts.
+    let record: Lease = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "op", "namespace": "default"},
+        "spec": {
+            "holderIdentity": "dead", "leaseDurationSeconds": 15, "leaseTransitions": 3,
+            "renewTime": "2999-01-01T00:00:00.000000Z",
+            "acquireTime": "2999-01-01T00:00:00.000000Z",
+        },
+    }))
+    .expect("a lease");
+    client.create(&record).await.expect("created");
+    let runs = Arc::new(AtomicUsize::new(0));
+    let at = Instant::now();
+    let handle = start(&server, "next", &runs);
+    tokio::time::sleep(Duration::from_secs(14)).await;
+    assert!(handle.lease().is_some_and(|l| !l.held), "too early");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    assert!(at.elapsed() >= Duration::from_secs(15), "took over after {:?}", at.elapsed());
+    assert_eq!(lease(&server).await.lease_transitions, Some(4));
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_write_leaves_after_the_renew_deadline() {
+    let server = ApiServer::start();
+    let cut = Arc::new(AtomicBool::new(false));
+    let switch = cut.clone();
+    server.inject(Some(Box::new(move |request| Fault {
+        fail: (switch.load(Ordering::SeqCst) && request.resource == "leases")
+            .then(|| windlass_apiserver::Status::internal("no")),
+        ..Fault::default()
+    })));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let handle = start(&server, "one", &runs);
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    let client = handle.client().clone();
+    client.create(&config_map("before", &[])).await.expect("written");
+    cut.store(true, Ordering::SeqCst);
+    let at = Instant::now();
+    let error = loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let name = format!("m{}", at.elapsed().as_millis());
+        if let Err(error) = client.create(&config_map(&name, &[])).await {
+            break error;
+        }
+        assert!(at.elapsed() < Duration::from_secs(20), "still writing");
+    };
+    assert!(error.is_fenced(), "{error}");
+    assert!(at.elapsed() <= Duration::from_millis(12_500), "{:?}", at.elapsed());
+    // The plain client of kube stands behind the same fence.
+    let api: kube::Api<ConfigMap> = kube::Api::namespaced(client.kube(), "default");
+    assert!(api.create(&Default::default(), &config_map("raw", &[])).await.is_err());
+    assert!(client.live().get::<ConfigMap>(&key("before")).await.expect("reads pass").is_some());
+    let error = handle.wait().await.expect_err("leadership is lost");
+    assert_eq!(error.to_string(), "leader election lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_slept_finds_the_fence_closed() {
+    let server = ApiServer::start();
+    let handle = start(&server, "one", &Arc::default());
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    let client = handle.client().clone();
+    // No task runs in between: time jumps, as for a machine that was suspended.
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(client.fence().check().is_err());
+    handle.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn durations_without_a_margin_are_refused() {
+    let server = ApiServer::start();
+    let short = LeaseOptions { renew_deadline: Duration::from_secs(15), ..options("one") };
+    let error = manager(&server).lease(short).spawn().expect_err("refused");
+    assert_eq!(error.to_string(), "lease op: duration must be longer than renew_deadline");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_never_led_ends_without_work() {
+    let server = ApiServer::start();
+    let (one, two) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let first = start(&server, "one", &one);
+    eventually("one leads", || first.lease().is_some_and(|l| l.held)).await;
+    let second = start(&server, "two", &two);
+    second.ready().await;
+    second.stop().await.expect("stops");
+    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some("one"));
+    first.stop().await.expect("stops");
+    assert_eq!(two.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn losing_the_lease_drops_the_work_at_once() {
+    let server = ApiServer::start();
+    let cut = Arc::new(AtomicBool::new(false));
+    let switch = cut.clone();
+    server.inject(Some(Box::new(move |request| Fault {
+        fail: (switch.load(Ordering::SeqCst) && request.resource == "leases")
+            .then(|| windlass_apiserver::Status::internal("no")),
+        ..Fault::default()
+    })));
+    let (began, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (set_began, set_ended) = (began.clone(), ended.clone());
+    let reconcile = move |_: Context<ConfigMap>| {
+        let (began, ended) = (set_began.clone(), set_ended.clone());
+        async move {
+            began.store(true, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            ended.store(true, Ordering::SeqCst);
+            Ok(Next::Done)
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("slow").build(reconcile);
+    let handle = manager(&server).lease(options("one")).add(controller).spawn().expect("starts");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("it works", || began.load(Ordering::SeqCst)).await;
+    cut.store(true, Ordering::SeqCst);
+    let at = Instant::now();
+    handle.wait().await.expect_err("leadership is lost");
+    assert!(at.elapsed() < Duration::from_secs(15), "before another may lead: {:?}", at.elapsed());
+    assert!(!ended.load(Ordering::SeqCst));
+}

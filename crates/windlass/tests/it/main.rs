@@ -1,0 +1,19 @@
+//! The toolkit on the embedded API server, in virtual time.
+
+mod cache;
+mod client_faults;
+mod client_garbage;
+mod client_verbs;
+mod common;
+mod controller_faults;
+mod controller_flow;
+mod controller_helpers;
+mod controller_hostile;
+mod controller_scale;
+mod events_series;
+mod lease_election;
+mod manager_faults;
+mod manager_life;
+mod own_writes;
+mod promises;
+mod serve_access;

@@ -1,0 +1,282 @@
+//! Start, run, stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
+use windlass::controller::{Context, Controller, Next};
+use windlass::{Error, Kind, Manager};
+use windlass_apiserver::ApiServer;
+use windlass_apiserver::fault::Fault;
+
+use crate::common::{config_map, eventually, key, manager, secret};
+
+async fn nothing(_: Context<ConfigMap>) -> windlass::Result<Next> {
+    Ok(Next::Done)
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_for_the_reconcile_under_way() {
+    let server = ApiServer::start();
+    let (began, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (set_began, set_ended) = (began.clone(), ended.clone());
+    let reconcile = move |_: Context<ConfigMap>| {
+        let (began, ended) = (set_began.clone(), set_ended.clone());
+        async move {
+            began.store(true, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            ended.store(true, Ordering::SeqCst);
+            Ok(Next::Done)
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("slow").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("a reconcile", || began.load(Ordering::SeqCst)).await;
+    let at = Instant::now();
+    handle.stop().await.expect("stops");
+    assert!(ended.load(Ordering::SeqCst), "acknowledged work was lost");
+    assert!(at.elapsed() <= Duration::from_secs(5), "{:?}", at.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_ends_with_the_grace_period() {
+    let server = ApiServer::start();
+    let began = Arc::new(AtomicBool::new(false));
+    let set = began.clone();
+    let reconcile = move |_: Context<ConfigMap>| {
+        set.store(true, Ordering::SeqCst);
+        std::future::pending()
+    };
+    let controller = Controller::<ConfigMap>::builder("hangs").build(reconcile);
+    let grace = Duration::from_secs(7);
+    let handle = manager(&server).grace(grace).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("a reconcile", || began.load(Ordering::SeqCst)).await;
+    let at = Instant::now();
+    handle.stop().await.expect("stops");
+    let took = at.elapsed();
+    assert!(took >= grace && took < grace + Duration::from_secs(2), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runnable_that_fails_or_panics_stops_the_manager_and_says_which() {
+    let server = ApiServer::start();
+    let handle = manager(&server)
+        .runnable("importer", async |_| Err(Error::from("no disk")))
+        .spawn()
+        .expect("starts");
+    let error = handle.wait().await.expect_err("fails");
+    assert_eq!(error.to_string(), "importer: no disk");
+    let handle = manager(&server)
+        .runnable("importer", async |_| panic!("on purpose"))
+        .spawn()
+        .expect("starts");
+    let error = handle.wait().await.expect_err("fails");
+    assert_eq!(error.to_string(), "panic: importer: on purpose [recovered]");
+}
+
+#[tokio::test(start_paused = true)]
+async fn runnables_end_in_order_before_the_caches() {
+    let server = ApiServer::start();
+    let log: Arc<Mutex<Vec<&str>>> = Arc::default();
+    let (first, second) = (log.clone(), log.clone());
+    let controller = Controller::<ConfigMap>::builder("c").build(nothing);
+    let handle = manager(&server)
+        .add(controller)
+        .runnable_everywhere("everywhere", async move |cx| {
+            cx.stopping().await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            first.lock().push("everywhere");
+            Ok(())
+        })
+        .runnable("leader", async move |cx| {
+            cx.stopping().await;
+            // The cache still answers while the leader's work ends.
+            cx.client().list::<ConfigMap>(&windlass::List::all()).await?;
+            second.lock().push("leader");
+            Ok(())
+        })
+        .spawn()
+        .expect("starts");
+    handle.ready().await;
+    handle.stop().await.expect("stops");
+    assert_eq!(*log.lock(), ["everywhere", "leader"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_controllers_of_one_name_are_refused() {
+    let server = ApiServer::start();
+    let one = Controller::<ConfigMap>::builder("same").build(nothing);
+    let two = Controller::<ConfigMap>::builder("same").build(nothing);
+    let error = manager(&server).add(one).add(two).spawn().expect_err("refused");
+    assert_eq!(error.to_string(), "two controllers are named same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_of_several_clusters_share_one_manager() {
+    let (home, away) = (ApiServer::start(), ApiServer::start());
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = seen.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        log.lock().push(cx.name().to_string());
+        async { Ok(Next::Done) }
+    };
+    let handle = manager(&home)
+        .cluster("away", away.client())
+        .add(Controller::<ConfigMap>::builder("maps").build(reconcile.clone()))
+        .add_to("away", Controller::<ConfigMap>::builder("maps").build(reconcile))
+        .spawn()
+        .expect("starts");
+    handle.client().create(&config_map("here", &[])).await.expect("created");
+    let client = handle.cluster("away").expect("is there");
+    client.create(&config_map("there", &[])).await.expect("created");
+    eventually("both", || seen.lock().len() == 2).await;
+    assert!(client.get::<ConfigMap>(&key("here")).await.expect("read").is_none());
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_can_be_added_while_running() {
+    let server = ApiServer::start();
+    let handle = manager(&server).spawn().expect("starts");
+    handle.ready().await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let late = Controller::<ConfigMap>::builder("late").build(move |_: Context<ConfigMap>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Next::Done) }
+    });
+    handle.add(late).expect("added");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_at_start_is_waited_for() {
+    let server = ApiServer::start();
+    let away = Arc::new(AtomicBool::new(true));
+    let switch = away.clone();
+    server.inject(Some(Box::new(move |_| Fault {
+        fail: switch
+            .load(Ordering::SeqCst)
+            .then(|| windlass_apiserver::Status::internal("etcd is away")),
+        ..Fault::default()
+    })));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let reconcile = move |_: Context<ConfigMap>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Next::Done) }
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let page = handle.diagnostics();
+    let watch = &page["clusters"][0]["watches"][0];
+    assert_eq!(page["ready"], false);
+    assert_eq!(watch["synced"], false);
+    assert!(watch["state"].as_str().is_some_and(|s| s.contains("etcd is away")), "{watch}");
+    away.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(handle.diagnostics()["ready"], true);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_kind_is_named_and_does_not_hold_up_the_others() {
+    let server = ApiServer::start();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let nope = Kind::new("example.com", "v1", "Nope", "nopes");
+    let missing = Controller::dynamic("missing", &nope).build(async |_| Ok(Next::Done));
+    let works = Controller::<ConfigMap>::builder("works").reads::<Secret>().build(
+        move |_: Context<ConfigMap>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Next::Done) }
+        },
+    );
+    let handle = manager(&server).add(missing).add(works).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().create(&secret("b")).await.expect("created");
+    eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
+    let watches = handle.diagnostics()["clusters"][0]["watches"].clone();
+    let watch =
+        watches.as_array().expect("a list").iter().find(|w| w["kind"] == "Nope.example.com/v1");
+    let state = watch.expect("is listed")["state"].as_str().unwrap_or_default().to_string();
+    assert!(state.starts_with("no such kind"), "{state}");
+    handle.stop().await.expect("stops");
+}
+
+pub async fn http_get(address: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("connects");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("answered");
+    answer
+}
+
+#[tokio::test]
+async fn probes_metrics_and_diagnostics_are_served_and_end_with_the_manager() {
+    let server = ApiServer::start();
+    let controller = Controller::<ConfigMap>::builder("maps").build(nothing);
+    let handle = manager(&server)
+        .add(controller)
+        .probes("127.0.0.1:0")
+        .metrics("127.0.0.1:0")
+        .spawn()
+        .expect("starts");
+    handle.ready().await;
+    let probes = handle.address("health probe").expect("listens");
+    let metrics = handle.address("metrics").expect("listens");
+    assert!(http_get(probes, "/healthz").await.ends_with("\r\n\r\nok"));
+    let ready = http_get(probes, "/readyz?verbose").await;
+    assert!(ready.contains("[+]caches ok\n[+]ping ok\nreadyz check passed"), "{ready}");
+    let text = http_get(metrics, "/metrics").await;
+    assert!(text.contains("content-type: text/plain; version=0.0.4"), "{text}");
+    assert!(text.contains(r#"workqueue_depth{name="maps",controller="maps",priority="0"} 0"#));
+    let page = http_get(metrics, "/debug/windlass").await;
+    assert!(page.contains(r#""kind": "ConfigMap.v1""#), "{page}");
+    handle.stop().await.expect("stops");
+    assert!(tokio::net::TcpStream::connect(probes).await.is_err(), "still listens");
+}
+
+#[tokio::test]
+async fn a_taken_port_is_one_clear_error() {
+    let server = ApiServer::start();
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("binds");
+    let address = taken.local_addr().expect("has one").to_string();
+    let error = manager(&server).probes(&address).spawn().expect("starts").wait().await;
+    let text = error.expect_err("taken").to_string();
+    assert!(text.starts_with(&format!("health probe cannot listen on {address}")), "{text}");
+}
+
+#[tokio::test]
+async fn twenty_controllers_on_one_cache_start_fast() {
+    let server = ApiServer::start();
+    let mut builder = Manager::builder(server.client());
+    for at in 0..20 {
+        let controller = Controller::<ConfigMap>::builder(&format!("c{at}"))
+            .owns::<Secret>()
+            .owns::<k8s_openapi::api::core::v1::Pod>()
+            .build(nothing);
+        builder = builder.add(controller);
+    }
+    let began = std::time::Instant::now();
+    let handle = builder.spawn().expect("starts");
+    handle.ready().await;
+    let took = began.elapsed();
+    let watches = handle.diagnostics()["clusters"][0]["watches"].clone();
+    assert_eq!(watches.as_array().map(Vec::len), Some(3), "one watch per kind");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    println!("20 controllers ready after {took:?}");
+    handle.stop().await.expect("stops");
+}

@@ -1,0 +1,189 @@
+//! Own writes are read at once, whatever way they took and however far the watch is behind.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use serde_json::json;
+use windlass::client::{Deleted, Deletion, Patch};
+use windlass::controller::{Context, Controller, Next};
+use windlass::manager::Handle;
+use windlass::{Client, Key, List};
+use windlass_apiserver::ApiServer;
+use windlass_apiserver::fault::Fault;
+
+use crate::common::{config_map, key, manager};
+
+async fn nothing(_: Context<ConfigMap>) -> windlass::Result<Next> {
+    Ok(Next::Done)
+}
+
+/// A manager that caches config maps, deployments, pods and nodes, from a watch that lags an hour.
+async fn lagging(server: &ApiServer) -> Handle {
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .reads::<Deployment>()
+        .reads::<Pod>()
+        .reads::<Node>()
+        .build(nothing);
+    let handle = manager(server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    server.inject(Some(Box::new(|_| Fault {
+        watch_lag: Duration::from_secs(3600),
+        ..Fault::default()
+    })));
+    handle
+}
+
+async fn names(client: &Client) -> Vec<String> {
+    let found = client.list::<ConfigMap>(&List::within("default")).await.expect("listed");
+    found.iter().filter_map(|map| map.metadata.name.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_object_created_again_is_read_as_the_new_one() {
+    let server = ApiServer::start();
+    let handle = lagging(&server).await;
+    let client = handle.client();
+    let first = client.create(&config_map("a", &[])).await.expect("created");
+    assert_eq!(client.delete::<ConfigMap>(&key("a")).await.expect("deleted"), Deleted::Gone);
+    assert!(client.get::<ConfigMap>(&key("a")).await.expect("read").is_none());
+    let second = client.create(&config_map("a", &[("k", "2")])).await.expect("created");
+    let read = client.get::<ConfigMap>(&key("a")).await.expect("read").expect("is there");
+    assert_eq!(read.metadata.uid, second.metadata.uid);
+    assert_ne!(read.metadata.uid, first.metadata.uid);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_collection_is_gone_at_once_and_what_is_finalized_first_is_not() {
+    let server = ApiServer::start();
+    let handle = lagging(&server).await;
+    let client = handle.client();
+    for name in ["a", "b", "kept"] {
+        let mut map = config_map(name, &[]);
+        map.metadata.labels = Some([("app".to_string(), name[..1].to_string())].into());
+        if name == "b" {
+            map.metadata.finalizers = Some(vec!["example.com/wait".into()]);
+        }
+        client.create(&map).await.expect("created");
+    }
+    let selector = json!({"matchExpressions": [
+        {"key": "app", "operator": "In", "values": ["a", "b"]},
+    ]});
+    let selector = serde_json::from_value(selector).expect("a selector");
+    let some = List::within("default").selector(&selector).expect("valid");
+    let api = client.api::<ConfigMap>();
+    api.delete_collection(&some, &Deletion::default()).await.expect("deleted");
+    assert_eq!(names(client).await, ["b", "kept"]);
+    let b = client.get::<ConfigMap>(&key("b")).await.expect("read").expect("waits");
+    assert!(b.metadata.deletion_timestamp.is_some());
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_through_a_subresource_is_read_at_once() {
+    let server = ApiServer::start();
+    let handle = lagging(&server).await;
+    let client = handle.client();
+    let deployment: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    }))
+    .expect("a deployment");
+    client.create(&deployment).await.expect("created");
+    let api = client.api::<Deployment>();
+    api.set_scale(&key("web"), 5).await.expect("scaled");
+    let read = api.get(&key("web")).await.expect("read").expect("is there");
+    assert_eq!(read.spec.as_ref().and_then(|spec| spec.replicas), Some(5));
+    let patch = Patch::Merge(json!({"status": {"replicas": 3}}));
+    api.patch_status(&key("web"), &patch).await.expect("patched");
+    let read = api.get(&key("web")).await.expect("read").expect("is there");
+    assert_eq!(read.status.as_ref().and_then(|status| status.replicas), Some(3));
+    // A dry run changes nothing, here neither.
+    client.dry_run().api::<Deployment>().set_scale(&key("web"), 9).await.expect("checked");
+    let read = api.get(&key("web")).await.expect("read").expect("is there");
+    assert_eq!(read.spec.as_ref().and_then(|spec| spec.replicas), Some(5));
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_evicted_pod_is_read_as_evicted_at_once() {
+    let server = ApiServer::start();
+    let handle = lagging(&server).await;
+    let client = handle.client();
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }))
+    .expect("a pod");
+    client.create(&pod).await.expect("created");
+    client.api::<Pod>().evict(&key("p"), &Deletion::default()).await.expect("evicted");
+    let read = client.get::<Pod>(&key("p")).await.expect("read");
+    assert!(read.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()));
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_created_and_this_process_deleted_does_not_appear_later() {
+    let server = ApiServer::start();
+    let handle = lagging(&server).await;
+    let other = Client::new(server.client());
+    other.create(&config_map("theirs", &[])).await.expect("created");
+    let client = handle.client();
+    assert_eq!(client.delete::<ConfigMap>(&key("theirs")).await.expect("deleted"), Deleted::Gone);
+    server.inject(None);
+    for _ in 0..200 {
+        assert!(client.get::<ConfigMap>(&key("theirs")).await.expect("read").is_none());
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_without_namespaces_is_found_under_any() {
+    let server = ApiServer::start();
+    let handle = lagging(&server).await;
+    let node: Node = serde_json::from_value(json!({"metadata": {"name": "n1"}})).expect("a node");
+    let client = handle.client();
+    client.create(&node).await.expect("created");
+    for key in [Key::cluster("n1"), Key::namespaced("default", "n1")] {
+        assert!(client.get::<Node>(&key).await.expect("read").is_some(), "{key}");
+        assert!(client.live().get::<Node>(&key).await.expect("read").is_some(), "{key}");
+    }
+    assert_eq!(client.list::<Node>(&List::within("default")).await.expect("listed").len(), 1);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cached_lists_know_names_limits_and_indexes() {
+    let server = ApiServer::start();
+    let handle = lagging(&server).await;
+    let client = handle.client();
+    for name in ["a", "b", "c"] {
+        client.create(&config_map(name, &[("first", &name[..1])])).await.expect("created");
+    }
+    let list = |fields: &str| List::within("default").fields(fields);
+    let count = async |list: List| client.list::<ConfigMap>(&list).await.map(|found| found.len());
+    assert_eq!(count(list("metadata.name=b")).await.expect("listed"), 1);
+    assert_eq!(count(list("metadata.name!=b")).await.expect("listed"), 2);
+    assert_eq!(count(list("metadata.name==b,metadata.namespace=x")).await.expect("listed"), 0);
+    let refused = count(list("spec.nodeName=b")).await.expect_err("not known here");
+    assert!(refused.to_string().contains("spec.nodeName"), "{refused}");
+    assert_eq!(count(List::within("default").limit(2)).await.expect("listed"), 2);
+    assert_eq!(count(List::within("default").limit(0)).await.expect("listed"), 3);
+    let by_first = windlass::IndexBy::new("first", |map: &ConfigMap| {
+        map.data.iter().flat_map(|data| data.get("first").cloned()).collect()
+    });
+    let found = client.list_by(&by_first, &"c".to_string()).expect("cached");
+    assert_eq!(found[0].metadata.name.as_deref(), Some("c"));
+    let indexes = handle.diagnostics()["clusters"][0]["watches"][0]["indexes"].to_string();
+    assert!(indexes.contains(r#""name":"first""#), "{indexes}");
+    handle.stop().await.expect("stops");
+}

@@ -1,0 +1,127 @@
+//! The log of an operator. Alone in its process: who listens to a span is process-wide state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use parking_lot::Mutex;
+use windlass::controller::{Context, Controller};
+use windlass::{Error, Manager};
+use windlass_apiserver::ApiServer;
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A type that no Secret decodes into.
+#[derive(Clone, Debug, serde::Deserialize)]
+struct Odd {
+    #[allow(dead_code)]
+    data: std::collections::BTreeMap<String, u8>,
+}
+
+/// Reads secrets as what they are not, and takes events and does not come back for more.
+async fn spoil(server: &ApiServer) {
+    let cache = windlass::cache::Cache::new(server.client());
+    let kind = kube::core::ApiResource::erase::<Secret>(&());
+    let informer = cache.informer_of::<Odd>(&kind, &windlass::cache::Watch::all());
+    informer.synced(Duration::from_secs(60)).await.expect("synced");
+    assert!(informer.reader().list().is_empty());
+    let mut events = informer.subscribe(Default::default());
+    let _taken = events.try_recv().expect("there is a secret");
+    let client = windlass::Client::new(server.client());
+    for at in 0..40 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut secret = Secret::default();
+        secret.metadata.name = Some(format!("s{at}"));
+        secret.metadata.namespace = Some("default".into());
+        client.create(&secret).await.expect("created");
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_carry_the_conventional_keys() {
+    use tracing_subscriber::layer::SubscriberExt;
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let layer = windlass::log::JsonLines::new(move || writer.clone());
+    let filter = tracing_subscriber::EnvFilter::new("info");
+    let subscriber = tracing_subscriber::Registry::default().with(filter).with(layer);
+    let guard = tracing::subscriber::set_default(subscriber);
+    let server = ApiServer::start();
+    let reconcile = |_: Context<ConfigMap>| async { Err(Error::terminal("no size")) };
+    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let stuck = |_: Context<Secret>| std::future::pending();
+    let handle = Manager::builder(server.client())
+        .namespaces(["default"])
+        .add(controller)
+        .add(Controller::<Secret>::builder("stuck").build(stuck))
+        .spawn()
+        .expect("starts");
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("a".into());
+    map.metadata.namespace = Some("default".into());
+    handle.client().create(&map).await.expect("created");
+    let secret = Secret {
+        metadata: map.metadata.clone(),
+        string_data: Some([("password".to_string(), "hunter2".to_string())].into()),
+        ..Secret::default()
+    };
+    handle.client().create(&secret).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    let odd = windlass::client::Patch::Merge(serde_json::json!({"nonsense": 1}));
+    let warned = handle.client().field_validation(windlass::client::FieldValidation::Warn);
+    warned.patch::<ConfigMap>(&windlass::Key::of(&map), &odd).await.expect("patched");
+    spoil(&server).await;
+    handle.stop().await.expect("stops");
+    drop(guard);
+    let text = String::from_utf8(lines.0.lock().clone()).expect("text");
+    let line = text.lines().find(|line| line.contains("Reconciler error")).expect("is there");
+    let line: serde_json::Value = serde_json::from_str(line).expect("json");
+    for (name, value) in [
+        ("level", "error"),
+        ("msg", "Reconciler error, not retried"),
+        ("error", "terminal: no size"),
+        ("controller", "maps"),
+        ("controllerGroup", ""),
+        ("controllerKind", "ConfigMap"),
+        ("namespace", "default"),
+        ("name", "a"),
+    ] {
+        assert_eq!(line[name], value, "{line}");
+    }
+    assert_eq!(
+        line["ConfigMap"],
+        serde_json::json!({"name": "a", "namespace": "default"}),
+        "{line}"
+    );
+    assert_eq!(line["reconcileID"].as_str().map(str::len), Some(36), "{line}");
+    assert!(line["ts"].is_string() && line["logger"].is_string(), "{line}");
+    for message in [
+        "Starting EventSource",
+        "Starting Controller",
+        "Starting workers",
+        "All workers finished",
+        "Stopping and waiting for caches",
+        "Reconcile does not return",
+        "event handler does not return",
+        "object does not decode, skipped",
+        "the API server warns",
+    ] {
+        assert!(text.contains(message), "{text}");
+    }
+    for hidden in ["hunter2", "aHVudGVyMg"] {
+        assert!(!text.contains(hidden), "a secret is in the log");
+    }
+}

@@ -1,0 +1,89 @@
+//! Signals, sent to a process of their own: this test binary, started once more.
+
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use windlass::Manager;
+use windlass::controller::{Context, Controller, Next};
+use windlass_apiserver::ApiServer;
+
+const CHILD: &str = "WINDLASS_SIGNAL_CHILD";
+
+/// The operator that is signalled: one reconcile takes `$WINDLASS_SIGNAL_CHILD` seconds.
+#[tokio::test]
+async fn child() {
+    let Ok(seconds) = std::env::var(CHILD) else { return };
+    let seconds = Duration::from_secs(seconds.parse().expect("a number"));
+    let server = ApiServer::start();
+    let reconcile = move |_: Context<ConfigMap>| async move {
+        println!("reconciling");
+        tokio::time::sleep(seconds).await;
+        println!("reconciled");
+        Ok(Next::Done)
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("a".into());
+    map.metadata.namespace = Some("default".into());
+    windlass::Client::new(server.client()).create(&map).await.expect("created");
+    manager.run_until_signal().await.expect("ends well");
+    println!("ended");
+}
+
+fn start(seconds: &str) -> (Child, impl FnMut() -> Option<String>) {
+    let me = std::env::current_exe().expect("has a path");
+    let mut child = Command::new(me)
+        .args(["--exact", "child", "--nocapture"])
+        .env(CHILD, seconds)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    (child, move || lines.next().and_then(Result::ok))
+}
+
+fn wait_for(line: &str, next: &mut impl FnMut() -> Option<String>) -> bool {
+    while let Some(said) = next() {
+        if said.contains(line) {
+            return true;
+        }
+    }
+    false
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[test]
+fn the_first_signal_lets_work_end_and_the_process_ends_well() {
+    for name in ["-TERM", "-INT"] {
+        let (mut child, mut next) = start("1");
+        assert!(wait_for("reconciling", &mut next));
+        signal(&child, name);
+        assert!(wait_for("reconciled", &mut next), "work under way was dropped");
+        assert!(wait_for("ended", &mut next));
+        assert!(child.wait().expect("ends").success());
+    }
+}
+
+#[test]
+fn the_second_signal_ends_the_process_at_once() {
+    let (mut child, mut next) = start("3600");
+    assert!(wait_for("reconciling", &mut next));
+    signal(&child, "-TERM");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().expect("looks").is_none(), "ended before its grace period");
+    let began = Instant::now();
+    signal(&child, "-TERM");
+    let status = child.wait().expect("ends");
+    assert_eq!(status.code(), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
