@@ -1,0 +1,150 @@
+//! One cluster: start, client, end.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use windlass::cache::CacheOptions;
+use windlass::clock::Clock;
+use windlass::events::EventForm;
+use windlass::manager::Handle;
+use windlass::{Manager, Result};
+use windlass_apiserver::ApiServer;
+use windlass_apiserver::pki::Ca;
+
+use crate::controllers::{self, Settings, Shared};
+use crate::node;
+
+/// How a cluster is made.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many simulated nodes there are; without any there is no scheduler either.
+    pub nodes: usize,
+    /// Names of controllers that do not run.
+    pub without: Vec<String>,
+    /// Settings of single controllers.
+    pub settings: Settings,
+}
+
+/// A running cluster; dropping it ends it.
+///
+/// On a paused tokio runtime its time is virtual: hours pass in milliseconds.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use k8s_openapi::api::core::v1::Node;
+/// use kube::api::{Api, ListParams};
+///
+/// let cluster = windlass_cluster::Cluster::start().await;
+/// let nodes: Api<Node> = Api::all(cluster.client());
+/// assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 1);
+/// cluster.stop().await;
+/// # });
+/// ```
+pub struct Cluster {
+    server: ApiServer,
+    manager: Option<Handle>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { nodes: 1, without: Vec::new(), settings: Settings::default() }
+    }
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// A cluster in memory with one node and all controllers.
+    pub async fn start() -> Self {
+        Self::with_options(ApiServer::start(), Options::default()).await
+    }
+
+    /// A cluster in memory with all controllers and so many nodes.
+    pub async fn with_nodes(nodes: usize) -> Self {
+        Self::with_options(ApiServer::start(), Options { nodes, ..Options::default() }).await
+    }
+
+    /// Controllers and nodes on an API server; returns once all of them work.
+    pub async fn with_options(server: ApiServer, options: Options) -> Self {
+        let mut settings = options.settings;
+        if settings.root_ca.is_empty() {
+            settings.root_ca = root_ca(server.clock().now()).into();
+        }
+        let shared = Shared { server: server.clone(), settings: settings.into() };
+        // Timestamps of controllers and server come from one clock, virtual time included.
+        let clock = Clock::fixed(server.clock().now());
+        // Within one process JSON is what the server has at hand, so protobuf would be a detour.
+        let cache = CacheOptions { protobuf: false, ..CacheOptions::default() };
+        let mut builder = Manager::builder(server.client())
+            .name("kube-controller-manager")
+            .clock(clock)
+            .cache(cache)
+            // Sources, counts and times as the controllers of Kubernetes write them.
+            .event_form(EventForm::Counted);
+        if options.nodes > 0 {
+            node::register(&server, options.nodes).await.expect("a fresh node is a valid object");
+            builder = node::add(builder);
+        }
+        for (name, add) in controllers::all() {
+            if !options.without.iter().any(|n| n == name) {
+                builder = add(builder, &shared);
+            }
+        }
+        let manager = builder.spawn().expect("the embedded controllers have names of their own");
+        manager.ready().await;
+        server.set_controllers_run(true);
+        Self { server, manager: Some(manager) }
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> kube::Client {
+        self.server.client()
+    }
+
+    /// The API server.
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// The manager that runs the controllers: their queues, metrics and diagnostics.
+    pub fn manager(&self) -> &Handle {
+        self.manager.as_ref().expect("only stop takes the manager away")
+    }
+
+    /// The names of all controllers, for [`Options::without`].
+    pub fn controllers() -> Vec<&'static str> {
+        controllers::all().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Ends the controllers and waits until they have.
+    pub async fn stop(mut self) {
+        self.server.set_controllers_run(false);
+        if let Some(manager) = self.manager.take()
+            && let Err(error) = manager.stop().await
+        {
+            tracing::warn!(error = error.chain(), "the controllers did not end well");
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(manager) = &self.manager {
+            manager.shutdown();
+        }
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("revision", &self.server.revision()).finish_non_exhaustive()
+    }
+}
+
+/// A certificate for clusters that are not reached over TLS.
+fn root_ca(now: Timestamp) -> String {
+    let made: Result<String> = Ca::generate("windlass", now)
+        .map(|ca| ca.certificate().to_string())
+        .map_err(windlass::Error::other);
+    made.unwrap_or_default()
+}

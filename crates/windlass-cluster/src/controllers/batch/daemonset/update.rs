@@ -1,0 +1,151 @@
+//! Rolling updates: old pods go, or new ones come beside them, within the limits.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use windlass::Result;
+
+use super::{ByNode, Sync, nodes};
+use crate::controllers::{amount, pod};
+
+/// How many pods may lack or come on top.
+struct Limits {
+    unavailable: usize,
+    surge: usize,
+}
+
+/// The pods of one node during an update.
+struct Pair<'a> {
+    new: Option<&'a Arc<Pod>>,
+    old: Option<&'a Arc<Pod>>,
+}
+
+// === impl Sync ===
+
+impl Sync<'_> {
+    /// Goes on with an update.
+    pub async fn update(&mut self, mut by_node: ByNode) -> Result<()> {
+        let mut wanted = 0;
+        for node in self.nodes.iter().filter(|n| nodes::fit(self.spec, n).should_run) {
+            wanted += 1;
+            by_node.entry(node.metadata.name.clone().unwrap_or_default()).or_default();
+        }
+        let limits = self.limits(wanted);
+        if limits.surge == 0 {
+            let leaving = self.replaceable(&by_node, limits.unavailable);
+            return self.apply(&leaving, &[]).await;
+        }
+        let (leaving, nodes) = self.surging(&by_node, limits.surge);
+        self.apply(&leaving, &nodes).await
+    }
+
+    fn limits(&self, wanted: i32) -> Limits {
+        let rolling = self.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
+        let scaled = |value: Option<_>, default| {
+            let number = value.map_or(default, |value| amount::scaled(value, wanted, true));
+            usize::try_from(number).unwrap_or(0)
+        };
+        let surge = scaled(rolling.and_then(|r| r.max_surge.as_ref()), 0);
+        let unavailable = scaled(rolling.and_then(|r| r.max_unavailable.as_ref()), 1);
+        // Neither would mean that nothing ever moves.
+        let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
+        Limits { unavailable, surge }
+    }
+
+    /// Tells whether two pods of a node are allowed for the time of the change.
+    fn surges(&self) -> bool {
+        self.strategy() == "RollingUpdate"
+            && self.limits(amount::number(self.nodes.len())).surge > 0
+    }
+
+    /// Old pods that go: those that are of no use anyway, and as many more as may lack.
+    fn replaceable(&self, by_node: &ByNode, max: usize) -> Vec<Arc<Pod>> {
+        let mut lacking = 0;
+        let (mut leaving, mut candidates) = (Vec::new(), Vec::new());
+        for pods in by_node.values() {
+            match self.pair(pods) {
+                Some(Pair { new: None, old: Some(old) }) => {
+                    if self.is_available(old) {
+                        candidates.push(old.clone());
+                    } else {
+                        leaving.push(old.clone());
+                    }
+                }
+                Some(Pair { new: Some(new), old: None }) => {
+                    lacking += usize::from(!self.is_available(new));
+                }
+                _ => lacking += 1,
+            }
+        }
+        leaving.extend(candidates.into_iter().take(max.saturating_sub(lacking)));
+        leaving
+    }
+
+    /// Old pods that go because the new one is there, and nodes that get a new one.
+    fn surging(&self, by_node: &ByNode, max: usize) -> (Vec<Arc<Pod>>, Vec<String>) {
+        let mut on_top = 0;
+        let mut leaving = Vec::new();
+        let (mut nodes, mut candidates) = (Vec::new(), Vec::new());
+        for (node, pods) in by_node {
+            match self.pair(pods) {
+                None => on_top += 1,
+                Some(Pair { old: None, .. }) => {}
+                Some(Pair { old: Some(old), new: None }) => {
+                    if self.is_available(old) {
+                        candidates.push(node.clone());
+                    } else {
+                        nodes.push(node.clone());
+                    }
+                }
+                Some(Pair { old: Some(old), new: Some(new) }) => {
+                    if self.is_available(new) {
+                        leaving.push(old.clone());
+                    } else {
+                        on_top += 1;
+                    }
+                }
+            }
+        }
+        nodes.extend(candidates.into_iter().take(max.saturating_sub(on_top)));
+        (leaving, nodes)
+    }
+
+    /// The new and the old pod of a node; `None` if there are several of a kind.
+    fn pair<'p>(&self, pods: &'p [Arc<Pod>]) -> Option<Pair<'p>> {
+        let mut pair = Pair { new: None, old: None };
+        for found in pods.iter().filter(|p| !pod::is_terminating(p)) {
+            let slot = if self.is_updated(found) { &mut pair.new } else { &mut pair.old };
+            if slot.replace(found).is_some() {
+                return None;
+            }
+        }
+        Some(pair)
+    }
+
+    /// Which of the running pods of a node, oldest first, are too many.
+    pub fn too_many(&self, running: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+        if running.len() <= 1 {
+            return Vec::new();
+        }
+        if !self.surges() {
+            return running.into_iter().skip(1).collect();
+        }
+        let (mut new, mut old) = (None, None);
+        let mut surplus = Vec::new();
+        for found in running {
+            let labels = found.metadata.labels.as_ref();
+            let hash = labels.and_then(|l| l.get(super::HASH_LABEL));
+            let slot = if hash == Some(&self.hash) { &mut new } else { &mut old };
+            match slot {
+                None => *slot = Some(found),
+                Some(_) => surplus.push(found),
+            }
+        }
+        if let (Some(new), Some(old)) = (new, old)
+            && (!pod::is_ready(&old) || self.is_available(&new))
+        {
+            surplus.push(old);
+        }
+        surplus
+    }
+}

@@ -1,0 +1,56 @@
+//! Pods that are still marked as to be counted though nobody will: their job is gone or over.
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use windlass::cache::Entry;
+use windlass::controller::Predicate;
+use windlass::{Context, Controller, Next, Result, owner};
+
+use super::{condition, ours, pods};
+
+const JOB_LABEL: &str = "batch.kubernetes.io/job-name";
+
+/// The controller that looks after single pods.
+pub fn controller() -> Controller<Pod> {
+    let of_job = |entry: &Entry| {
+        entry.labels().get(JOB_LABEL).is_some() || entry.owners().iter().any(|o| &*o.kind == "Job")
+    };
+    let concerns = Predicate::new(move |change| {
+        change.new.is_some() && [&change.old, &change.new].into_iter().flatten().any(|e| of_job(e))
+    });
+    Controller::<Pod>::builder("job-pod-finalizer-controller").when(concerns).reads::<Job>().build(
+        |cx: Context<Pod>| async move {
+            if let Some(pod) = cx.object()
+                && pods::is_tracked(&pod)
+                && is_left_alone(&cx, &pod)?
+            {
+                pods::release(cx.client(), &pod).await?;
+            }
+            Ok(Next::Done)
+        },
+    )
+}
+
+/// Tells whether no job will ever count the pod.
+fn is_left_alone(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
+    let Some(controller) = owner::controller_of(pod) else { return Ok(true) };
+    if controller.kind != "Job" || controller.api_version != "batch/v1" {
+        return Ok(false);
+    }
+    let job = cx.get::<Job>(&controller.name)?.filter(|job| pods::is_of_job(job, pod));
+    Ok(job.is_none_or(|job| {
+        let over = job.status.as_ref().is_some_and(condition::is_finished);
+        over && job.spec.as_ref().is_some_and(ours)
+    }))
+}
+
+/// Lets go the pods of a job that is gone.
+pub async fn release_of(cx: &Context<Job>) -> Result<()> {
+    for pod in cx.list::<Pod>().label(JOB_LABEL, cx.name()).items()? {
+        let mine = owner::controller_of(&*pod);
+        if mine.is_some_and(|o| o.kind == "Job" && o.name == cx.name()) {
+            pods::release(cx.client(), &pod).await?;
+        }
+    }
+    Ok(())
+}

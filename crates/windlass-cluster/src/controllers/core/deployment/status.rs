@@ -1,0 +1,249 @@
+//! What a Deployment tells about itself: counters, conditions, and when to look again.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus, ReplicaSet};
+use windlass::Result;
+use windlass::controller::Next;
+
+use super::{Rollout, actual, available, numbers, soon, wanted};
+use crate::controllers::amount;
+
+const AVAILABLE: &str = "Available";
+const PROGRESSING: &str = "Progressing";
+const FAILURE: &str = "ReplicaFailure";
+/// The rollout is done.
+const DONE: &str = "NewReplicaSetAvailable";
+const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+const PAUSED: &str = "DeploymentPaused";
+
+// === impl Rollout ===
+
+impl Rollout<'_> {
+    pub(super) fn has_deadline(&self) -> bool {
+        !matches!(self.spec().progress_deadline_seconds, None | Some(i32::MAX))
+    }
+
+    pub(super) fn progress(&self) -> Option<&DeploymentCondition> {
+        find(self.deployment.status.as_ref()?, PROGRESSING)
+    }
+
+    pub(super) fn set_progress(&mut self, status: &str, reason: &str, message: String) {
+        let condition = self.condition(PROGRESSING, status, reason, message);
+        put(self.deployment.status.get_or_insert_default(), condition);
+    }
+
+    fn condition(
+        &self,
+        type_: &str,
+        status: &str,
+        reason: &str,
+        message: String,
+    ) -> DeploymentCondition {
+        let now = self.cx.clock().time();
+        DeploymentCondition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: Some(reason.into()),
+            message: Some(message),
+            last_update_time: Some(now.clone()),
+            last_transition_time: Some(now),
+        }
+    }
+
+    /// Says that the rollout is paused, or goes on.
+    pub(super) async fn note_pause(&mut self) -> Result<()> {
+        let reason = self.progress().and_then(|c| c.reason.as_deref());
+        if !self.has_deadline() || reason == Some(TIMED_OUT) {
+            return Ok(());
+        }
+        let noted = reason == Some(PAUSED);
+        match self.spec().paused == Some(true) {
+            true if !noted => self.set_progress("Unknown", PAUSED, "Deployment is paused".into()),
+            false if noted => {
+                let text = "Deployment is resumed".into();
+                self.set_progress("Unknown", "DeploymentResumed", text);
+            }
+            _ => return Ok(()),
+        }
+        self.save().await
+    }
+
+    /// Brings the status up to date; tells when to look again during a rollout.
+    pub(super) async fn write_status(&mut self, rollout: bool) -> Result<Next> {
+        let before = self.deployment.status.clone().unwrap_or_default();
+        let mut status = self.count(&before);
+        if rollout {
+            self.judge(&before, &mut status);
+        }
+        if status == before {
+            return Ok(if rollout { self.look_again(&status) } else { Next::Done });
+        }
+        self.deployment.status = Some(status.clone());
+        self.save().await?;
+        Ok(if rollout { self.look_again(&status) } else { Next::Done })
+    }
+
+    fn count(&self, before: &DeploymentStatus) -> DeploymentStatus {
+        let current = self.current().map(|at| &self.sets[at]);
+        let sum = |number: &dyn Fn(&ReplicaSet) -> i32| self.sets.iter().map(number).sum::<i32>();
+        let works = sum(&available);
+        let ready = sum(&|set| set.status.as_ref().and_then(|s| s.ready_replicas).unwrap_or(0));
+        let leaving = self
+            .sets
+            .iter()
+            .map(|set| set.status.as_ref().and_then(|s| s.terminating_replicas))
+            .try_fold(0_i32, |total, count| count.map(|count| total + count));
+        let mut status = DeploymentStatus {
+            observed_generation: self.deployment.metadata.generation,
+            replicas: amount::told(sum(&actual)),
+            updated_replicas: amount::told(current.map_or(0, actual)),
+            ready_replicas: amount::told(ready),
+            available_replicas: amount::told(works),
+            unavailable_replicas: amount::told((sum(&wanted) - works).max(0)),
+            terminating_replicas: leaving,
+            collision_count: before.collision_count,
+            conditions: before.conditions.clone(),
+        };
+        let (_, unavailable) = numbers::bounds(self.spec());
+        let condition = if works >= self.replicas() - unavailable {
+            let text = "Deployment has minimum availability.".into();
+            self.condition(AVAILABLE, "True", "MinimumReplicasAvailable", text)
+        } else {
+            let text = "Deployment does not have minimum availability.".into();
+            self.condition(AVAILABLE, "False", "MinimumReplicasUnavailable", text)
+        };
+        put(&mut status, condition);
+        status
+    }
+
+    /// Says whether the rollout is done, moves or is stuck.
+    fn judge(&self, before: &DeploymentStatus, status: &mut DeploymentStatus) {
+        if !self.has_deadline() {
+            remove(status, PROGRESSING);
+        }
+        let current = find(before, PROGRESSING).cloned();
+        let was_done = current.as_ref().and_then(|c| c.reason.as_deref()) == Some(DONE);
+        let settled = was_done && status.replicas == status.updated_replicas;
+        if self.has_deadline() && !settled {
+            if self.complete(status) {
+                let text = self.what("has successfully progressed.");
+                put(status, self.condition(PROGRESSING, "True", DONE, text));
+            } else if progressing(before, status) {
+                let text = self.what("is progressing.");
+                let mut next = self.condition(PROGRESSING, "True", "ReplicaSetUpdated", text);
+                if let Some(current) = current {
+                    if current.status == "True" {
+                        next.last_transition_time = current.last_transition_time;
+                    }
+                    remove(status, PROGRESSING);
+                }
+                put(status, next);
+            } else if self.timed_out(status) {
+                let text = self.what("has timed out progressing.");
+                put(status, self.condition(PROGRESSING, "False", TIMED_OUT, text));
+            }
+        }
+        match self.failure() {
+            Some(failure) => put(status, failure),
+            None => remove(status, FAILURE),
+        }
+    }
+
+    fn what(&self, happens: &str) -> String {
+        match self.current().and_then(|at| self.sets[at].metadata.name.as_deref()) {
+            Some(name) => format!("ReplicaSet \"{name}\" {happens}"),
+            None => format!("Deployment \"{}\" {happens}", self.name()),
+        }
+    }
+
+    /// The status as stored says that the rollout is done.
+    pub(super) fn complete_as_stored(&self) -> bool {
+        self.deployment.status.as_ref().is_some_and(|status| self.complete(status))
+    }
+
+    fn complete(&self, status: &DeploymentStatus) -> bool {
+        let all = self.replicas();
+        let counts = [status.updated_replicas, status.replicas, status.available_replicas];
+        counts.iter().all(|count| count.unwrap_or(0) == all)
+            && status.observed_generation >= self.deployment.metadata.generation
+    }
+
+    fn timed_out(&self, status: &DeploymentStatus) -> bool {
+        let Some(condition) = find(status, PROGRESSING) else { return false };
+        match condition.reason.as_deref() {
+            Some(DONE) => false,
+            Some(TIMED_OUT) => true,
+            _ => self.left(condition).is_some_and(|left| left.is_zero()),
+        }
+    }
+
+    /// The time until the deadline; zero once it has passed.
+    fn left(&self, condition: &DeploymentCondition) -> Option<Duration> {
+        let from = condition.last_update_time.as_ref()?.0;
+        let deadline = self.spec().progress_deadline_seconds?;
+        let deadline = from + Duration::from_secs(u64::try_from(deadline).unwrap_or(0));
+        Some(Duration::try_from(deadline.duration_since(self.cx.clock().now())).unwrap_or_default())
+    }
+
+    fn look_again(&self, status: &DeploymentStatus) -> Next {
+        let Some(condition) = find(status, PROGRESSING).filter(|_| self.has_deadline()) else {
+            return Next::Done;
+        };
+        if self.complete(status) || condition.reason.as_deref() == Some(TIMED_OUT) {
+            return Next::Done;
+        }
+        self.left(condition).map_or(Next::Done, soon)
+    }
+
+    /// What keeps a ReplicaSet from making pods; the current one's word counts first.
+    fn failure(&self) -> Option<DeploymentCondition> {
+        let of = |set: &ReplicaSet| {
+            let conditions = set.status.as_ref().and_then(|s| s.conditions.as_ref());
+            conditions.into_iter().flatten().find(|c| c.type_ == FAILURE).cloned()
+        };
+        let current = self.current().and_then(|at| of(&self.sets[at]));
+        let found = current.or_else(|| self.sets.iter().find_map(of))?;
+        Some(DeploymentCondition {
+            type_: found.type_,
+            status: found.status,
+            reason: found.reason,
+            message: found.message,
+            last_update_time: found.last_transition_time.clone(),
+            last_transition_time: found.last_transition_time,
+        })
+    }
+}
+
+fn progressing(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
+    let number = |count: Option<i32>| count.unwrap_or(0);
+    let old = |s: &DeploymentStatus| number(s.replicas) - number(s.updated_replicas);
+    number(after.updated_replicas) > number(before.updated_replicas)
+        || old(after) < old(before)
+        || number(after.ready_replicas) > number(before.ready_replicas)
+        || number(after.available_replicas) > number(before.available_replicas)
+}
+
+fn find<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a DeploymentCondition> {
+    status.conditions.iter().flatten().find(|c| c.type_ == type_)
+}
+
+fn remove(status: &mut DeploymentStatus, type_: &str) {
+    if let Some(conditions) = &mut status.conditions {
+        conditions.retain(|c| c.type_ != type_);
+    }
+}
+
+/// Sets a condition unless status and reason are the same.
+fn put(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
+    if let Some(found) = find(status, &condition.type_) {
+        if found.status == condition.status && found.reason == condition.reason {
+            return;
+        }
+        if found.status == condition.status {
+            condition.last_transition_time = found.last_transition_time.clone();
+        }
+    }
+    remove(status, &condition.type_);
+    status.conditions.get_or_insert_default().push(condition);
+}

@@ -1,0 +1,101 @@
+//! Endpoints, budgets, quotas, volumes, roles, autoscaling and nodes.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+use windlass::events::{EventType, Recorder};
+use windlass::{Key, Kind, Next, Object, Result};
+
+use super::{Add, Shared};
+
+mod interest;
+mod pods;
+mod trigger;
+
+pub mod autoscalers;
+pub mod budgets;
+pub mod endpoints;
+pub mod evictions;
+pub mod mirrors;
+pub mod node_life;
+pub mod pod_collector;
+pub mod protection;
+pub mod quotas;
+pub mod roles;
+pub mod slices;
+pub mod volumes;
+
+pub use autoscalers::Metrics;
+
+/// The controllers of this group.
+pub const LIST: &[(&str, Add)] = &[
+    ("endpointslice", slices::add),
+    ("endpoints", endpoints::add),
+    ("endpointslice-mirroring", mirrors::add),
+    ("disruption", budgets::add),
+    ("resourcequota", quotas::add),
+    ("persistentvolume-binder", volumes::add),
+    ("persistentvolumeclaim-protection", protection::add_claims),
+    ("persistentvolume-protection", protection::add_volumes),
+    ("clusterrole-aggregation", roles::add),
+    ("horizontal-pod-autoscaler", autoscalers::add),
+    ("pod-garbage-collector", pod_collector::add),
+    ("node-lifecycle", node_life::add),
+    ("ttl", node_life::add_ttl),
+    ("taint-eviction", evictions::add),
+];
+
+/// How soon a write that met a newer version is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+/// A write that met a newer version, or an object that went, is no failure: look again.
+fn again(done: Result<()>) -> Result<Next> {
+    match done {
+        Ok(()) => Ok(Next::Done),
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(Next::After(AGAIN_AFTER)),
+        Err(error) => Err(error),
+    }
+}
+
+/// The time of the server, for status fields.
+fn time(shared: &Shared) -> Time {
+    let now = shared.server.clock().now();
+    Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+/// Sets or removes an annotation of an object; leaves no empty map behind.
+fn annotate(object: &mut Value, name: &str, value: Option<&str>) {
+    let Some(meta) = object["metadata"].as_object_mut() else { return };
+    let annotations = meta.entry("annotations").or_insert_with(|| json!({}));
+    if annotations.is_null() {
+        *annotations = json!({});
+    }
+    if let Some(map) = annotations.as_object_mut() {
+        match value {
+            Some(value) => drop(map.insert(name.to_string(), json!(value))),
+            None => drop(map.remove(name)),
+        }
+        if map.is_empty() {
+            meta.remove("annotations");
+        }
+    }
+}
+
+/// Records an event about an object that is not the reconciled one.
+fn publish<K: Object<DynamicType = ()>>(
+    recorder: &Recorder,
+    event_type: EventType,
+    object: &K,
+    reason: &str,
+    text: String,
+) {
+    let mut regarding = Key::of(object).object_reference(&Kind::of::<K>().api_resource());
+    regarding.uid = object.meta().uid.clone();
+    recorder.publish(event_type, regarding, reason, "Reconcile", text);
+}
+
+/// A resource with its group, as error texts name it.
+fn qualified(plural: &str, group: &str) -> String {
+    if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") }
+}

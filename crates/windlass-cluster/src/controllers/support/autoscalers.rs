@@ -1,0 +1,369 @@
+//! HorizontalPodAutoscalers: replicas that follow metrics.
+//!
+//! The numbers come from [`Metrics`], which tests and simulated clusters inject. Without it an
+//! autoscaler finds what it finds in a cluster without a metrics server.
+
+mod metric;
+mod replicas;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::{
+    HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerSpec,
+    HorizontalPodAutoscalerStatus,
+};
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+use parking_lot::Mutex;
+use serde_json::Value;
+use windlass::controller::{Context, Predicate, Watch};
+use windlass::manager::Builder;
+use windlass::{Controller, Error, Key, Kind, Next, Object, Reconciler, Result, ResultExt};
+use windlass_apiserver::select::LabelSelector;
+
+use super::again;
+use crate::controllers::Shared;
+use rules::History;
+
+/// How often metrics are looked at.
+const SYNC_EVERY: Duration = Duration::from_secs(15);
+
+/// The numbers autoscalers go by, in thousandths; `None` where there is no number.
+pub trait Metrics: fmt::Debug + Send + Sync {
+    /// What a pod, or one of its containers, uses of a resource.
+    fn resource(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: Option<&str>,
+        resource: &str,
+    ) -> Option<i64> {
+        let _ = (namespace, pod, container, resource);
+        None
+    }
+
+    /// A metric of a pod.
+    fn pod(&self, namespace: &str, pod: &str, metric: &str) -> Option<i64> {
+        let _ = (namespace, pod, metric);
+        None
+    }
+
+    /// A metric of any object.
+    fn object(&self, namespace: &str, kind: &str, name: &str, metric: &str) -> Option<i64> {
+        let _ = (namespace, kind, name, metric);
+        None
+    }
+
+    /// A metric from outside of the cluster; the sum of its series.
+    fn external(&self, namespace: &str, metric: &str) -> Option<i64> {
+        let _ = (namespace, metric);
+        None
+    }
+}
+
+/// Adds the controller.
+pub fn add(builder: Builder, shared: &Shared) -> Builder {
+    let state = Arc::new(State::default());
+    builder.add(
+        Controller::<HorizontalPodAutoscaler>::builder("horizontal-pod-autoscaler")
+            .workers(2)
+            .when(Predicate::generation_changed())
+            .watch(target::<Deployment>(&state))
+            .watch(target::<ReplicaSet>(&state))
+            .watch(target::<StatefulSet>(&state))
+            .watch(target::<ReplicationController>(&state))
+            .reads::<Pod>()
+            .build(Autoscalers { shared: shared.clone(), state }),
+    )
+}
+
+/// Changes of the wanted state of a kind that is often scaled.
+fn target<K: Object<DynamicType = ()>>(state: &Arc<State>) -> Watch {
+    let (state, kind) = (state.clone(), Kind::of::<K>());
+    let name = kind.kind().to_string();
+    let map = move |change: &windlass::controller::Change| {
+        let Some(entry) = change.entry() else { return Vec::new() };
+        let targets = state.targets.lock();
+        let found = targets.get(&(name.clone(), entry.key().clone()));
+        found.into_iter().flatten().cloned().collect()
+    };
+    Watch::changes(kind, map).when(Predicate::generation_changed())
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The autoscalers of each target, by kind and key.
+    targets: Mutex<BTreeMap<(String, Key), BTreeSet<Key>>>,
+    /// What each autoscaler recommended and did.
+    history: Mutex<BTreeMap<Key, History>>,
+}
+
+// === impl State ===
+
+impl State {
+    /// Writes down what an autoscaler scales.
+    fn retarget(&self, key: &Key, target: Option<(String, Key)>) {
+        let mut targets = self.targets.lock();
+        targets.retain(|_, keys| {
+            keys.remove(key);
+            !keys.is_empty()
+        });
+        if let Some(target) = target {
+            targets.entry(target).or_default().insert(key.clone());
+        }
+    }
+}
+
+struct Autoscalers {
+    shared: Shared,
+    state: Arc<State>,
+}
+
+type Cx = Context<HorizontalPodAutoscaler>;
+
+/// The scale subresource of a target.
+struct Scale {
+    kind: Kind,
+    key: Key,
+    wanted: i32,
+    selector: String,
+}
+
+impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
+    async fn reconcile(&self, cx: &Cx) -> Result<Next, Error> {
+        let Some(scaler) = cx.object() else {
+            self.state.retarget(cx.key(), None);
+            self.state.history.lock().remove(cx.key());
+            return Ok(Next::Done);
+        };
+        let reference = &scaler.spec.scale_target_ref;
+        let target = (reference.kind.clone(), Key::new(cx.namespace(), &reference.name));
+        self.state.retarget(cx.key(), Some(target));
+        let mut status = scaler.status.clone().unwrap_or_default();
+        let step = self.step(cx, &scaler, &mut status).await;
+        let mut written = Ok(());
+        if scaler.status.as_ref() != Some(&status) {
+            let changed = HorizontalPodAutoscaler { status: Some(status), ..(*scaler).clone() };
+            written = cx.client().update_status(&changed).await.ignore_not_found().map(drop);
+        }
+        step?;
+        match again(written)? {
+            Next::Done => Ok(Next::After(SYNC_EVERY)),
+            sooner => Ok(sooner),
+        }
+    }
+}
+
+// === impl Autoscalers ===
+
+impl Autoscalers {
+    /// One look at the target and the metrics; what it finds goes into `status`.
+    async fn step(
+        &self,
+        cx: &Cx,
+        scaler: &HorizontalPodAutoscaler,
+        status: &mut HorizontalPodAutoscalerStatus,
+    ) -> Result<()> {
+        let spec = scaler.spec.clone();
+        let scale = match self.scale(cx, &spec).await {
+            Ok(scale) => scale,
+            Err(text) => {
+                cx.warn("FailedGetScale", text.clone());
+                let text = format!(
+                    "the HPA controller was unable to get the target's current scale: {text}"
+                );
+                self.set(status, "AbleToScale", false, "FailedGetScale", text);
+                return Ok(());
+            }
+        };
+        let text = "the HPA controller was able to get the target's current scale";
+        self.set(status, "AbleToScale", true, "SucceededGetScale", text.into());
+        let least = spec.min_replicas.unwrap_or(1);
+        let current = scale.wanted;
+        self.with_history(cx, |history| history.begin(current));
+        let (desired, reason) = if current == 0 && least != 0 {
+            let text = "scaling is disabled since the replica count of the target is zero";
+            self.set(status, "ScalingActive", false, "ScalingDisabled", text.into());
+            (0, String::new())
+        } else if current > spec.max_replicas {
+            (spec.max_replicas, "Current number of replicas above Spec.MaxReplicas".into())
+        } else if current < least {
+            (least, "Current number of replicas below Spec.MinReplicas".into())
+        } else {
+            status.current_replicas = Some(current);
+            let found = self.by_metrics(cx, &spec, &scale, status)?;
+            let Some((proposed, metric)) = found else { return Ok(()) };
+            let reason = match proposed.cmp(&current) {
+                std::cmp::Ordering::Greater => format!("{metric} above target"),
+                std::cmp::Ordering::Less => "All metrics below target".to_string(),
+                std::cmp::Ordering::Equal => String::new(),
+            };
+            let bounded = self.with_history(cx, |h| h.bound(&spec, current, proposed));
+            for (type_, value, reason, text) in bounded.conditions {
+                self.set(status, type_, value, reason, text.into());
+            }
+            (bounded.replicas, reason)
+        };
+        status.current_replicas = Some(current);
+        status.desired_replicas = desired;
+        if desired != current {
+            self.rescale(cx, &scale, desired, &reason, status).await?;
+        }
+        Ok(())
+    }
+
+    /// The target's scale, or why there is none.
+    async fn scale(&self, cx: &Cx, spec: &HorizontalPodAutoscalerSpec) -> Result<Scale, String> {
+        let target = &spec.scale_target_ref;
+        let api_version = target.api_version.as_deref().unwrap_or_default();
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = match cx.client().kind_of(group, version, &target.kind).await {
+            Ok(kind) => kind,
+            Err(Error::NoKind { .. }) => {
+                return Err(format!("no matches for kind {:?} in group {group:?}", target.kind));
+            }
+            Err(error) => return Err(message(&error)),
+        };
+        let key = Key::new(cx.namespace(), &target.name);
+        let api = cx.client().dynamic(&kind);
+        let found = api.subresource(http::Method::GET, &key, "scale", None).await;
+        let found = found.map_err(|error| message(&error))?;
+        let wanted = found.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+        let selector = found.pointer("/status/selector").and_then(Value::as_str);
+        Ok(Scale {
+            kind,
+            key,
+            wanted: i32::try_from(wanted).unwrap_or(i32::MAX),
+            selector: selector.unwrap_or_default().to_string(),
+        })
+    }
+
+    /// The largest number of replicas any metric asks for; `None` if they can not tell.
+    fn by_metrics(
+        &self,
+        cx: &Cx,
+        spec: &HorizontalPodAutoscalerSpec,
+        scale: &Scale,
+        status: &mut HorizontalPodAutoscalerStatus,
+    ) -> Result<Option<(i32, String)>> {
+        if scale.selector.is_empty() {
+            cx.warn("SelectorRequired", "selector is required");
+            let text = "the HPA target's scale is missing a selector";
+            self.set(status, "ScalingActive", false, "InvalidSelector", text.into());
+            return Ok(None);
+        }
+        let Ok(selector) = LabelSelector::parse(&scale.selector) else { return Ok(None) };
+        let mut pods = cx.list::<Pod>().items()?;
+        pods.retain(|pod| selector.matches(&pod.metadata.labels.clone().unwrap_or_default()));
+        let view = metric::View {
+            metrics: self.shared.settings.metrics.as_deref(),
+            namespace: cx.namespace().unwrap_or_default(),
+            pods: &pods,
+            current: scale.wanted,
+            now: self.shared.server.clock().now(),
+        };
+        let specs = spec.metrics.as_deref().unwrap_or_default();
+        let mut best: Option<(i32, String)> = None;
+        let mut failures = Vec::new();
+        let mut seen = Vec::new();
+        for spec in specs {
+            match view.evaluate(spec) {
+                Ok(found) => {
+                    seen.push(found.status);
+                    if best.as_ref().is_none_or(|(most, _)| found.replicas > *most) {
+                        best = Some((found.replicas, found.name));
+                    }
+                }
+                Err(failure) => {
+                    cx.warn(failure.reason, failure.text.clone());
+                    failures.push(failure);
+                }
+            }
+        }
+        status.current_metrics = Some(seen).filter(|list| !list.is_empty());
+        let unsure = best.as_ref().is_none_or(|(replicas, _)| *replicas < scale.wanted);
+        if let (true, Some(first)) = (unsure, failures.first()) {
+            let text = format!("the HPA was unable to compute the replica count: {}", first.text);
+            self.set(status, "ScalingActive", false, first.reason, text);
+            let text = format!(
+                "invalid metrics ({} invalid out of {}), first error is: {}{}",
+                failures.len(),
+                specs.len(),
+                first.prefix,
+                first.text,
+            );
+            cx.warn("FailedComputeMetricsReplicas", text);
+            return Ok(None);
+        }
+        if let Some((_, name)) = &best {
+            let text =
+                format!("the HPA was able to successfully calculate a replica count from {name}");
+            self.set(status, "ScalingActive", true, "ValidMetricFound", text);
+        }
+        Ok(best)
+    }
+
+    async fn rescale(
+        &self,
+        cx: &Cx,
+        scale: &Scale,
+        desired: i32,
+        reason: &str,
+        status: &mut HorizontalPodAutoscalerStatus,
+    ) -> Result<()> {
+        let api = cx.client().dynamic(&scale.kind);
+        if let Err(error) = api.set_scale(&scale.key, desired).await {
+            let why = message(&error);
+            let text = format!("New size: {desired}; reason: {reason}; error: {why}");
+            cx.warn("FailedRescale", text);
+            let text = format!("the HPA controller was unable to update the target scale: {why}");
+            self.set(status, "AbleToScale", false, "FailedUpdateScale", text);
+            return Ok(());
+        }
+        let text = format!("the HPA controller was able to update the target scale to {desired}");
+        self.set(status, "AbleToScale", true, "SucceededRescale", text);
+        cx.event("SuccessfulRescale", format!("New size: {desired}; reason: {reason}"));
+        status.last_scale_time = Some(super::time(&self.shared));
+        self.with_history(cx, |history| history.scaled(scale.wanted, desired));
+        Ok(())
+    }
+
+    fn with_history<T>(&self, cx: &Cx, step: impl FnOnce(&mut History) -> T) -> T {
+        step(self.state.history.lock().entry(cx.key().clone()).or_default())
+    }
+
+    fn set(
+        &self,
+        status: &mut HorizontalPodAutoscalerStatus,
+        type_: &str,
+        value: bool,
+        reason: &str,
+        message: String,
+    ) {
+        let conditions = status.conditions.get_or_insert_default();
+        let value = if value { "True" } else { "False" };
+        let found = conditions.iter_mut().find(|c| c.type_ == type_);
+        let since = found.as_ref().filter(|c| c.status == value);
+        let since = since.and_then(|c| c.last_transition_time.clone());
+        let wanted = HorizontalPodAutoscalerCondition {
+            type_: type_.into(),
+            status: value.into(),
+            reason: Some(reason.into()),
+            message: Some(message),
+            last_transition_time: Some(since.unwrap_or_else(|| super::time(&self.shared))),
+        };
+        match found {
+            Some(found) => *found = wanted,
+            None => conditions.push(wanted),
+        }
+    }
+}
+
+/// The server's own words.
+fn message(error: &Error) -> String {
+    error.status().map_or_else(|| error.chain(), |status| status.message.clone())
+}

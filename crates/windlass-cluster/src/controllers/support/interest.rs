@@ -1,0 +1,66 @@
+//! Who wants to hear of whose changes.
+//!
+//! A map function of a watch sees one changed object and has to name the objects it matters to. The
+//! objects with a selector (services, budgets, replication controllers) write down here what they
+//! select, at the start of each reconcile; the map functions look it up.
+//!
+//! **Invariant:** a reconciler registers before it lists, so a change that comes before the entry is
+//! part of the list, and one that comes after is mapped.
+
+use std::collections::BTreeMap;
+
+use kube::core::{Selector, SelectorExt};
+use parking_lot::RwLock;
+use windlass::Key;
+use windlass::cache::Entry;
+use windlass::controller::Change;
+
+/// Selectors by the key of the object they belong to.
+#[derive(Debug, Default)]
+pub struct Interest(RwLock<BTreeMap<Key, Selector>>);
+
+// === impl Interest ===
+
+impl Interest {
+    /// Writes down what an object selects.
+    pub fn set(&self, key: &Key, selector: Selector) {
+        self.0.write().insert(key.clone(), selector);
+    }
+
+    /// Writes down that an object selects everything in its namespace.
+    pub fn set_all(&self, key: &Key) {
+        self.set(key, Selector::default());
+    }
+
+    /// Forgets an object.
+    pub fn forget(&self, key: &Key) {
+        self.0.write().remove(key);
+    }
+
+    /// The objects whose selector matches the labels before or after a change.
+    pub fn matching(&self, change: &Change) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for entry in [&change.old, &change.new].into_iter().flatten() {
+            self.collect(entry, &mut keys);
+        }
+        keys
+    }
+
+    fn collect(&self, entry: &Entry, keys: &mut Vec<Key>) {
+        let known = self.0.read();
+        if known.is_empty() {
+            return;
+        }
+        let namespace = entry.key().namespace();
+        let labels: BTreeMap<String, String> =
+            entry.labels().iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let here = known.range(Key::new(namespace, "")..);
+        let here = here.take_while(|(key, _)| key.namespace() == namespace);
+        keys.extend(here.filter(|(_, s)| s.matches(&labels)).map(|(key, _)| key.clone()));
+    }
+
+    /// Every object that is written down.
+    pub fn all(&self) -> Vec<Key> {
+        self.0.read().keys().cloned().collect()
+    }
+}

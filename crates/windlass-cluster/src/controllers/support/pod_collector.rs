@@ -1,0 +1,155 @@
+//! Pod garbage collection: pods that no kubelet will ever take away.
+//!
+//! Three sorts go: pods of a node that is gone for a while, deleted pods that were never bound to a
+//! node, and the oldest of too many finished pods.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::Instant;
+use windlass::client::Deletion;
+use windlass::controller::{Change, Context, Watch};
+use windlass::manager::Builder;
+use windlass::{Client, Controller, Error, IndexBy, Key, Kind, Next, Reconciler, Result};
+
+use super::pods::{self, Brief};
+use crate::controllers::Shared;
+use crate::controllers::pod;
+
+/// How long a node has to be away.
+const QUARANTINE: Duration = Duration::from_secs(40);
+/// How many finished pods may stay.
+const FINISHED_MAX: usize = 12_500;
+/// The key under which finished pods are looked at; no node can have this name.
+const FINISHED: &str = "-";
+
+/// Adds the controller.
+pub fn add(builder: Builder, shared: &Shared) -> Builder {
+    builder.add(
+        Controller::<Node>::builder("pod-garbage-collector-controller")
+            .watch(Watch::changes(Kind::of::<Pod>(), keys))
+            .build(Collector {
+                shared: shared.clone(),
+                by_node: pods::by_node(),
+                missing: Mutex::default(),
+            }),
+    )
+}
+
+/// The node of a pod; the pod itself if it goes and has none; one key for all that finished.
+fn keys(change: &Change) -> Vec<Key> {
+    let Some(entry) = &change.new else { return Vec::new() };
+    let pod = Brief::of(entry);
+    let node = pod.node();
+    let own = Some(entry.key().clone()).filter(|_| entry.deleting() && node.is_none());
+    let finished = pod.is_terminal().then(|| Key::cluster(FINISHED));
+    node.into_iter().chain(own).chain(finished).collect()
+}
+
+struct Collector {
+    shared: Shared,
+    by_node: IndexBy<Pod, String>,
+    /// Since when nodes that pods name are not there.
+    missing: Mutex<BTreeMap<String, Instant>>,
+}
+
+impl Reconciler<Node> for Collector {
+    async fn reconcile(&self, cx: &Context<Node>) -> Result<Next, Error> {
+        if cx.namespace().is_some() {
+            return self.unbound(cx).await;
+        }
+        if cx.name() == FINISHED {
+            return self.finished(cx).await;
+        }
+        if let Some(node) = cx.object() {
+            self.missing.lock().remove(cx.name());
+            self.out_of_service(cx, &node).await?;
+            return Ok(Next::Done);
+        }
+        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, &cx.name().to_string())?;
+        if found.is_empty() {
+            self.missing.lock().remove(cx.name());
+            return Ok(Next::Done);
+        }
+        let since = *self.missing.lock().entry(cx.name().into()).or_insert_with(Instant::now);
+        let left = QUARANTINE.saturating_sub(since.elapsed());
+        if !left.is_zero() {
+            return Ok(Next::After(left));
+        }
+        if cx.live().get::<Node>(cx.key()).await?.is_some() {
+            return Ok(Next::Done);
+        }
+        for pod in found {
+            self.remove(cx.client(), &pod, Some("PodGC: node no longer exists")).await?;
+        }
+        Ok(Next::Done)
+    }
+}
+
+// === impl Collector ===
+
+impl Collector {
+    /// A deleted pod that no kubelet knows of.
+    async fn unbound(&self, cx: &Context<Node>) -> Result<Next> {
+        let pod = cx.get_key::<Pod>(cx.key())?;
+        if let Some(pod) = pod.filter(|p| pod::is_terminating(p) && pod::node(p).is_none()) {
+            self.remove(cx.client(), &pod, None).await?;
+        }
+        Ok(Next::Done)
+    }
+
+    /// The oldest finished pods beyond the limit.
+    async fn finished(&self, cx: &Context<Node>) -> Result<Next> {
+        let all = cx.list::<Pod>().all_namespaces();
+        if all.count()? <= FINISHED_MAX {
+            return Ok(Next::Done);
+        }
+        let mut found = all.items()?;
+        found.retain(|pod| pod::is_finished(pod) && !pod::is_terminating(pod));
+        let extra = found.len().saturating_sub(FINISHED_MAX);
+        found.sort_by_key(|pod| {
+            (pod.metadata.creation_timestamp.as_ref().map(|t| t.0), pod.metadata.name.clone())
+        });
+        for pod in found.iter().take(extra) {
+            self.remove(cx.client(), pod, None).await?;
+        }
+        Ok(Next::Done)
+    }
+
+    /// Deleted pods of a node that somebody declared dead.
+    async fn out_of_service(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
+        let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
+        let dead = taints.into_iter().any(|t| t.key == "node.kubernetes.io/out-of-service");
+        let conditions = node.status.iter().flat_map(|s| s.conditions.iter().flatten());
+        let ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
+        if !dead || ready {
+            return Ok(());
+        }
+        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, &cx.name().to_string())?;
+        for pod in found.iter().filter(|pod| pod::is_terminating(pod)) {
+            self.remove(cx.client(), pod, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, client: &Client, pod: &Arc<Pod>, why: Option<&str>) -> Result<()> {
+        if !pod::is_finished(pod) {
+            let mut status = json!({"phase": "Failed"});
+            if let Some(message) = why {
+                let now = self.shared.server.clock().stamp();
+                let condition = pods::disruption(pod, &now, "DeletionByPodGC", message);
+                status["conditions"] = json!([condition]);
+            }
+            pods::patch_status(client, pod, &status).await?;
+        }
+        let how = Deletion::only(&**pod).grace_seconds(0);
+        match client.api::<Pod>().delete(&Key::of(&**pod), &how).await {
+            Err(error) if !error.is_conflict() => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

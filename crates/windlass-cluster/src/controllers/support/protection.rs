@@ -1,0 +1,85 @@
+//! Finalizers that keep claims in use and bound volumes from going.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use kube::Resource;
+use serde_json::json;
+use windlass::client::Patch;
+use windlass::controller::{Context, Predicate, Watch};
+use windlass::manager::Builder;
+use windlass::{Controller, Error, IndexBy, Key, Kind, Next, Object, Reconciler, Result};
+
+use super::again;
+use super::volumes::{claims_used, pods_by_claim};
+use crate::controllers::Shared;
+use crate::controllers::pod;
+
+const CLAIM: &str = "kubernetes.io/pvc-protection";
+const VOLUME: &str = "kubernetes.io/pv-protection";
+
+/// Adds the controller of claims.
+pub fn add_claims(builder: Builder, _: &Shared) -> Builder {
+    let users = |change: &windlass::controller::Change| {
+        let pod = change.object::<Pod>();
+        pod.iter().flat_map(claims_used).collect()
+    };
+    // A pod that is still there cannot free a claim.
+    let gone = Predicate::new(|change| change.is_delete()).resyncs();
+    builder.add(
+        Controller::<PersistentVolumeClaim>::builder("persistentvolumeclaim-protection-controller")
+            .watch(Watch::changes(Kind::of::<Pod>(), users).when(gone))
+            .build(Claims { pods: pods_by_claim() }),
+    )
+}
+
+/// Adds the controller of volumes.
+pub fn add_volumes(builder: Builder, _: &Shared) -> Builder {
+    builder.add(
+        Controller::<PersistentVolume>::builder("persistentvolume-protection-controller")
+            .build(volume),
+    )
+}
+
+struct Claims {
+    pods: IndexBy<Pod, String>,
+}
+
+impl Reconciler<PersistentVolumeClaim> for Claims {
+    async fn reconcile(&self, cx: &Context<PersistentVolumeClaim>) -> Result<Next, Error> {
+        let Some(claim) = cx.object() else { return Ok(Next::Done) };
+        // A pod without a node has not seen the claim, and will not once it is being deleted.
+        let users = cx.list::<Pod>().by(&self.pods, &cx.key().to_string())?;
+        let used = users.iter().any(|pod| pod::node(pod).is_some());
+        again(protect(cx, claim, CLAIM, used).await)
+    }
+}
+
+async fn volume(cx: Context<PersistentVolume>) -> Result<Next> {
+    let Some(volume) = cx.object() else { return Ok(Next::Done) };
+    let bound = volume.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound");
+    again(protect(&cx, volume, VOLUME, bound).await)
+}
+
+/// Adds the finalizer to what lives and takes it from what goes and is not used.
+async fn protect<K>(cx: &Context<K>, object: Arc<K>, finalizer: &str, used: bool) -> Result<()>
+where
+    K: Object<DynamicType = ()> + Resource,
+{
+    let meta = object.meta();
+    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+    let has = finalizers.iter().any(|name| name == finalizer);
+    match (meta.deletion_timestamp.is_some(), has) {
+        (false, false) => finalizers.push(finalizer.into()),
+        (true, true) if !used => finalizers.retain(|name| name != finalizer),
+        _ => return Ok(()),
+    }
+    let patch = json!({
+        "metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers},
+    });
+    let key: &Key = cx.key();
+    match cx.client().patch::<K>(key, &Patch::Merge(patch)).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}

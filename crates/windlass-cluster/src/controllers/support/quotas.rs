@@ -1,0 +1,113 @@
+//! ResourceQuotas: what a namespace uses of what it may.
+//!
+//! Admission adds to `used` before it lets an object in; this controller counts anew, so that what
+//! is deleted or finished is given back.
+//!
+//! **Invariant:** `used` falls only when something was given back. What admission has booked may
+//! not be in the caches yet, and a count without it would let too many in.
+
+mod pod;
+mod usage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota, ResourceQuotaStatus};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use parking_lot::Mutex;
+use windlass::controller::{Change, Context, Watch};
+use windlass::manager::Builder;
+use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result, ResultExt};
+use windlass_apiserver::decode::quantity::Quantity;
+
+use super::interest::Interest;
+use crate::controllers::Shared;
+use crate::controllers::pod::is_finished;
+
+/// How often kinds that are not watched are counted.
+const RECOUNT_EVERY: Duration = Duration::from_secs(60);
+
+/// Adds the controller.
+pub fn add(builder: Builder, shared: &Shared) -> Builder {
+    let interest = Arc::new(Interest::default());
+    let mut controller =
+        Controller::<ResourceQuota>::builder("resourcequota-controller").workers(2);
+    let given = Arc::new(Mutex::new(BTreeSet::new()));
+    for (name, kind) in usage::counted() {
+        let (seen, given) = (interest.clone(), given.clone());
+        controller = controller.watch(Watch::changes(kind, move |change| {
+            let keys = seen.matching(change);
+            if !keys.is_empty() && gives_back(name, change) {
+                given.lock().extend(keys.iter().cloned());
+            }
+            keys
+        }));
+    }
+    builder.add(controller.build(Quotas { shared: shared.clone(), interest, given }))
+}
+
+struct Quotas {
+    shared: Shared,
+    interest: Arc<Interest>,
+    /// The quotas something was given back to since they were last counted.
+    given: Arc<Mutex<BTreeSet<Key>>>,
+}
+
+/// Whether a change may leave less in use.
+fn gives_back(name: &str, change: &Change) -> bool {
+    match name {
+        _ if change.is_delete() || change.is_replacement() => true,
+        "pods" => change.object::<Pod>().is_some_and(|pod| is_finished(&pod)),
+        "services" | "persistentvolumeclaims" => change.is_update(),
+        _ => false,
+    }
+}
+
+impl Reconciler<ResourceQuota> for Quotas {
+    async fn reconcile(&self, cx: &Context<ResourceQuota>) -> Result<Next, Error> {
+        let Some(quota) = cx.object() else {
+            self.interest.forget(cx.key());
+            return Ok(Next::Done);
+        };
+        self.interest.set_all(cx.key());
+        let spec = quota.spec.clone().unwrap_or_default();
+        let hard = spec.hard.clone().unwrap_or_default();
+        let now = self.shared.server.clock().now();
+        let given = self.given.lock().remove(cx.key());
+        let (counted, unwatched) = usage::of(cx, &spec, now).await?;
+        let old = quota.status.clone().unwrap_or_default();
+        let mut used: BTreeMap<String, Text> = old.used.clone().unwrap_or_default();
+        let free = given || !same(old.hard.as_ref(), &hard);
+        for (name, amount) in counted {
+            let booked = used.get(&name).and_then(|text| text.0.parse::<Quantity>().ok());
+            if free || booked.is_none_or(|booked| amount > booked) {
+                used.insert(name, Text(amount.to_string()));
+            }
+        }
+        used.retain(|name, _| hard.contains_key(name));
+        if !same(old.hard.as_ref(), &hard) || !same(old.used.as_ref(), &used) {
+            let status = ResourceQuotaStatus { hard: Some(hard), used: Some(used) };
+            let changed = ResourceQuota { status: Some(status), ..(*quota).clone() };
+            let written = cx.client().update_status(&changed).await.ignore_not_found();
+            if written.is_err() && given {
+                self.given.lock().insert(cx.key().clone());
+            }
+            written?;
+        }
+        Ok(if unwatched { Next::After(RECOUNT_EVERY) } else { Next::Done })
+    }
+}
+
+/// Whether two lists hold equal amounts, however they are written.
+fn same(old: Option<&BTreeMap<String, Text>>, new: &BTreeMap<String, Text>) -> bool {
+    let Some(old) = old else { return false };
+    let amount = |text: &Text| text.0.parse::<Quantity>().ok();
+    old.len() == new.len()
+        && old
+            .iter()
+            .all(|(name, value)| new.get(name).is_some_and(|other| amount(value) == amount(other)))
+}
+
+/// A kind that is counted under a name.
+type Counted = (&'static str, Kind);

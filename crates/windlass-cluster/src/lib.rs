@@ -1,0 +1,10 @@
+//! An embedded Kubernetes cluster: the API server, its controllers and simulated nodes, in one
+//! process.
+//!
+//! The controllers are written with the public API of the crate `windlass`, as any operator is.
+
+pub mod cluster;
+pub mod controllers;
+pub mod node;
+
+pub use cluster::{Cluster, Options};

@@ -1,0 +1,49 @@
+//! Simulated nodes and the scheduler that fills them.
+//!
+//! A node is an object `node-1`, `node-2`, ... with the annotation `windlass.dev/simulated`; any
+//! Node with that annotation is simulated, also one that a test creates. No container runs: a pod
+//! becomes running and ready as soon as its probes' initial delays have passed, a pod of a Job
+//! completes, a deleted pod goes at once. Nothing is random and all time is tokio's.
+//!
+//! Annotations steer what happens, on a pod (or the template it is made from):
+//!
+//! | annotation | value | what the pod does |
+//! |---|---|---|
+//! | `windlass.dev/pending` | `true` | is not started while it says so |
+//! | `windlass.dev/image` | `missing` | can not pull its images: `ImagePullBackOff` |
+//! | `windlass.dev/ready-after` | `5s` | becomes ready that long after its start |
+//! | `windlass.dev/ready` | `false` | runs but is not ready while it says so |
+//! | `windlass.dev/complete-after` | `10s` | ends that long after each start; pods of Jobs: `0s` |
+//! | `windlass.dev/exit-code` | `3` | ends with this code |
+//! | `windlass.dev/crash` | `true` | ends right after each start, with code 1: `CrashLoopBackOff` |
+//! | `windlass.dev/terminate-after` | `2s` | takes that long to go when deleted, within its grace |
+//!
+//! and on a node:
+//!
+//! | annotation | value | what the node does |
+//! |---|---|---|
+//! | `windlass.dev/ready` | `false` | says that it is not ready |
+//! | `windlass.dev/offline` | `true` | says nothing: its condition is Unknown and its pods freeze |
+//!
+//! Changes of annotations are followed at once. Durations are numbers with `ms`, `s`, `m` or `h`;
+//! a bare number counts seconds. There are no heartbeats: a simulated node is never late.
+
+mod amount;
+mod fit;
+mod kubelet;
+mod life;
+mod machine;
+mod scheduler;
+mod steer;
+
+use windlass::manager::Builder;
+
+pub use machine::register;
+
+/// The annotation of nodes that are simulated.
+pub const SIMULATED: &str = "windlass.dev/simulated";
+
+/// Adds the scheduler, the nodes' own status and the life of their pods.
+pub fn add(builder: Builder) -> Builder {
+    kubelet::add(machine::add(scheduler::add(builder)))
+}

@@ -1,0 +1,242 @@
+//! The Node objects: made at the start, and kept saying what their annotations tell.
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ObjectMeta;
+use windlass::clock::Clock;
+use windlass::controller::{Context, Controller, Next};
+use windlass::manager::Builder;
+use windlass::{Client, Result, ResultExt};
+use windlass_apiserver::ApiServer;
+
+use super::SIMULATED;
+use super::steer::{Health, health};
+
+const VERSION: &str = "v1.36.4";
+
+/// Makes the nodes `node-1` to `node-N`; those that are there already stay as they are.
+///
+/// # Errors
+///
+/// Fails if the server refuses an object.
+pub async fn register(server: &ApiServer, count: usize) -> Result<()> {
+    let client = Client::new(server.client()).field_owner("kubelet");
+    let clock = Clock::fixed(server.clock().now());
+    client.create(&storage_class()).await.ignore_already_exists()?;
+    for number in 1..=count {
+        let made = client.create(&node(number)).await.ignore_already_exists()?;
+        if let Some(mut made) = made {
+            client.create(&lease(&made, &clock)).await.ignore_already_exists()?;
+            made.status = Some(status(&made, Health::Ready, &clock));
+            let mut made = client.update_status(&made).await?;
+            // New nodes are kept free until they are ready, which this one is.
+            if let Some(spec) = made.spec.as_mut()
+                && let Some(taints) = spec.taints.as_mut()
+            {
+                taints.retain(|taint| taint.key != "node.kubernetes.io/not-ready");
+                client.update(&made).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds the controller that keeps the conditions of simulated nodes.
+pub fn add(builder: Builder) -> Builder {
+    let controller = Controller::<Node>::builder("kubelet-status")
+        .build(|cx: Context<Node>| async move { reconcile(&cx).await });
+    builder.add(controller)
+}
+
+async fn reconcile(cx: &Context<Node>) -> Result<Next> {
+    let Some(node) = cx.object() else { return Ok(Next::Done) };
+    let Some(health) = health(&node) else { return Ok(Next::Done) };
+    let status = status(&node, health, cx.clock());
+    if node.status.as_ref() != Some(&status) {
+        let wanted = Node { status: Some(status), ..(*node).clone() };
+        cx.client().update_status(&wanted).await.ignore_not_found()?;
+    }
+    Ok(Next::Done)
+}
+
+/// Storage for claims that name no class, as clusters for development have it.
+fn storage_class() -> StorageClass {
+    let default = ("storageclass.kubernetes.io/is-default-class".into(), "true".into());
+    StorageClass {
+        metadata: ObjectMeta {
+            name: Some("standard".into()),
+            annotations: Some([default].into()),
+            ..ObjectMeta::default()
+        },
+        provisioner: "windlass.dev/simulated".into(),
+        reclaim_policy: Some("Delete".into()),
+        volume_binding_mode: Some("Immediate".into()),
+        ..StorageClass::default()
+    }
+}
+
+/// The sign of life of a node; a simulated one lives without renewing it.
+fn lease(node: &Node, clock: &Clock) -> Lease {
+    let name = node.metadata.name.clone();
+    let owner = OwnerReference {
+        api_version: "v1".into(),
+        kind: "Node".into(),
+        name: name.clone().unwrap_or_default(),
+        uid: node.metadata.uid.clone().unwrap_or_default(),
+        ..OwnerReference::default()
+    };
+    Lease {
+        metadata: ObjectMeta {
+            name: name.clone(),
+            namespace: Some("kube-node-lease".into()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: name,
+            lease_duration_seconds: Some(40),
+            renew_time: Some(clock.micro_time()),
+            ..LeaseSpec::default()
+        }),
+    }
+}
+
+fn node(number: usize) -> Node {
+    let name = format!("node-{number}");
+    let text = |k: &str, v: &str| (k.to_string(), v.to_string());
+    Node {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            labels: Some(
+                [
+                    text("kubernetes.io/hostname", &name),
+                    text("kubernetes.io/os", "linux"),
+                    text("kubernetes.io/arch", arch()),
+                    text("beta.kubernetes.io/os", "linux"),
+                    text("beta.kubernetes.io/arch", arch()),
+                ]
+                .into(),
+            ),
+            annotations: Some([text(SIMULATED, "true")].into()),
+            ..ObjectMeta::default()
+        },
+        ..Node::default()
+    }
+}
+
+fn arch() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }
+}
+
+/// The status of a node in this health, with what is there already kept.
+fn status(node: &Node, health: Health, clock: &Clock) -> NodeStatus {
+    let mut status = node.status.clone().unwrap_or_default();
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let resources = || {
+        let all = [
+            ("cpu", "256"),
+            ("memory", "1Ti"),
+            ("pods", "10000"),
+            ("ephemeral-storage", "1Ti"),
+            ("hugepages-1Gi", "0"),
+            ("hugepages-2Mi", "0"),
+        ];
+        all.map(|(name, amount)| (name.to_string(), Quantity(amount.to_string()))).into()
+    };
+    status.capacity.get_or_insert_with(resources);
+    let capacity = status.capacity.clone();
+    status.allocatable = status.allocatable.or(capacity);
+    status.addresses.get_or_insert_with(|| {
+        let address = |type_: &str, address: String| NodeAddress { type_: type_.into(), address };
+        vec![address("InternalIP", host_ip(name)), address("Hostname", name.into())]
+    });
+    status.node_info = status.node_info.filter(|info| !info.kubelet_version.is_empty());
+    status.node_info.get_or_insert_with(system);
+    put_conditions(&mut status, health, clock);
+    status
+}
+
+fn system() -> NodeSystemInfo {
+    NodeSystemInfo {
+        architecture: arch().into(),
+        container_runtime_version: "windlass://0.1.0".into(),
+        kernel_version: "simulated".into(),
+        kubelet_version: VERSION.into(),
+        operating_system: "linux".into(),
+        os_image: "windlass simulated node".into(),
+        ..NodeSystemInfo::default()
+    }
+}
+
+fn put_conditions(status: &mut NodeStatus, health: Health, clock: &Clock) {
+    for (type_, bad, good) in [
+        ("MemoryPressure", "KubeletHasSufficientMemory", "sufficient memory available"),
+        ("DiskPressure", "KubeletHasNoDiskPressure", "no disk pressure"),
+        ("PIDPressure", "KubeletHasSufficientPID", "sufficient PID available"),
+    ] {
+        let text = format!("kubelet has {good}");
+        match health {
+            Health::Offline => unknown(status, type_, clock),
+            _ => put(status, type_, "False", bad, &text, clock),
+        }
+    }
+    match health {
+        Health::Ready => {
+            let text = "kubelet is posting ready status";
+            put(status, "Ready", "True", "KubeletReady", text, clock);
+        }
+        Health::NotReady => {
+            let text = "the node is told not to be ready";
+            put(status, "Ready", "False", "KubeletNotReady", text, clock);
+        }
+        Health::Offline => unknown(status, "Ready", clock),
+    }
+}
+
+fn unknown(status: &mut NodeStatus, type_: &str, clock: &Clock) {
+    let text = "Kubelet stopped posting node status.";
+    put(status, type_, "Unknown", "NodeStatusUnknown", text, clock);
+}
+
+fn put(
+    status: &mut NodeStatus,
+    type_: &str,
+    value: &str,
+    reason: &str,
+    message: &str,
+    clock: &Clock,
+) {
+    let conditions = status.conditions.get_or_insert_default();
+    let found = conditions.iter_mut().find(|c| c.type_ == type_);
+    if let Some(found) = &found
+        && (found.status.as_str(), found.reason.as_deref()) == (value, Some(reason))
+    {
+        return;
+    }
+    let now = Some(clock.time());
+    let moved = found.as_ref().is_none_or(|found| found.status != value);
+    let since = found.as_ref().and_then(|found| found.last_transition_time.clone());
+    let condition = NodeCondition {
+        type_: type_.into(),
+        status: value.into(),
+        reason: Some(reason.into()),
+        message: Some(message.into()),
+        last_heartbeat_time: now.clone(),
+        last_transition_time: if moved { now } else { since },
+    };
+    match found {
+        Some(found) => *found = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// An address that is the same in every run: `node-7` is 192.168.0.7.
+fn host_ip(name: &str) -> String {
+    let digits = name.rsplit('-').next().and_then(|n| n.parse::<u32>().ok());
+    let hashed = || name.bytes().fold(7_u32, |h, b| h.wrapping_mul(31).wrapping_add(b.into()));
+    let number = digits.unwrap_or_else(hashed) % 65_536;
+    format!("192.168.{}.{}", number / 256, number % 256)
+}

@@ -1,0 +1,211 @@
+//! The scheduler and the life of pods on simulated nodes.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass::Key;
+use windlass::client::Patch;
+use windlass_cluster::Cluster;
+
+use crate::common::{client, events, gone, key, object, pod, until, value};
+
+fn ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
+}
+
+fn annotate(name: &str, text: Value) -> Patch {
+    Patch::Merge(json!({"metadata": {"annotations": {name: text}}}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_placed_started_and_ready() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    client.create(&pod("p", json!({}))).await.expect("created");
+    let p = until::<Pod>(&client, &key("p"), ready).await;
+    assert_eq!(p["spec"]["nodeName"], "node-1");
+    assert_eq!(p["status"]["phase"], "Running");
+    assert_eq!(p["status"]["podIP"], "10.244.0.1");
+    assert_eq!(p["status"]["hostIP"], "192.168.0.1");
+    assert!(p["status"]["containerStatuses"][0]["state"]["running"].is_object());
+    let seen = events(&client, "p").await;
+    assert_eq!(
+        seen,
+        [
+            "Created: Container created",
+            "Pulled: Container image \"nginx:1\" already present on machine and can be accessed by \
+             the pod",
+            "Scheduled: Successfully assigned default/p to node-1",
+            "Started: Container started",
+        ]
+    );
+    client.delete::<Pod>(&key("p")).await.expect("deleted");
+    gone::<Pod>(&client, &key("p")).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_delays_readiness() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    let mut slow = value(&pod("slow", json!({})));
+    slow["spec"]["containers"][0]["readinessProbe"] =
+        json!({"initialDelaySeconds": 30, "tcpSocket": {"port": 80}});
+    let start = Instant::now();
+    client.create(&object::<Pod>(slow)).await.expect("created");
+    until::<Pod>(&client, &key("slow"), ready).await;
+    let took = start.elapsed().as_secs();
+    assert!((28..32).contains(&took), "{took} s");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_fits_nowhere_waits_until_a_node_changes() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    let mut picky = value(&pod("picky", json!({})));
+    picky["spec"]["nodeSelector"] = json!({"disk": "ssd"});
+    client.create(&object::<Pod>(picky)).await.expect("created");
+    let refused = |p: &Value| p["status"]["conditions"][0]["reason"] == "Unschedulable";
+    until::<Pod>(&client, &key("picky"), refused).await;
+    let text = "FailedScheduling: 0/1 nodes are available: 1 node(s) didn't match Pod's node \
+                affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are \
+                available: 1 Preemption is not helpful for scheduling.";
+    assert_eq!(events(&client, "picky").await, [text]);
+    let label = Patch::Merge(json!({"metadata": {"labels": {"disk": "ssd"}}}));
+    client.patch::<Node>(&Key::cluster("node-1"), &label).await.expect("patched");
+    until::<Pod>(&client, &key("picky"), ready).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_too_large_for_what_is_left_gets_its_place_when_another_goes() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    for name in ["first", "second"] {
+        let mut large = value(&pod(name, json!({})));
+        large["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "200"}});
+        client.create(&object::<Pod>(large)).await.expect("created");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let second = until::<Pod>(&client, &key("second"), |p| !p["status"].is_null()).await;
+    assert!(second.to_string().contains("Insufficient cpu"), "{second:#}");
+    client.delete::<Pod>(&key("first")).await.expect("deleted");
+    until::<Pod>(&client, &key("second"), ready).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_spread_over_the_nodes() {
+    let cluster = Cluster::with_nodes(3).await;
+    let client = client(&cluster);
+    client.create(&crate::common::deployment("web", 9)).await.expect("created");
+    crate::common::available(&client, "web", 9).await;
+    let pods = crate::common::pods_of(&client, "web").await;
+    for number in 1..=3 {
+        let name = format!("node-{number}");
+        let there = pods.iter().filter(|p| value(*p)["spec"]["nodeName"] == name.as_str()).count();
+        assert_eq!(there, 3, "pods on {name}");
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_crashes_is_restarted_ever_later_and_recovers() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    client.create(&pod("p", json!({"windlass.dev/crash": "true"}))).await.expect("created");
+    let start = Instant::now();
+    let p = until::<Pod>(&client, &key("p"), |p| {
+        p["status"]["containerStatuses"][0]["restartCount"] == 3
+    })
+    .await;
+    assert!(start.elapsed().as_secs() >= 28, "10 s and 20 s, not {:?}", start.elapsed());
+    let status = &p["status"]["containerStatuses"][0];
+    assert_eq!(status["state"]["waiting"]["reason"], "CrashLoopBackOff");
+    assert_eq!(status["lastState"]["terminated"]["exitCode"], 1);
+    assert_eq!(p["status"]["phase"], "Running");
+    let heal = annotate("windlass.dev/crash", Value::Null);
+    client.patch::<Pod>(&key("p"), &heal).await.expect("patched");
+    until::<Pod>(&client, &key("p"), ready).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_image_is_told_until_it_is_there() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    client.create(&pod("p", json!({"windlass.dev/image": "missing"}))).await.expect("created");
+    let waits = |reason: &'static str| {
+        move |p: &Value| p["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
+    };
+    until::<Pod>(&client, &key("p"), waits("ErrImagePull")).await;
+    let p = until::<Pod>(&client, &key("p"), waits("ImagePullBackOff")).await;
+    assert_eq!(p["status"]["phase"], "Pending");
+    let heal = annotate("windlass.dev/image", Value::Null);
+    client.patch::<Pod>(&key("p"), &heal).await.expect("patched");
+    until::<Pod>(&client, &key("p"), ready).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_ends_with_the_code_it_is_told() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    for (name, code, phase) in [("good", "0", "Succeeded"), ("bad", "7", "Failed")] {
+        let told = json!({"windlass.dev/complete-after": "5s", "windlass.dev/exit-code": code});
+        let mut once = value(&pod(name, told));
+        once["spec"]["restartPolicy"] = json!("Never");
+        client.create(&object::<Pod>(once)).await.expect("created");
+        let ended = |p: &Value| p["status"]["phase"] == phase;
+        let p = until::<Pod>(&client, &key(name), ended).await;
+        let state = &p["status"]["containerStatuses"][0]["state"]["terminated"];
+        assert_eq!(state["exitCode"].to_string(), code);
+        assert!(!ready(&p));
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_may_take_its_time() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    let told = json!({"windlass.dev/terminate-after": "12s"});
+    client.create(&pod("p", told)).await.expect("created");
+    until::<Pod>(&client, &key("p"), ready).await;
+    let start = Instant::now();
+    client.delete::<Pod>(&key("p")).await.expect("deleted");
+    gone::<Pod>(&client, &key("p")).await;
+    let took = start.elapsed().as_secs();
+    assert!((10..14).contains(&took), "{took} s");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_says_what_it_is_told() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    let node = Key::cluster("node-1");
+    let is = |status: &'static str| {
+        move |n: &Value| {
+            let conditions = n["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == status)
+        }
+    };
+    until::<Node>(&client, &node, is("True")).await;
+    client.patch::<Node>(&node, &annotate("windlass.dev/ready", json!("false"))).await.expect("ok");
+    until::<Node>(&client, &node, is("False")).await;
+    client
+        .patch::<Node>(&node, &annotate("windlass.dev/offline", json!("true")))
+        .await
+        .expect("ok");
+    until::<Node>(&client, &node, is("Unknown")).await;
+    let both = Patch::Merge(json!({"metadata": {"annotations": {
+        "windlass.dev/ready": null, "windlass.dev/offline": null}}}));
+    client.patch::<Node>(&node, &both).await.expect("patched");
+    until::<Node>(&client, &node, is("True")).await;
+    cluster.stop().await;
+}
