@@ -1,0 +1,114 @@
+//! The operator on the embedded cluster, in virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::CustomResourceExt;
+use memcached_operator::{Memcached, MemcachedSpec, controller};
+use serde_json::json;
+use windlass::client::Patch;
+use windlass::manager::Handle;
+use windlass::{Client, Key, List, Manager, Object, condition};
+use windlass_cluster::Cluster;
+
+async fn start() -> (Cluster, Handle, Client) {
+    let cluster = Cluster::start().await;
+    let client = Client::new(cluster.client());
+    client.create(&Memcached::crd()).await.expect("the definition is valid");
+    let operator = Manager::builder(cluster.client()).add(controller()).spawn().expect("starts");
+    (cluster, operator, client)
+}
+
+fn sample(size: i32) -> Memcached {
+    let mut sample = Memcached::new("sample", MemcachedSpec { size });
+    sample.metadata.namespace = Some("default".into());
+    sample
+}
+
+fn key() -> Key {
+    Key::namespaced("default", "sample")
+}
+
+async fn until<K>(client: &Client, what: &str, holds: impl Fn(&K) -> bool) -> Arc<K>
+where
+    K: Object<DynamicType = ()>,
+{
+    for _ in 0..1_000 {
+        if let Some(object) = client.get::<K>(&key()).await.expect("can be read")
+            && holds(&object)
+        {
+            return object;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what} did not come true within 10 s");
+}
+
+async fn settled(client: &Client, size: usize) -> Arc<Memcached> {
+    until(client, "all pods", |m: &Memcached| {
+        let status = m.status.clone().unwrap_or_default();
+        status.nodes.len() == size && condition::is_true(&status.conditions, "Available")
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_names_all_pods_and_follows_the_size() {
+    let (cluster, operator, client) = start().await;
+    client.create(&sample(3)).await.expect("created");
+    let three = settled(&client, 3).await;
+    let pods = client.list::<Pod>(&List::within("default")).await.expect("listed");
+    let names: Vec<_> = pods.iter().filter_map(|pod| pod.metadata.name.clone()).collect();
+    assert_eq!(three.status.as_ref().expect("has a status").nodes, names);
+    let grow = Patch::Merge(json!({"spec": {"size": 5}}));
+    client.patch::<Memcached>(&key(), &grow).await.expect("patched");
+    settled(&client, 5).await;
+    operator.stop().await.expect("stops");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_size_beyond_five_is_refused_by_the_api_server() {
+    let (cluster, operator, client) = start().await;
+    let error = client.create(&sample(9)).await.expect_err("too large");
+    assert!(error.is_invalid() && error.to_string().contains("spec.size"), "{error}");
+    operator.stop().await.expect("stops");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_deployment_is_put_right() {
+    let (cluster, operator, client) = start().await;
+    client.create(&sample(2)).await.expect("created");
+    settled(&client, 2).await;
+    client.api::<Deployment>().set_scale(&key(), 0).await.expect("scaled");
+    until(&client, "two replicas again", |d: &Deployment| {
+        d.spec.as_ref().and_then(|s| s.replicas) == Some(2)
+    })
+    .await;
+    client.delete::<Deployment>(&key()).await.expect("deleted");
+    settled(&client, 2).await;
+    operator.stop().await.expect("stops");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_runs_the_finalizer_and_leaves_nothing() {
+    let (cluster, operator, client) = start().await;
+    client.create(&sample(1)).await.expect("created");
+    settled(&client, 1).await;
+    client.delete::<Memcached>(&key()).await.expect("deleted");
+    for _ in 0..1_000 {
+        let gone = client.get::<Memcached>(&key()).await.expect("read").is_none();
+        let pods = client.list::<Pod>(&List::within("default")).await.expect("listed");
+        if gone && pods.is_empty() {
+            operator.stop().await.expect("stops");
+            cluster.stop().await;
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("something is left");
+}
