@@ -1,0 +1,366 @@
+//! `windlass cluster`: the embedded cluster as a server.
+
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass_apiserver::auth::{MASTERS, Signer, User};
+use windlass_apiserver::pki::{self, Ca, Identity};
+use windlass_apiserver::store::Journal;
+use windlass_apiserver::{ApiServer, Options, serve};
+use windlass_cluster::controllers::Settings;
+use windlass_cluster::{Cluster, Options as ClusterOptions};
+
+use crate::failure::Failure;
+
+/// The most nodes that are simulated.
+const NODES_MAX: usize = 5_000;
+
+/// How to run the cluster.
+#[derive(Args)]
+pub struct ClusterArgs {
+    /// Write the kubeconfig here once the API answers.
+    #[arg(long, value_name = "FILE", default_value = "windlass.kubeconfig")]
+    kubeconfig: PathBuf,
+
+    /// Listen here; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    bind: SocketAddr,
+
+    /// Keep the state in this directory; without it everything is in memory.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Simulate this many nodes; without any, pods are not scheduled.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    nodes: usize,
+
+    /// Serve the API alone: no controllers, no nodes.
+    #[arg(long)]
+    no_controllers: bool,
+
+    /// Write one line of JSON per request to this file.
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
+}
+
+// === impl ClusterArgs ===
+
+impl ClusterArgs {
+    /// Everything at its default, with the kubeconfig in this file.
+    pub fn with_kubeconfig(kubeconfig: PathBuf) -> Self {
+        Self {
+            kubeconfig,
+            bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+            data_dir: None,
+            nodes: 1,
+            no_controllers: false,
+            audit_log: None,
+        }
+    }
+}
+
+/// Runs the cluster until a signal ends it.
+pub fn run(args: ClusterArgs) -> Result<(), Failure> {
+    let start = Instant::now();
+    block_on(serve_until_signal(&args, start))
+}
+
+/// Runs a command to its end on threads of its own.
+pub fn block_on(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::other(format!("no threads to run on: {error}")))?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    outcome
+}
+
+async fn serve_until_signal(args: &ClusterArgs, start: Instant) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let running = Running::start(args).await?;
+    write_private(&args.kubeconfig, &running.kubeconfig)?;
+    announce(&running.url, args, start);
+    signals.wait().await;
+    running.stop().await
+}
+
+/// The cluster and its HTTPS server.
+pub struct Running {
+    /// The API server.
+    pub server: ApiServer,
+    /// Where it is reached.
+    pub url: String,
+    /// The text of the kubeconfig.
+    pub kubeconfig: String,
+    cluster: Option<Cluster>,
+    end: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Starts everything; returns once the API answers and the controllers work.
+    pub async fn start(args: &ClusterArgs) -> Result<Self, Failure> {
+        if args.nodes > NODES_MAX {
+            return Err(Failure::usage(format!("--nodes takes a number up to {NODES_MAX}")));
+        }
+        let listener = bind(args.bind).await?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| Failure::other(format!("the listener has no address: {error}")))?;
+        let now = windlass_apiserver::clock::Clock::default().now();
+        let keys = Keys::load(args.data_dir.as_deref(), now)?;
+        let serving = keys
+            .ca
+            .serving(&hosts(address))
+            .map_err(|error| Failure::other(format!("no serving certificate: {error}")))?;
+        let tls = pki::server_config(&serving, Some(keys.ca.certificate()))
+            .map_err(|error| Failure::other(format!("TLS can not be set up: {error}")))?;
+        let server = start_server(args, &keys)?;
+        if let Some(path) = &args.audit_log {
+            audit_to(&server, path)?;
+        }
+        let url = format!("https://{}", reachable(address));
+        let kubeconfig = pki::kubeconfig(&url, Some(keys.ca.certificate()), &keys.token);
+        let end = CancellationToken::new();
+        let stop = end.clone().cancelled_owned();
+        let task = tokio::spawn(serve::serve(listener, Some(tls), server.clone(), stop));
+        let mut cluster = None;
+        if !args.no_controllers {
+            let settings =
+                Settings { root_ca: keys.ca.certificate().into(), ..Settings::default() };
+            let options =
+                ClusterOptions { nodes: args.nodes, settings, ..ClusterOptions::default() };
+            cluster = Some(Cluster::with_options(server.clone(), options).await);
+        }
+        Ok(Self { server, url, kubeconfig, cluster, end, task })
+    }
+
+    /// Ends the controllers, then the server, and brings the last writes to disk.
+    pub async fn stop(self) -> Result<(), Failure> {
+        if let Some(cluster) = self.cluster {
+            cluster.stop().await;
+        }
+        self.server.shut_down();
+        self.end.cancel();
+        let _ = self.task.await;
+        self.server
+            .sync()
+            .map_err(|error| Failure::other(format!("the last writes may not be on disk: {error}")))
+    }
+}
+
+fn start_server(args: &ClusterArgs, keys: &Keys) -> Result<ApiServer, Failure> {
+    let journal = match &args.data_dir {
+        Some(dir) => Some(Journal::open(dir).map_err(|e| Failure::other(e.to_string()))?),
+        None => None,
+    };
+    let admin = User::new("kubernetes-admin", &[MASTERS]);
+    let signer = Signer::from_pem(&keys.signer, "https://kubernetes.default.svc.cluster.local")
+        .map_err(|error| Failure::other(format!("the key for service accounts: {error}")))?;
+    let options = Options {
+        tokens: vec![(keys.token.clone(), admin)],
+        journal,
+        signer: Some(signer),
+        ..Options::default()
+    };
+    ApiServer::with_options(options).map_err(|error| Failure::other(error.to_string()))
+}
+
+/// What has to stay the same over restarts: the CA, the admin's token, the signing key.
+struct Keys {
+    ca: Ca,
+    token: String,
+    signer: String,
+}
+
+impl Keys {
+    fn load(dir: Option<&Path>, now: jiff::Timestamp) -> Result<Self, Failure> {
+        let Some(dir) = dir else { return Self::generate(now) };
+        let path = dir.join("keys.json");
+        match fs::read_to_string(&path) {
+            Ok(text) => Self::parse(&text, now).ok_or_else(|| {
+                Failure::other(format!(
+                    "{} is not readable as the cluster's keys; remove it to make new ones",
+                    path.display()
+                ))
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let keys = Self::generate(now)?;
+                fs::create_dir_all(dir).map_err(|error| {
+                    Failure::other(format!("data directory {}: {error}", dir.display()))
+                })?;
+                write_private(&path, &keys.to_text())?;
+                Ok(keys)
+            }
+            Err(error) => Err(Failure::other(format!("{}: {error}", path.display()))),
+        }
+    }
+
+    fn generate(now: jiff::Timestamp) -> Result<Self, Failure> {
+        let ca = Ca::generate("windlass", now)
+            .map_err(|error| Failure::other(format!("no certificate authority: {error}")))?;
+        let signer = Signer::generate("https://kubernetes.default.svc.cluster.local")
+            .map_err(|error| Failure::other(error.to_string()))?;
+        let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+        Ok(Self { ca, token, signer: signer.to_pem() })
+    }
+
+    fn to_text(&self) -> String {
+        let identity = self.ca.identity();
+        json!({
+            "certificate": identity.certificate, "key": identity.key,
+            "token": self.token, "signer": self.signer,
+        })
+        .to_string()
+    }
+
+    fn parse(text: &str, now: jiff::Timestamp) -> Option<Self> {
+        let value: serde_json::Value = serde_json::from_str(text).ok()?;
+        let part = |name: &str| value[name].as_str().map(str::to_owned);
+        let identity = Identity { certificate: part("certificate")?, key: part("key")? };
+        let ca = Ca::from_pem(identity, now).ok()?;
+        Some(Self { ca, token: part("token")?, signer: part("signer")? })
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::other(format!(
+            "{address} is in use; choose another address with --bind, or port 0 for a free one"
+        )),
+        _ => Failure::other(format!("can not listen on {address}: {error}")),
+    })
+}
+
+fn hosts(address: SocketAddr) -> Vec<String> {
+    let mut hosts: Vec<String> =
+        ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default.svc", "10.0.0.1"]
+            .map(str::to_owned)
+            .to_vec();
+    let own = address.ip().to_string();
+    if !hosts.contains(&own) && !address.ip().is_unspecified() {
+        hosts.push(own);
+    }
+    hosts
+}
+
+/// The address to put into a kubeconfig: a listener on all addresses is reached over loopback.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let mut address = address;
+    if address.ip().is_unspecified() {
+        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    address
+}
+
+/// Writes a file only its owner can read, whole or not at all.
+pub fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+    let fail = |error: std::io::Error| {
+        Failure::other(format!("can not write {}: {error}", path.display()))
+    };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let next = path.with_file_name(name);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&next).map_err(fail)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&next, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&next);
+        fail(error)
+    })
+}
+
+fn audit_to(server: &ApiServer, path: &Path) -> Result<(), Failure> {
+    let file = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(|error| Failure::other(format!("audit log {}: {error}", path.display())))?;
+    let file = std::sync::Mutex::new(file);
+    server.request_log().set_sink(Box::new(move |entry| {
+        let info = &entry.request;
+        let line = json!({
+            "time": entry.time, "user": entry.user, "verb": info.verb, "path": info.path,
+            "group": info.group, "version": info.version, "resource": info.resource,
+            "subresource": info.subresource, "namespace": info.namespace, "name": info.name,
+            "code": entry.code, "revision": entry.revision,
+        });
+        if let Ok(mut file) = file.lock() {
+            // A full disk must not stop the cluster; the log ends there.
+            let _ = writeln!(file, "{line}");
+        }
+    }));
+    Ok(())
+}
+
+fn announce(url: &str, args: &ClusterArgs, start: Instant) {
+    let shown = args.kubeconfig.display();
+    let took = start.elapsed().as_millis();
+    println!("ready {url} kubeconfig={shown} after={took}ms");
+    if std::io::stdout().is_terminal() {
+        println!();
+        println!("  export KUBECONFIG={shown}");
+        if args.no_controllers {
+            println!("  kubectl get namespaces");
+        } else {
+            println!("  kubectl create deployment web --image=nginx --replicas=3");
+            println!("  kubectl get pods");
+        }
+        println!();
+        println!("Ctrl-C ends the cluster.");
+    }
+}
+
+/// The signals that end the command.
+pub struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    pub fn listen() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let hear = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::other(format!("signals can not be heard: {error}")))
+        };
+        let terminate = hear(SignalKind::terminate())?;
+        Ok(Self { terminate, interrupt: hear(SignalKind::interrupt())? })
+    }
+
+    #[cfg(unix)]
+    pub async fn wait(&mut self) {
+        tokio::select! {
+            biased;
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub fn listen() -> Result<Self, Failure> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    pub async fn wait(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

@@ -1,0 +1,65 @@
+//! The command `windlass`: an embedded Kubernetes cluster at hand.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+mod cluster;
+mod demo;
+mod failure;
+
+/// The Kubernetes operator toolkit for Rust.
+#[derive(Parser)]
+#[command(name = "windlass", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run an embedded Kubernetes cluster and write its kubeconfig.
+    Cluster(cluster::ClusterArgs),
+    /// Watch the Memcached operator at work on an embedded cluster, from nothing.
+    Demo(demo::DemoArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, everything else is a wrong flag: clap knows which.
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            match wrong_usage(&error) {
+                Some(line) => eprintln!("windlass: {line}"),
+                None => drop(error.print()),
+            }
+            return ExitCode::from(code);
+        }
+    };
+    let outcome = match cli.command {
+        Command::Cluster(args) => cluster::run(args),
+        Command::Demo(args) => demo::run(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("windlass: {failure}");
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// What is wrong with the command line, in one line; `None` if help was asked for or is all there
+/// is to say.
+fn wrong_usage(error: &clap::Error) -> Option<String> {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return None;
+    }
+    let text = error.render().to_string();
+    let parts = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let parts = parts.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let line = parts.collect::<Vec<_>>().join("; ");
+    Some(format!("{}; see --help", line.strip_prefix("error: ").unwrap_or(&line)))
+}

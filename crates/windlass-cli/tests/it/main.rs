@@ -1,0 +1,7 @@
+//! The command `windlass` as a process: what it says, how it ends, what it keeps.
+
+#![cfg(unix)]
+
+mod durability;
+mod lifecycle;
+mod support;
