@@ -1,0 +1,38 @@
+//! The API server in the process of an operator: how long each takes to be there.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bench_harness::cpu_seconds;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+use tokio::sync::Notify;
+use windlass::{Controller, Manager, Next};
+use windlass_apiserver::ApiServer;
+
+#[tokio::main]
+async fn main() -> windlass::Result<()> {
+    let (began, cpu) = (Instant::now(), cpu_seconds());
+    let server = ApiServer::start();
+    let client = server.client();
+    let (started, started_cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    let done = Arc::new(Notify::new());
+    let told = done.clone();
+    let controller = Controller::<ConfigMap>::builder("first").build(move |_| {
+        told.notify_one();
+        async { Ok(Next::Done) }
+    });
+    let object = serde_json::from_value(json!({
+        "metadata": { "name": "first", "namespace": "default" },
+    }));
+    let object: ConfigMap = object.expect("a name is all a config map needs");
+    let running = Manager::builder(client).add(controller).spawn()?;
+    running.client().create(&object).await?;
+    done.notified().await;
+    let reconciled = began.elapsed().as_secs_f64();
+    bench_harness::say(&json!({
+        "server_s": started, "server_cpu_s": started_cpu, "in_process_s": reconciled,
+        "cpu_s": cpu_seconds(),
+    }));
+    std::process::exit(0)
+}

@@ -1,0 +1,3 @@
+module windlassbench/keys
+
+go 1.26.0

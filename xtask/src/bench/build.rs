@@ -1,0 +1,138 @@
+//! Builds the contestants and the peers.
+//!
+//! What comes from Go modules is built once into a cache outside the repository. Where Go or the
+//! modules are not to be had, that part is left out and the page says so.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Everything that is run; what is `None` could not be built.
+pub struct Tools {
+    pub windlass_cli: PathBuf,
+    pub load: PathBuf,
+    pub windlass: PathBuf,
+    pub kube_rs: Option<PathBuf>,
+    pub controller_runtime: Option<PathBuf>,
+    pub real: Option<Real>,
+    /// Why something is missing.
+    pub missing: Vec<String>,
+}
+
+/// The real server.
+pub struct Real {
+    pub etcd: PathBuf,
+    pub apiserver: PathBuf,
+    pub controller_manager: Option<PathBuf>,
+    pub keys: PathBuf,
+}
+
+/// Builds all that can be built; without `fresh`, what is there is taken as it is.
+pub fn build(root: &Path, fresh: bool) -> Result<Tools, String> {
+    let target = target(root);
+    let release = target.join("release");
+    let mut ours = Command::new("cargo");
+    ours.args(["build", "--release", "-p", "windlass-cli", "-p", "bench-load"]);
+    ours.args(["-p", "bench-windlass", "-p", "bench-embedded"]).current_dir(root);
+    if fresh {
+        done(ours, "building windlass")?;
+    }
+    let mut missing = Vec::new();
+    let kube_rs = match release.join("bench-kube-rs") {
+        made if !fresh && made.exists() => Ok(made),
+        _ => build_kube_rs(root, &target),
+    };
+    let kube_rs = note(&mut missing, "kube-rs", kube_rs);
+    let bin = cache()?.join("bin");
+    fs::create_dir_all(&bin).map_err(|error| format!("{}: {error}", bin.display()))?;
+    let peers = root.join("bench/peers");
+    let runtime = root.join("bench/controller-runtime");
+    let contestant = match fresh {
+        true => go_always(&bin, "bench-controller-runtime", &runtime, "."),
+        false => go(&bin, "bench-controller-runtime", &runtime, "."),
+    };
+    let controller_runtime = note(&mut missing, "controller-runtime", contestant);
+    let kubernetes = peers.join("kubernetes");
+    let real = || {
+        Ok(Real {
+            keys: go(&bin, "bench-keys", &peers.join("keys"), ".")?,
+            etcd: go(&bin, "etcd", &peers.join("etcd"), "go.etcd.io/etcd/server/v3")?,
+            apiserver: go(
+                &bin,
+                "kube-apiserver",
+                &kubernetes,
+                "k8s.io/kubernetes/cmd/kube-apiserver",
+            )?,
+            controller_manager: go(
+                &bin,
+                "kube-controller-manager",
+                &kubernetes,
+                "k8s.io/kubernetes/cmd/kube-controller-manager",
+            )
+            .ok(),
+        })
+    };
+    let real = note(&mut missing, "kube-apiserver and etcd", real());
+    Ok(Tools {
+        windlass_cli: release.join("windlass"),
+        load: release.join("bench-load"),
+        windlass: release.join("bench-windlass"),
+        kube_rs,
+        controller_runtime,
+        real,
+        missing,
+    })
+}
+
+fn build_kube_rs(root: &Path, target: &Path) -> Result<PathBuf, String> {
+    let mut command = Command::new("cargo");
+    command.args(["build", "--release", "--target-dir"]).arg(target);
+    command.current_dir(root.join("bench/kube-rs"));
+    done(command, "building the kube-rs contestant")?;
+    Ok(target.join("release/bench-kube-rs"))
+}
+
+/// Builds a Go program unless it is in the cache.
+fn go(bin: &Path, name: &str, module: &Path, package: &str) -> Result<PathBuf, String> {
+    let made = bin.join(name);
+    if made.exists() {
+        return Ok(made);
+    }
+    go_always(bin, name, module, package)
+}
+
+fn go_always(bin: &Path, name: &str, module: &Path, package: &str) -> Result<PathBuf, String> {
+    let (made, half) = (bin.join(name), bin.join(format!(".{name}.tmp")));
+    let mut command = Command::new("go");
+    command.args(["build", "-p", "2", "-trimpath", "-ldflags", "-s -w", "-o"]);
+    command.arg(&half).arg(package).env("CGO_ENABLED", "0").current_dir(module);
+    done(command, &format!("building {name}"))?;
+    fs::rename(&half, &made).map_err(|error| format!("{}: {error}", made.display()))?;
+    Ok(made)
+}
+
+fn done(mut command: Command, what: &str) -> Result<(), String> {
+    println!("{what} …");
+    let status = command.stdin(Stdio::null()).status();
+    match status.map_err(|error| format!("{what}: {error}"))?.success() {
+        true => Ok(()),
+        false => Err(format!("{what} failed")),
+    }
+}
+
+fn note<T>(missing: &mut Vec<String>, what: &str, built: Result<T, String>) -> Option<T> {
+    built.map_err(|why| missing.push(format!("{what} is left out: {why}"))).ok()
+}
+
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// Where the peers are kept.
+pub fn cache() -> Result<PathBuf, String> {
+    if let Some(folder) = std::env::var_os("WINDLASS_BENCH_CACHE") {
+        return Ok(PathBuf::from(folder));
+    }
+    let home = std::env::var_os("HOME").ok_or("neither WINDLASS_BENCH_CACHE nor HOME is set")?;
+    Ok(Path::new(&home).join(".cache/windlass-bench"))
+}

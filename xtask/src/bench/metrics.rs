@@ -1,0 +1,280 @@
+//! What is shown of each scenario.
+
+/// One number of a result and how to show it.
+pub struct Metric {
+    pub scenario: &'static str,
+    pub pointer: &'static str,
+    pub title: &'static str,
+    pub unit: Unit,
+    pub lower_is_better: bool,
+}
+
+/// What a number counts.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Unit {
+    Seconds,
+    Microseconds,
+    Nanoseconds,
+    Kib,
+    Bytes,
+    PerSecond,
+}
+
+/// A heading of the page with its metrics.
+pub struct Section {
+    pub title: &'static str,
+    pub about: &'static str,
+    /// What the sizes count.
+    pub axis: &'static str,
+    pub metrics: &'static [Metric],
+}
+
+const fn less(
+    scenario: &'static str,
+    pointer: &'static str,
+    title: &'static str,
+    unit: Unit,
+) -> Metric {
+    Metric { scenario, pointer, title, unit, lower_is_better: true }
+}
+
+const fn more(scenario: &'static str, pointer: &'static str, title: &'static str) -> Metric {
+    Metric { scenario, pointer, title, unit: Unit::PerSecond, lower_is_better: false }
+}
+
+/// All of the page.
+pub const SECTIONS: &[Section] = &[
+    Section {
+        title: "Initial sync",
+        about: "All pods (8 KB each, with managedFields) into the cache, from an empty process. \
+                Settled memory is what is resident a second later; for Go after a collection \
+                and after giving memory back, for Rust as it is. The wire rows read the same \
+                bytes and drop them.",
+        axis: "pods",
+        metrics: &[
+            less("sync", "/time_s", "time", Unit::Seconds),
+            less("sync", "/cpu_s", "CPU", Unit::Seconds),
+            less("sync", "/rss_kb", "settled memory", Unit::Kib),
+            less("sync", "/peak_kb", "peak memory", Unit::Kib),
+        ],
+    },
+    Section {
+        title: "Metadata-only sync",
+        about: "The same pods, metadata only.",
+        axis: "pods",
+        metrics: &[
+            less("sync-meta", "/time_s", "time", Unit::Seconds),
+            less("sync-meta", "/cpu_s", "CPU", Unit::Seconds),
+            less("sync-meta", "/rss_kb", "settled memory", Unit::Kib),
+        ],
+    },
+    Section {
+        title: "Stream of changes",
+        about: "A synced cache with a handler, while pods change at a steady rate. Lag is from \
+                the moment the change is sent to the moment the handler sees it; the wire row is \
+                a watcher that does nothing else. The typed rows also read the whole pod.",
+        axis: "changes/s",
+        metrics: &[
+            less("stream", "/cpu_us_per_event", "CPU per event", Unit::Microseconds),
+            less("stream-typed", "/cpu_us_per_event", "CPU per event, typed", Unit::Microseconds),
+            less("stream", "/lag/p50_us", "lag p50", Unit::Microseconds),
+            less("stream", "/lag/p99_us", "lag p99", Unit::Microseconds),
+        ],
+    },
+    Section {
+        title: "List again after 410",
+        about: "The watch is cut and the server has forgotten: how far memory rises above what \
+                was resident before, while everything is listed anew.",
+        axis: "pods",
+        metrics: &[
+            less("relist", "/spike_kb", "spike", Unit::Kib),
+            less("relist", "/time_s", "time", Unit::Seconds),
+        ],
+    },
+    Section {
+        title: "Reads from the cache",
+        about: "Typed reads by key, of a thousand pods again and again and of any of them, and \
+                lists of the pods of one of 200 nodes through an index (kube-rs has none and \
+                looks at all).",
+        axis: "pods",
+        metrics: &[
+            less("get", "/hot_ns", "get, 1000 keys", Unit::Nanoseconds),
+            less("get", "/hot_cpu_ns", "get, 1000 keys, CPU", Unit::Nanoseconds),
+            less("get", "/any_ns", "get, any key", Unit::Nanoseconds),
+            less("get", "/any_cpu_ns", "get, any key, CPU", Unit::Nanoseconds),
+            less("index", "/list_us", "indexed list", Unit::Microseconds),
+            less("index", "/list_cpu_us", "indexed list, CPU", Unit::Microseconds),
+        ],
+    },
+    Section {
+        title: "Reconciles",
+        about: "Four workers. No-op reconciles return at once, having read their pod from the \
+                cache or not (kube-rs hands it over in any case); the others patch the status once each. Latency is from the moment a change is sent to \
+                the moment its reconcile has read the object; the wire row is a watcher that does \
+                nothing else.",
+        axis: "pods",
+        metrics: &[
+            more("reconcile", "/per_s", "no-op reconciles that read their object"),
+            less("reconcile", "/cpu_us_each", "CPU each", Unit::Microseconds),
+            more("reconcile-key", "/per_s", "no-op reconciles that read nothing"),
+            less("reconcile-key", "/cpu_us_each", "CPU each", Unit::Microseconds),
+            more("status", "/per_s", "with a status patch"),
+            less("latency", "/lag/p50_us", "latency p50", Unit::Microseconds),
+            less("latency", "/lag/p99_us", "latency p99", Unit::Microseconds),
+        ],
+    },
+    Section {
+        title: "Many reconciles in flight",
+        about: "32,000 reconciles that wait 100 ms each, with so many workers.",
+        axis: "in flight",
+        metrics: &[
+            less("inflight", "/cpu_us_each", "CPU each", Unit::Microseconds),
+            less("inflight", "/time_s", "time", Unit::Seconds),
+            less("inflight", "/peak_kb", "peak memory", Unit::Kib),
+        ],
+    },
+    Section {
+        title: "Start to first reconcile",
+        about: "From the start of the process.",
+        axis: "",
+        metrics: &[
+            less("start", "/time_s", "time", Unit::Seconds),
+            less("start", "/rss_kb", "memory", Unit::Kib),
+        ],
+    },
+    Section {
+        title: "Work queue",
+        about: "Keys added, taken and finished per second: all added and then all taken; added \
+                again while queued; with a delay of 1 ms; four that add and four that take.",
+        axis: "keys",
+        metrics: &[
+            more("queue", "/alone_per_s", "one hand"),
+            more("queue", "/merged_per_s", "duplicates"),
+            more("queue", "/delayed_per_s", "delayed"),
+            more("queue", "/shared_per_s", "eight hands"),
+            less("queue", "/alone_cpu_ns", "one hand, CPU", Unit::Nanoseconds),
+            less("queue", "/merged_cpu_ns", "duplicates, CPU", Unit::Nanoseconds),
+            less("queue", "/delayed_cpu_ns", "delayed, CPU", Unit::Nanoseconds),
+            less("queue", "/shared_cpu_ns", "eight hands, CPU", Unit::Nanoseconds),
+        ],
+    },
+    Section {
+        title: "Binary size",
+        about: "The contestants of this page as they are built for release, without debug information.",
+        axis: "",
+        metrics: &[less("binary", "/bytes", "size", Unit::Bytes)],
+    },
+    Section {
+        title: "API server: start and rest",
+        about: "From the start of the processes to ready; memory when nothing happens.",
+        axis: "",
+        metrics: &[
+            less("server-start", "/start_s", "start", Unit::Seconds),
+            less("server-start", "/rss_kb", "idle memory", Unit::Kib),
+        ],
+    },
+    Section {
+        title: "API server: writes",
+        about: "Config maps of 1 KB over so many connections, each sending its next request when \
+                the one before is answered.",
+        axis: "connections",
+        metrics: &[
+            more("writes", "/create_per_s", "create"),
+            more("writes", "/update_per_s", "update"),
+            more("writes", "/patch_per_s", "merge patch"),
+            more("writes", "/apply_per_s", "apply"),
+            more("writes", "/get_per_s", "get"),
+            more("writes", "/delete_per_s", "delete"),
+            less("writes", "/create_p50_us", "create p50", Unit::Microseconds),
+            less("writes", "/create_p99_us", "create p99", Unit::Microseconds),
+            less("writes", "/server_cpu_s", "CPU of the server for all", Unit::Seconds),
+        ],
+    },
+    Section {
+        title: "API server: list",
+        about: "All pods as one JSON answer: as fresh as it gets, from the cache, and as a streaming list.",
+        axis: "pods",
+        metrics: &[
+            less("list", "/fresh_s", "fresh", Unit::Seconds),
+            less("list", "/list_s", "cached", Unit::Seconds),
+            less("list", "/stream_s", "streaming", Unit::Seconds),
+        ],
+    },
+    Section {
+        title: "API server: watch fan-out",
+        about: "500 changes over four connections, until every watcher has every event.",
+        axis: "watchers",
+        metrics: &[
+            more("fanout", "/events_per_s", "events"),
+            less("fanout", "/server_cpu_s", "CPU of the server for all", Unit::Seconds),
+        ],
+    },
+    Section {
+        title: "API server: custom resources",
+        about: "Objects of a kind with a schema and rules (16 connections), and very many kinds.",
+        axis: "",
+        metrics: &[
+            more("cel", "/create_per_s", "create with rules"),
+            less("cel", "/served_s", "definition served", Unit::Seconds),
+            less("crds", "/served_s", "kinds served", Unit::Seconds),
+            less("crds", "/rss_kb", "memory with them", Unit::Kib),
+        ],
+    },
+    Section {
+        title: "Cluster",
+        about: "`windlass cluster` with its controllers and one simulated node. The real row is \
+                kube-apiserver, etcd and kube-controller-manager; it has no kubelet, so nothing \
+                becomes ready there.",
+        axis: "",
+        metrics: &[
+            less("cluster-start", "/start_s", "ready", Unit::Seconds),
+            less("cluster-start", "/rss_kb", "idle memory", Unit::Kib),
+            less("cluster-start", "/idle_cpu", "idle CPU per second", Unit::Seconds),
+            less("deployment", "/ready_s", "Deployment of 3 ready", Unit::Seconds),
+            less("deployments", "/ready_s", "100 × 10 pods ready", Unit::Seconds),
+            less("namespace", "/gone_s", "namespace deleted", Unit::Seconds),
+        ],
+    },
+    Section {
+        title: "Embedded",
+        about: "The API server in the process of a test or an operator.",
+        axis: "",
+        metrics: &[
+            less("embedded", "/server_s", "server starts", Unit::Seconds),
+            less("embedded", "/server_cpu_s", "server starts, CPU", Unit::Seconds),
+            less("embedded", "/cpu_s", "CPU of the process to first reconcile", Unit::Seconds),
+            less("embedded", "/reconcile_s", "process start to first reconcile", Unit::Seconds),
+        ],
+    },
+];
+
+// === impl Unit ===
+
+impl Unit {
+    /// The number with its unit, for people.
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Self::Seconds if value < 0.001 => format!("{} µs", digits(value * 1e6)),
+            Self::Seconds if value < 1.0 => format!("{} ms", digits(value * 1e3)),
+            Self::Seconds => format!("{} s", digits(value)),
+            Self::Microseconds if value >= 1000.0 => format!("{} ms", digits(value / 1e3)),
+            Self::Microseconds => format!("{} µs", digits(value)),
+            Self::Nanoseconds if value >= 1000.0 => format!("{} µs", digits(value / 1e3)),
+            Self::Nanoseconds => format!("{} ns", digits(value)),
+            Self::Kib => format!("{} MB", digits(value / 1024.0)),
+            Self::Bytes => format!("{} MB", digits(value / 1024.0 / 1024.0)),
+            Self::PerSecond if value >= 1e6 => format!("{} M/s", digits(value / 1e6)),
+            Self::PerSecond if value >= 1e4 => format!("{} k/s", digits(value / 1e3)),
+            Self::PerSecond => format!("{}/s", digits(value)),
+        }
+    }
+}
+
+/// Three digits that count.
+pub fn digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

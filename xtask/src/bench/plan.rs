@@ -1,0 +1,240 @@
+//! The order of things: servers, sizes, rounds, contestants.
+//!
+//! Contestants take turns within a round and the one that begins changes with every round, so
+//! that what else the machine does falls on all of them.
+
+mod contest;
+mod servers;
+
+use serde_json::{Value, json};
+
+use super::build::Tools;
+use super::record::Record;
+use super::server::Server;
+use super::{Options, fits};
+
+use contest::Contest;
+
+/// Runs everything that is asked for.
+pub fn run(options: &Options, tools: &Tools, record: &mut Record) -> Result<(), String> {
+    let plan = Plan { options, tools };
+    plan.binaries(record);
+    plan.queues(record);
+    let mut failed = Vec::new();
+    failed.extend(plan.embedded(record).err());
+    failed.extend(servers::run(&plan, record).err());
+    for kind in plan.kinds() {
+        failed.extend(plan.starts(kind, record).err());
+    }
+    failed.extend(plan.in_flight(record).err());
+    for kind in plan.kinds() {
+        failed.extend(plan.contests(kind, record).err());
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(failed.join("; ")),
+    }
+}
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ServerKind {
+    Real,
+    Ours,
+}
+
+/// What is asked for and what there is.
+pub struct Plan<'a> {
+    pub options: &'a Options,
+    pub tools: &'a Tools,
+}
+
+// === impl ServerKind ===
+
+impl ServerKind {
+    /// The name in the record.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Ours => "ours",
+        }
+    }
+}
+
+// === impl Plan ===
+
+impl Plan<'_> {
+    /// Tells whether a scenario is asked for.
+    pub fn wants(&self, scenario: &str) -> bool {
+        self.options.only.as_ref().is_none_or(|only| fits(only, scenario))
+    }
+
+    fn wants_any(&self, scenarios: &[&str]) -> bool {
+        scenarios.iter().any(|scenario| self.wants(scenario))
+    }
+
+    /// The servers there are, the real one first.
+    pub fn kinds(&self) -> Vec<ServerKind> {
+        let real = self.tools.real.is_some().then_some(ServerKind::Real);
+        real.into_iter().chain([ServerKind::Ours]).collect()
+    }
+
+    /// Starts a server.
+    pub fn server(&self, kind: ServerKind, controllers: bool) -> Result<Server, String> {
+        match (kind, &self.tools.real) {
+            (ServerKind::Ours, _) => Server::ours(self.tools, controllers),
+            (ServerKind::Real, Some(real)) => Server::real(self.tools, real, controllers),
+            (ServerKind::Real, None) => Err("there is no real server".into()),
+        }
+    }
+
+    /// Everything that contestants do with pods, at growing numbers of them.
+    fn contests(&self, kind: ServerKind, record: &mut Record) -> Result<(), String> {
+        const SCENARIOS: &[&str] = &[
+            "list",
+            "sync",
+            "sync-meta",
+            "get",
+            "index",
+            "stream",
+            "stream-typed",
+            "relist",
+            "reconcile",
+            "status",
+            "latency",
+        ];
+        if !self.wants_any(SCENARIOS) {
+            return Ok(());
+        }
+        let sizes: &[usize] = match (self.options.quick, kind) {
+            (true, _) => &[200, 1000],
+            (false, ServerKind::Real) => &[1000, 5000, 20_000],
+            (false, ServerKind::Ours) => &[1000, 20_000, 100_000],
+        };
+        let server = self.server(kind, false)?;
+        let mut loaded = 0;
+        for &size in sizes {
+            let contest = Contest { plan: self, server: &server, kind, size };
+            let result = contest.load("pods", loaded, size)?;
+            record.add(("load", kind.name(), "load"), size, Ok(result));
+            loaded = size;
+            for round in 0..self.options.rounds {
+                contest.round(round, record);
+            }
+            // The rates are what grows in the streams, so one size is enough for them.
+            if size == sizes[sizes.len().min(2) - 1] {
+                contest.streams(record);
+            }
+        }
+        Ok(())
+    }
+
+    fn starts(&self, kind: ServerKind, record: &mut Record) -> Result<(), String> {
+        if !self.wants("start") {
+            return Ok(());
+        }
+        let server = self.server(kind, false)?;
+        let contest = Contest { plan: self, server: &server, kind, size: 1 };
+        contest.load("configmaps", 0, 1)?;
+        for round in 0..self.options.rounds * 3 {
+            contest.each("start", round, record, |contestant| contest.start(contestant));
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self, record: &mut Record) -> Result<(), String> {
+        if !self.wants("inflight") {
+            return Ok(());
+        }
+        let size = if self.options.quick { 2000 } else { 32_000 };
+        let server = self.server(ServerKind::Ours, false)?;
+        let contest = Contest { plan: self, server: &server, kind: ServerKind::Ours, size };
+        contest.load("configmaps", 0, size)?;
+        for round in 0..self.options.rounds {
+            for workers in [size / 32, size / 4, size] {
+                let contest = Contest { size: workers, ..contest };
+                contest.each("inflight", round, record, |contestant| {
+                    let extra = [("size", size.to_string()), ("workers", workers.to_string())];
+                    contest.plain("inflight", contestant, &extra)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn queues(&self, record: &mut Record) {
+        if !self.wants("queue") {
+            return;
+        }
+        let total = if self.options.quick { 100_000 } else { 1_000_000 };
+        for round in 0..self.options.rounds {
+            for size in [1000, 10_000, 100_000] {
+                let mut order = contest::contestants(self.tools);
+                order.retain(|contestant| contestant.name != "controller-runtime (JSON)");
+                let begin = round % order.len();
+                order.rotate_left(begin);
+                for contestant in order {
+                    let arguments = [
+                        ("scenario", "queue".to_owned()),
+                        ("size", size.to_string()),
+                        ("total", total.to_string()),
+                    ];
+                    let result = contest::result_of(contestant.program, &arguments);
+                    let name = match contestant.name {
+                        "controller-runtime" => "client-go",
+                        name => name,
+                    };
+                    file_queue(record, name, size, result);
+                }
+            }
+        }
+    }
+
+    fn binaries(&self, record: &mut Record) {
+        if !self.wants("binary") {
+            return;
+        }
+        let mut found = vec![("windlass", &self.tools.windlass)];
+        found.extend(self.tools.kube_rs.as_ref().map(|path| ("kube-rs", path)));
+        found.extend(self.tools.controller_runtime.as_ref().map(|p| ("controller-runtime", p)));
+        for (name, path) in found {
+            let size = std::fs::metadata(path).map_err(|error| error.to_string());
+            let result = size.map(|file| json!({ "bytes": file.len() }));
+            record.add(("binary", "none", name), 0, result);
+        }
+    }
+
+    fn embedded(&self, record: &mut Record) -> Result<(), String> {
+        if !self.wants("embedded") {
+            return Ok(());
+        }
+        let program = self.tools.load.with_file_name("bench-embedded");
+        for _ in 0..self.options.rounds * 3 {
+            let process = super::process::Process::start(&program, &[])?;
+            let result = process.line(contest::LONG).and_then(|(line, at)| {
+                let mut value: Value =
+                    serde_json::from_str(&line).map_err(|error| error.to_string())?;
+                value["reconcile_s"] = json!(at.duration_since(process.began).as_secs_f64());
+                Ok(value)
+            });
+            record.add(("embedded", "none", "windlass"), 0, result);
+        }
+        Ok(())
+    }
+}
+
+/// The Go contestant has two queues, which stand side by side on the page.
+fn file_queue(record: &mut Record, name: &str, size: usize, result: Result<Value, String>) {
+    let priority = result.as_ref().ok().and_then(|value| {
+        let fields = value.as_object()?.iter();
+        let named = fields.filter_map(|(name, value)| {
+            Some((name.strip_prefix("priority_")?.to_owned(), value.clone()))
+        });
+        Some(named.collect::<serde_json::Map<_, _>>()).filter(|found| !found.is_empty())
+    });
+    record.add(("queue", "none", name), size, result);
+    if let Some(found) = priority {
+        let result = Ok(Value::Object(found));
+        record.add(("queue", "none", "controller-runtime priority queue"), size, result);
+    }
+}

@@ -1,0 +1,107 @@
+//! The servers themselves, and the cluster.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::record::Record;
+use super::super::server::Server;
+use super::contest::load_tool;
+use super::{Plan, ServerKind};
+
+/// Measures servers, round by round, each on a fresh one.
+pub fn run(plan: &Plan<'_>, record: &mut Record) -> Result<(), String> {
+    for _ in 0..plan.options.rounds {
+        for kind in plan.kinds() {
+            plan_server(plan, kind, record)?;
+        }
+        for kind in plan.kinds() {
+            cluster(plan, kind, record)?;
+        }
+    }
+    Ok(())
+}
+
+fn plan_server(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) -> Result<(), String> {
+    if !plan.wants_any(&["server-start", "writes", "fanout", "cel", "crds"]) {
+        return Ok(());
+    }
+    let (name, quick) = (kind.name(), plan.options.quick);
+    let server = plan.server(kind, false)?;
+    if plan.wants("server-start") {
+        record.add(("server-start", name, name), 0, Ok(rest(&server)));
+    }
+    let mut measure = |scenario: &str, size: usize, extra: &[(&str, String)]| {
+        if plan.wants(scenario) {
+            let (_, before) = server.usage();
+            let result = load_tool(plan, &server, scenario, extra).map(|mut result| {
+                result["server_cpu_s"] = json!(server.usage().1 - before);
+                result
+            });
+            record.add((scenario, name, name), size, result);
+        }
+    };
+    let count = if quick { 200 } else { 2000 };
+    for connections in [1, 4, 16] {
+        let count = if connections == 1 { count / 4 } else { count };
+        let extra = [("size", count.to_string()), ("connections", connections.to_string())];
+        measure("writes", connections, &extra);
+    }
+    for watchers in if quick { [2, 5, 10] } else { [10, 30, 100] } {
+        let changes = if quick { 50 } else { 500 };
+        let extra = [("watchers", watchers.to_string()), ("size", changes.to_string())];
+        measure("fanout", watchers, &extra);
+    }
+    measure("cel", 0, &[("size", count.to_string())]);
+    if plan.wants("crds") {
+        let kinds = if quick { 20 } else { 1000 };
+        let extra = [("size", kinds.to_string())];
+        let result = load_tool(plan, &server, "crds", &extra).map(|mut result| {
+            result["rss_kb"] = json!(server.usage().0);
+            result
+        });
+        record.add(("crds", name, name), kinds, result);
+    }
+    Ok(())
+}
+
+fn cluster(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) -> Result<(), String> {
+    if !plan.wants_any(&["cluster-start", "deployment", "deployments", "namespace"]) {
+        return Ok(());
+    }
+    let name = kind.name();
+    let server = plan.server(kind, true)?;
+    if kind == ServerKind::Ours {
+        if plan.wants("cluster-start") {
+            record.add(("cluster-start", name, name), 0, Ok(rest(&server)));
+        }
+        let many = if plan.options.quick { 10 } else { 100 };
+        // The first of a kind warms up what any cluster has done long ago.
+        for (scenario, size, replicas) in [("deployment", 1, 3), ("deployments", many, 10)] {
+            if plan.wants(scenario) {
+                let extra = [("size", size.to_string()), ("replicas", replicas.to_string())];
+                let result = load_tool(plan, &server, "deployments", &extra);
+                record.add((scenario, name, name), size, result);
+            }
+        }
+    }
+    if plan.wants("namespace") {
+        let result = load_tool(plan, &server, "namespace", &[]);
+        record.add(("namespace", name, name), 0, result);
+    }
+    Ok(())
+}
+
+/// What a server takes when nobody asks anything.
+fn rest(server: &Server) -> Value {
+    thread::sleep(Duration::from_secs(2));
+    let (_, before) = server.usage();
+    let pause = Duration::from_secs(3);
+    thread::sleep(pause);
+    let (resident, after) = server.usage();
+    json!({
+        "start_s": server.start_s, "rss_kb": resident,
+        "idle_cpu": (after - before) / pause.as_secs_f64(),
+    })
+}

@@ -1,0 +1,32 @@
+//! The chores of this repository: `cargo xtask bench`, `cargo xtask fuzz`.
+
+mod bench;
+mod fuzz;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage:
+  cargo xtask bench [--quick] [--only GLOB] [--rounds N] [--no-build] [--report]
+      measures windlass beside kube-rs, controller-runtime and a real API server,
+      writes bench/results/ and docs/benchmarks.md; --no-build takes what is built
+      already, --report writes the page again from the last results
+  cargo xtask fuzz [SECONDS]
+      runs every property test with fresh random cases, 60 seconds for each crate
+      unless told otherwise";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.split_first() {
+        Some((&"bench", rest)) => bench::run(rest),
+        Some((&"fuzz", rest)) => fuzz::run(rest),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
