@@ -3,7 +3,8 @@
 
   conformance.py DIRECTORY-OF-CONFORM.PY PATH-TO-WINDLASS [GLOB]
 
-A case may fail only if docs/conformance.md names it (a line "- `case`: reason").
+A case may fail only if docs/conformance.md names it (a line "- `case`: reason"). Cases wait for what controllers do;
+one that fails beside others is replayed once more alone, and the answer then counts.
 """
 import os, re, subprocess, sys, tempfile, time
 
@@ -30,7 +31,7 @@ def replay(directory, kubeconfig, glob, jobs):
     except subprocess.TimeoutExpired:
         sys.exit("the cases of %s took too long" % glob)
     print(result.stdout, end="")
-    return re.findall(r"^FAIL (\S+)", result.stdout, re.M), re.search(r"(\d+) passed", result.stdout)
+    return re.findall(r"^FAIL (\S+)", result.stdout, re.M)
 
 
 def main():
@@ -50,7 +51,11 @@ def main():
             try:
                 for glob in globs:
                     print("--", glob)
-                    failed += replay(directory, kubeconfig, glob, 4)[0]
+                    for case in replay(directory, kubeconfig, glob, 4):
+                        if case in known or replay(directory, kubeconfig, case, 1):
+                            failed.append(case)
+                        else:
+                            print("as recorded when replayed alone:", case)
             finally:
                 process.terminate()
                 process.wait(10)
