@@ -156,9 +156,6 @@ impl Contest<'_> {
     fn floors(&self, warm_up: bool) -> Result<Value, String> {
         let mut found = json!({});
         for wire in ["list", "fresh", "stream", "protobuf", "metadata"] {
-            if wire == "protobuf" && self.kind == ServerKind::Ours {
-                continue;
-            }
             if warm_up {
                 self.load_tool("floor", &[("wire", wire.to_owned())])?;
             }
