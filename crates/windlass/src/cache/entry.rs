@@ -252,7 +252,6 @@ impl EntryReader {
                 message: "object without metadata.name".to_owned(),
             });
         }
-        let namespace = Some(&*meta.namespace.0).filter(|ns| !ns.is_empty());
         let owners = meta.owner_references.0.iter().map(|owner| Owner {
             api_version: self.intern(&owner.api_version.0),
             kind: self.intern(&owner.kind.0),
@@ -277,7 +276,7 @@ impl EntryReader {
             Self::body(&self.cut, &mut self.packed, self.pack)
         };
         Ok(Entry {
-            key: Key::from_parts(namespace.map(|ns| self.intern(ns)), &meta.name.0),
+            key: Key::new(Some(&meta.namespace.0), &meta.name.0),
             uid: meta.uid.0.as_ref().into(),
             version: parse_version(&meta.resource_version.0),
             generation: meta.generation.unwrap_or(0),
@@ -303,7 +302,7 @@ impl EntryReader {
         Body::Plain(json.into())
     }
 
-    /// Shares names that come again and again, such as namespaces and owner kinds.
+    /// Shares names that come again and again, such as the kinds of owners.
     fn intern(&mut self, name: &str) -> Arc<str> {
         const NAMES_MAX: usize = 64;
         if let Some(at) = self.names.iter().position(|known| &**known == name) {
