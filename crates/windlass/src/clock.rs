@@ -28,7 +28,7 @@ pub struct Clock {
 }
 
 /// Further ahead than anybody waits, and near enough for every timer.
-const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 // === impl Clock ===
 

@@ -35,18 +35,19 @@ mod stats;
 mod tests;
 
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use hashbrown::DefaultHashBuilder;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
 
 pub use self::limiter::{Bucket, Exponential, FastSlow, Limiter, MaxOf, MaxWait};
 pub use self::stats::{Histogram, QueueStats};
 
-use self::inner::Inner;
+use self::inner::{Epoch, Inner, Taken};
 use crate::clock;
 
 /// The priority of keys whose objects did not change: the initial list and resyncs.
@@ -55,6 +56,15 @@ pub const LOW_PRIORITY: i32 = -100;
 /// The bounds a key type of a [`WorkQueue`] has to meet.
 pub trait QueueKey: Hash + Eq + Clone + Ord + Send + 'static {}
 impl<T: Hash + Eq + Clone + Ord + Send + 'static> QueueKey for T {}
+
+/// What can be added to a queue: a key, or a reference to one, which is cloned only if the
+/// queue does not hold the key yet.
+pub trait ToKey<K> {
+    /// Returns the key.
+    fn key(&self) -> &K;
+    /// Makes the key the queue keeps.
+    fn into_key(self) -> K;
+}
 
 /// How a key is added: at once at priority 0 unless told otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,12 +120,37 @@ pub struct Work<K: QueueKey> {
     shared: Arc<Shared<K>>,
 }
 
+/// The place of a key that was given back.
+const GIVEN_BACK: u32 = u32::MAX;
+
 struct Shared<K> {
     inner: Mutex<Inner<K>>,
+    hasher: DefaultHashBuilder,
+    clock: Epoch,
     /// Wakes workers that wait for a key.
     ready: Notify,
     /// Wakes those who wait for the queue to run dry.
     drained: Notify,
+}
+
+impl<K> ToKey<K> for K {
+    fn key(&self) -> &K {
+        self
+    }
+
+    fn into_key(self) -> K {
+        self
+    }
+}
+
+impl<K: Clone> ToKey<K> for &K {
+    fn key(&self) -> &K {
+        self
+    }
+
+    fn into_key(self) -> K {
+        self.clone()
+    }
 }
 
 // === impl QueueOptions ===
@@ -142,9 +177,12 @@ impl<K: QueueKey> QueueOptions<K> {
 
     /// Makes the queue.
     pub fn build(self) -> WorkQueue<K> {
+        let clock = Epoch::new();
         WorkQueue {
             shared: Arc::new(Shared {
-                inner: Mutex::new(Inner::new(self.limiter, self.aging)),
+                inner: Mutex::new(Inner::new(self.limiter, self.aging, clock)),
+                hasher: DefaultHashBuilder::default(),
+                clock,
                 ready: Notify::new(),
                 drained: Notify::new(),
             }),
@@ -172,17 +210,17 @@ impl<K: QueueKey> WorkQueue<K> {
     }
 
     /// Adds a key at priority 0, at once.
-    pub fn add(&self, key: K) {
+    pub fn add(&self, key: impl ToKey<K>) {
         self.add_with(key, Add::default());
     }
 
     /// Adds a key after a delay; a key that waits already keeps the earlier time.
-    pub fn add_after(&self, key: K, after: Duration) {
+    pub fn add_after(&self, key: impl ToKey<K>, after: Duration) {
         self.add_with(key, Add { after: Some(after), ..Add::default() });
     }
 
     /// Adds a key after the delay the limiter asks for, and returns that delay.
-    pub fn add_rate_limited(&self, key: K) -> Duration {
+    pub fn add_rate_limited(&self, key: impl ToKey<K>) -> Duration {
         self.add_with(key, Add { rate_limited: true, ..Add::default() })
     }
 
@@ -190,25 +228,27 @@ impl<K: QueueKey> WorkQueue<K> {
     ///
     /// The limiter counts a failure on every rate limited add, also when the key is queued
     /// already or the queue is shut down.
-    pub fn add_with(&self, key: K, add: Add) -> Duration {
+    pub fn add_with(&self, key: impl ToKey<K>, add: Add) -> Duration {
+        let hash = self.shared.hasher.hash_one(key.key());
         let mut inner = self.shared.inner.lock();
         let mut delay = add.after;
         if add.rate_limited {
-            let asked = inner.limiter.when(&key);
+            let asked = inner.limiter.when(key.key());
             delay = Some(delay.map_or(asked, |after| after.min(asked)));
         }
         let delay = delay.unwrap_or_default();
         if !inner.open {
             return delay;
         }
-        let now = Instant::now();
-        if delay.is_zero() {
-            inner.enqueue(key, add.priority, now);
+        let changed = if delay.is_zero() {
+            inner.enqueue(key, hash, add.priority)
         } else {
             inner.stats.retries += 1;
-            inner.delay(key, add.priority, clock::later(now, delay));
+            Some(inner.delay(key, hash, add.priority, delay.min(clock::FAR)))
+        };
+        if let Some(now) = changed {
+            self.shared.wake(inner, now);
         }
-        self.wake(inner);
         delay
     }
 
@@ -216,50 +256,46 @@ impl<K: QueueKey> WorkQueue<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no key.
+    /// Dropping the future loses no key. One that is kept and not polled may hold back the
+    /// others that wait, for the wake-up of a key is given to one of them.
     pub async fn get(&self) -> Option<Work<K>> {
+        if let Some(work) = self.take(true) {
+            return Some(work);
+        }
+        let mut idle = Idle { shared: &self.shared, rests: None };
         loop {
-            {
-                let mut inner = self.shared.inner.lock();
-                if let Some(taken) = inner.pop(Instant::now()) {
-                    self.wake(inner);
-                    return Some(self.work(taken));
-                }
-            }
             let notified = self.shared.ready.notified();
             tokio::pin!(notified);
-            let next = {
+            let due = {
                 let mut inner = self.shared.inner.lock();
-                if let Some(taken) = inner.pop(Instant::now()) {
-                    self.wake(inner);
+                idle.ends(&mut inner);
+                let now = self.shared.clock.now();
+                if let Some(taken) = inner.pop(now) {
+                    self.shared.wake(inner, now);
                     return Some(self.work(taken));
                 }
                 if !inner.open {
                     return None;
                 }
                 notified.as_mut().enable();
-                inner.idle += 1;
-                inner.next_due()
+                idle.begins(&mut inner)
             };
-            let mut idle = Idle { shared: &self.shared, cancelled: true };
-            match next {
+            match due {
                 Some(due) => {
                     tokio::select! {
                         biased;
                         () = notified => {}
-                        () = sleep_until(due) => {}
+                        () = sleep_until(self.shared.clock.instant(due)) => {}
                     }
                 }
                 None => notified.await,
             }
-            idle.cancelled = false;
         }
     }
 
     /// Takes a key if one is ready now.
     pub fn try_get(&self) -> Option<Work<K>> {
-        let taken = self.shared.inner.lock().pop(Instant::now())?;
-        Some(self.work(taken))
+        self.take(false)
     }
 
     /// Clears what the limiter remembers of a key.
@@ -275,7 +311,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// Returns how many keys are ready for a worker; keys that wait do not count.
     pub fn len(&self) -> usize {
         let mut inner = self.shared.inner.lock();
-        inner.promote(Instant::now());
+        inner.promote(self.shared.clock.now());
         inner.ready.len()
     }
 
@@ -287,7 +323,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// Returns how many keys wait for their time.
     pub fn waiting(&self) -> usize {
         let mut inner = self.shared.inner.lock();
-        inner.promote(Instant::now());
+        inner.promote(self.shared.clock.now());
         inner.waiting_live
     }
 
@@ -333,23 +369,32 @@ impl<K: QueueKey> WorkQueue<K> {
 
     /// Returns the key that has been in work for the longest time, and that time.
     pub fn longest(&self) -> Option<(K, Duration)> {
-        self.shared.inner.lock().longest(Instant::now())
+        self.shared.inner.lock().longest(self.shared.clock.now())
     }
 
     /// Reads all the figures of the queue at one moment.
     pub fn stats(&self) -> QueueStats {
         let mut inner = self.shared.inner.lock();
-        let now = Instant::now();
+        let now = self.shared.clock.now();
         inner.promote(now);
         inner.snapshot(now)
     }
 
-    fn work(&self, (place, key, priority): (u32, K, i32)) -> Work<K> {
-        Work { key, place, priority, shared: self.shared.clone() }
+    /// Takes a key; `call` wakes another worker if there is more to do.
+    fn take(&self, call: bool) -> Option<Work<K>> {
+        let now = self.shared.clock.now();
+        let mut inner = self.shared.inner.lock();
+        let taken = inner.pop(now)?;
+        if call {
+            self.shared.wake(inner, now);
+        } else {
+            drop(inner);
+        }
+        Some(self.work(taken))
     }
 
-    fn wake(&self, inner: parking_lot::MutexGuard<'_, Inner<K>>) {
-        self.shared.wake(inner);
+    fn work(&self, Taken { place, key, priority }: Taken<K>) -> Work<K> {
+        Work { key, place, priority, shared: self.shared.clone() }
     }
 }
 
@@ -383,15 +428,47 @@ impl<K: QueueKey> Work<K> {
     pub fn priority(&self) -> i32 {
         self.priority
     }
+
+    /// Says that the work is done and takes the next key if one is ready, at the price of one
+    /// of the two.
+    ///
+    /// ```
+    /// # use windlass::queue::WorkQueue;
+    /// let queue = WorkQueue::new();
+    /// (1..=3).for_each(|key| queue.add(key));
+    /// let (mut work, mut sum) = (queue.try_get(), 0);
+    /// while let Some(now) = work {
+    ///     sum += now.key();
+    ///     work = now.next();
+    /// }
+    /// assert_eq!(sum, 6);
+    /// ```
+    pub fn next(mut self) -> Option<Self> {
+        let now = self.shared.clock.now();
+        let mut inner = self.shared.inner.lock();
+        inner.done(std::mem::replace(&mut self.place, GIVEN_BACK), now);
+        let taken = inner.pop(now);
+        let drained = inner.draining && inner.processing == 0 && inner.ready.is_empty();
+        self.shared.wake(inner, now);
+        if drained {
+            self.shared.drained.notify_waiters();
+        }
+        let Taken { place, key, priority } = taken?;
+        (self.place, self.key, self.priority) = (place, key, priority);
+        Some(self)
+    }
 }
 
 impl<K: QueueKey> Drop for Work<K> {
     fn drop(&mut self) {
-        let now = Instant::now();
+        if self.place == GIVEN_BACK {
+            return;
+        }
+        let now = self.shared.clock.now();
         let mut inner = self.shared.inner.lock();
         inner.done(self.place, now);
         let drained = inner.draining && inner.processing == 0 && inner.ready.is_empty();
-        self.shared.wake(inner);
+        self.shared.wake(inner, now);
         if drained {
             self.shared.drained.notify_waiters();
         }
@@ -406,31 +483,47 @@ impl<K: QueueKey + fmt::Debug> fmt::Debug for Work<K> {
 
 // === impl Shared ===
 
-impl<K> Shared<K> {
-    /// Wakes one worker if one idles and there is anything to look at, be it a ready key or
-    /// a delay that is now the first to end.
-    fn wake(&self, inner: parking_lot::MutexGuard<'_, Inner<K>>) {
-        let wanted = inner.idle > 0 && (!inner.ready.is_empty() || inner.waiting_live > 0);
+impl<K: QueueKey> Shared<K> {
+    /// Wakes an idle worker if there is anything to look at.
+    fn wake(&self, mut inner: MutexGuard<'_, Inner<K>>, now: u64) {
+        let called = inner.calls(now);
         drop(inner);
-        if wanted {
+        if called {
             self.ready.notify_one();
         }
     }
 }
 
 /// Counts a worker as idle while it waits, also when its future is dropped.
-struct Idle<'a, K> {
+struct Idle<'a, K: QueueKey> {
     shared: &'a Shared<K>,
-    cancelled: bool,
+    /// Until when it waits, if it does.
+    rests: Option<Option<u64>>,
 }
 
-impl<K> Drop for Idle<'_, K> {
+// === impl Idle ===
+
+impl<K: QueueKey> Idle<'_, K> {
+    fn begins(&mut self, inner: &mut Inner<K>) -> Option<u64> {
+        let due = inner.rest();
+        self.rests = Some(due);
+        due
+    }
+
+    fn ends(&mut self, inner: &mut Inner<K>) {
+        if let Some(due) = self.rests.take() {
+            inner.rise(due);
+        }
+    }
+}
+
+impl<K: QueueKey> Drop for Idle<'_, K> {
     fn drop(&mut self) {
-        let mut inner = self.shared.inner.lock();
-        inner.idle -= 1;
-        if self.cancelled {
-            // This worker may have been the one that watched the next delay.
-            self.shared.wake(inner);
+        if self.rests.is_some() {
+            let mut inner = self.shared.inner.lock();
+            self.ends(&mut inner);
+            // This worker may have been the one that was woken, or that watched the next delay.
+            self.shared.wake(inner, self.shared.clock.now());
         }
     }
 }

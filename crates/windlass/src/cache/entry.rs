@@ -4,7 +4,8 @@
 //! of the bytes without being decoded, and the rest is kept as it came, packed when that pays.
 //! A Rust value is made only when somebody asks for one.
 //!
-//! **Invariant:** an entry never changes, except for the mark a relist leaves on it.
+//! **Invariant:** an entry never changes, except for the mark a relist leaves on it and whether it
+//! is what readers see now.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,6 +38,8 @@ pub struct Entry {
     mark: AtomicU32,
     /// The types, as bits, it was found not to decode into.
     failed: AtomicU8,
+    /// The store whose readers find this entry under its key, if that is sure.
+    shown: AtomicU32,
 }
 
 /// A reference of an object to one of its owners.
@@ -174,6 +177,22 @@ impl Entry {
     pub(super) fn marked(&self, relist: u32) -> bool {
         self.mark.load(Ordering::Relaxed) == relist
     }
+
+    /// Notes that readers of a store find this entry from its next snapshot on; nobody may have
+    /// seen the entry before.
+    pub(super) fn show(&self, store: u32) {
+        self.shown.store(store, Ordering::Release);
+    }
+
+    /// Notes that the next snapshot is without this entry.
+    pub(super) fn hide(&self) {
+        self.shown.store(0, Ordering::Release);
+    }
+
+    /// Tells whether this is what a look-up in the store finds; false if that is not sure.
+    pub(super) fn is_shown(&self, store: u32) -> bool {
+        store != 0 && self.shown.load(Ordering::Acquire) == store
+    }
 }
 
 impl fmt::Debug for Entry {
@@ -252,7 +271,6 @@ impl EntryReader {
                 message: "object without metadata.name".to_owned(),
             });
         }
-        let namespace = Some(&*meta.namespace.0).filter(|ns| !ns.is_empty());
         let owners = meta.owner_references.0.iter().map(|owner| Owner {
             api_version: self.intern(&owner.api_version.0),
             kind: self.intern(&owner.kind.0),
@@ -277,7 +295,7 @@ impl EntryReader {
             Self::body(&self.cut, &mut self.packed, self.pack)
         };
         Ok(Entry {
-            key: Key::from_parts(namespace.map(|ns| self.intern(ns)), &meta.name.0),
+            key: Key::new(Some(&meta.namespace.0), &meta.name.0),
             uid: meta.uid.0.as_ref().into(),
             version: parse_version(&meta.resource_version.0),
             generation: meta.generation.unwrap_or(0),
@@ -288,6 +306,7 @@ impl EntryReader {
             body,
             mark: AtomicU32::new(0),
             failed: AtomicU8::new(0),
+            shown: AtomicU32::new(0),
         })
     }
 
@@ -303,7 +322,7 @@ impl EntryReader {
         Body::Plain(json.into())
     }
 
-    /// Shares names that come again and again, such as namespaces and owner kinds.
+    /// Shares names that come again and again, such as the kinds of owners.
     fn intern(&mut self, name: &str) -> Arc<str> {
         const NAMES_MAX: usize = 64;
         if let Some(at) = self.names.iter().position(|known| &**known == name) {

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
@@ -27,16 +27,20 @@ pub(super) struct HotSet<K> {
     room: usize,
     /// Tells this type from others on an entry.
     bit: u8,
+    /// The number of the store.
+    store: u32,
     /// Objects that did not decode into the type.
     undecodable: AtomicU64,
 }
 
 struct Shard<K> {
-    slots: HashMap<Key, Slot<K>>,
+    slots: HashTable<Slot<K>>,
     hand: VecDeque<Key>,
 }
 
-struct Slot<K> {
+/// An object and what it was decoded from.
+pub(super) struct Slot<K> {
+    hash: u64,
     entry: Arc<Entry>,
     object: Result<Arc<K>, Malformed>,
     used: bool,
@@ -46,26 +50,49 @@ struct Slot<K> {
 
 impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
     pub(super) fn new(room: usize, bit: u8) -> Self {
-        let shard = || Mutex::new(Shard { slots: HashMap::new(), hand: VecDeque::new() });
+        let shard = || Mutex::new(Shard { slots: HashTable::new(), hand: VecDeque::new() });
         Self {
             shards: (0..SHARDS).map(|_| shard()).collect(),
             hasher: DefaultHashBuilder::default(),
             kept: AtomicUsize::new(0),
             room,
             bit,
+            store: 0,
             undecodable: AtomicU64::new(0),
         }
+    }
+
+    /// Joins it with a store: what its readers see now is found without a look at the snapshot.
+    pub(super) fn of(mut self, store: u32) -> Self {
+        self.store = store;
+        self
     }
 
     pub(super) fn undecodable(&self) -> u64 {
         self.undecodable.load(Ordering::Relaxed)
     }
 
+    /// Looks at what is kept of a key if that is what the store shows now.
+    pub(super) fn shown<T>(&self, key: &Key, look: impl FnOnce(&Slot<K>) -> T) -> Option<T> {
+        if self.kept.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard(hash).lock();
+        let slot = shard.slots.find_mut(hash, |slot| slot.entry.key() == key)?;
+        if !slot.entry.is_shown(self.store) {
+            return None;
+        }
+        slot.used = true;
+        Some(look(slot))
+    }
+
     /// Returns the object of an entry, decoded now if need be; `keep` decides whether a freshly
     /// decoded one takes a place.
     pub(super) fn get(&self, entry: &Arc<Entry>, keep: bool) -> Result<Arc<K>, Malformed> {
-        let shard = self.shard(entry.key());
-        if let Some(slot) = shard.lock().slots.get_mut(entry.key())
+        let hash = self.hasher.hash_one(entry.key());
+        let shard = self.shard(hash);
+        if let Some(slot) = shard.lock().find(hash, entry.key())
             && Arc::ptr_eq(&slot.entry, entry)
         {
             slot.used = true;
@@ -80,50 +107,75 @@ impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
             tracing::warn!(object = %entry.key(), kind, %err, "object does not decode, skipped");
         }
         if self.room > 0 && keep {
-            shard.lock().insert(entry, object.clone(), &self.kept, self.room);
+            let slot = Slot { hash, entry: entry.clone(), object: object.clone(), used: false };
+            shard.lock().insert(slot, &self.hasher, &self.kept, self.room);
         }
         object
     }
 
     /// Drops what is kept of an object that is gone.
     pub(super) fn evict(&self, key: &Key) {
-        if self.shard(key).lock().slots.remove(key).is_some() {
+        let hash = self.hasher.hash_one(key);
+        if self.shard(hash).lock().remove(hash, key) {
             self.kept.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    fn shard(&self, key: &Key) -> &Mutex<Shard<K>> {
-        let hash = self.hasher.hash_one(key);
+    fn shard(&self, hash: u64) -> &Mutex<Shard<K>> {
         &self.shards[(hash >> 32) as usize % SHARDS]
+    }
+}
+
+// === impl Slot ===
+
+impl<K> Slot<K> {
+    pub(super) fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    pub(super) fn object(&self) -> Result<Arc<K>, Malformed> {
+        self.object.clone()
     }
 }
 
 // === impl Shard ===
 
 impl<K> Shard<K> {
+    fn find(&mut self, hash: u64, key: &Key) -> Option<&mut Slot<K>> {
+        self.slots.find_mut(hash, |slot| slot.entry.key() == key)
+    }
+
+    fn remove(&mut self, hash: u64, key: &Key) -> bool {
+        let found = self.slots.find_entry(hash, |slot| slot.entry.key() == key);
+        found.map(|found| drop(found.remove())).is_ok()
+    }
+
     fn insert(
         &mut self,
-        entry: &Arc<Entry>,
-        object: Result<Arc<K>, Malformed>,
+        slot: Slot<K>,
+        hasher: &DefaultHashBuilder,
         kept: &AtomicUsize,
         room: usize,
     ) {
-        let slot = Slot { entry: entry.clone(), object, used: false };
-        if self.slots.insert(entry.key().clone(), slot).is_some() {
+        let newest = slot.entry.key().clone();
+        if let Some(known) = self.find(slot.hash, &newest) {
+            *known = slot;
             return;
         }
+        self.slots.insert_unique(slot.hash, slot, |slot| slot.hash);
         kept.fetch_add(1, Ordering::Relaxed);
-        self.hand.push_back(entry.key().clone());
+        self.hand.push_back(newest.clone());
         // What just came stays, so every shard may hold one more than there is room for.
         while kept.load(Ordering::Relaxed) > room && self.slots.len() > 1 {
             let Some(key) = self.hand.pop_front() else { break };
-            match self.slots.get_mut(&key) {
-                Some(slot) if slot.used || key == *entry.key() => {
+            let hash = hasher.hash_one(&key);
+            match self.find(hash, &key) {
+                Some(slot) if slot.used || key == newest => {
                     slot.used = false;
                     self.hand.push_back(key);
                 }
                 Some(_) => {
-                    self.slots.remove(&key);
+                    self.remove(hash, &key);
                     kept.fetch_sub(1, Ordering::Relaxed);
                 }
                 None => {}
@@ -132,7 +184,10 @@ impl<K> Shard<K> {
         // Keys of objects that are gone, or gone and back, are left in the ring: not too many.
         if self.hand.len() > 2 * self.slots.len() + 16 {
             let (slots, mut seen) = (&self.slots, HashSet::new());
-            self.hand.retain(|key| slots.contains_key(key) && seen.insert(key.clone()));
+            let kept = |key: &Key| {
+                slots.find(hasher.hash_one(key), |slot| slot.entry.key() == key).is_some()
+            };
+            self.hand.retain(|key| kept(key) && seen.insert(key.clone()));
         }
     }
 }

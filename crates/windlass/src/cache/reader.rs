@@ -67,12 +67,16 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
 
     /// Returns the object of a key.
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.hot.get(&self.store.entry(key)?, true).ok()
+        self.hot.shown(key, |slot| slot.object().ok()).flatten().or_else(|| {
+            let entry = self.store.entry(key)?;
+            self.hot.get(&entry, true).ok()
+        })
     }
 
     /// Returns the object of a key without decoding it.
     pub fn object(&self, key: &Key) -> Option<Object<K>> {
-        self.store.entry(key).map(|entry| self.object_of(entry))
+        let shown = self.hot.shown(key, |slot| Some(slot.entry().clone())).flatten();
+        shown.or_else(|| self.store.entry(key)).map(|entry| self.object_of(entry))
     }
 
     /// Returns all objects by key.

@@ -12,6 +12,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -106,12 +107,17 @@ pub(super) struct Shared {
     kind: ApiResource,
     options: StoreOptions,
     state: ArcSwap<State>,
+    /// Tells this store from all others.
+    number: u32,
     writer: Mutex<Writer>,
     version: watch::Sender<u64>,
     hot: Mutex<BTreeMap<TypeId, Hot>>,
     reader: Mutex<EntryReader>,
     transform: Option<Transform>,
 }
+
+/// The number of the next store; 0 is none.
+static NUMBERS: AtomicU32 = AtomicU32::new(1);
 
 struct Hot {
     set: Arc<dyn Any + Send + Sync>,
@@ -142,13 +148,15 @@ impl Store {
         scope: Scope,
         transform: Option<Transform>,
     ) -> Self {
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let reader = EntryReader::new(options.keep_managed_fields, options.pack).of(&kind);
         Self {
             shared: Arc::new(Shared {
                 kind,
                 options,
                 state: ArcSwap::default(),
-                writer: Mutex::new(Writer::new(scope)),
+                number,
+                writer: Mutex::new(Writer::new(scope, number)),
                 version: watch::Sender::new(0),
                 hot: Mutex::default(),
                 reader: Mutex::new(reader),
@@ -313,7 +321,7 @@ impl Store {
         let known = hot.entry(TypeId::of::<K>()).or_insert_with(|| {
             let options = self.shared.options;
             let room = if options.pinned { usize::MAX / 4 } else { options.hot_max };
-            let set = Arc::new(HotSet::<K>::new(room, 1 << (types % 8)));
+            let set = Arc::new(HotSet::<K>::new(room, 1 << (types % 8)).of(self.shared.number));
             let (evicted, counted) = (set.clone(), set.clone());
             Hot {
                 set,

@@ -32,6 +32,8 @@ const DELETION_HIDES: Duration = Duration::from_secs(60);
 const NEVER: u64 = u64::MAX;
 
 pub(super) struct Writer {
+    /// The number of the store.
+    store: u32,
     objects: OrdMap<Key, Arc<Entry>>,
     indexers: Vec<Box<dyn Indexer>>,
     mailboxes: Vec<Arc<Mailbox>>,
@@ -77,9 +79,10 @@ const GONE_MAX: usize = 16;
 // === impl Writer ===
 
 impl Writer {
-    pub(super) fn new(scope: Scope) -> Self {
+    pub(super) fn new(scope: Scope, store: u32) -> Self {
         let sources = scope.namespaces.iter().map(|_| Source::default()).collect();
         Self {
+            store,
             objects: OrdMap::new(),
             indexers: Vec::new(),
             mailboxes: Vec::new(),
@@ -250,6 +253,9 @@ impl Writer {
             self.lift(&oldest);
         }
         self.set(key, written.clone());
+        if let Some(written) = &written {
+            written.show(self.store);
+        }
         let since = Instant::now();
         self.overlays.insert(key.clone(), Overlay { version, uid, written, watched, since, gone });
     }
@@ -270,12 +276,14 @@ impl Writer {
                 let old = overlay.watched.replace(entry.clone());
                 if caught_up {
                     self.lift(&key);
+                    entry.show(self.store);
                 }
                 old
             }
             None => {
                 let old = self.objects.get(&key).cloned();
                 self.set(&key, Some(entry.clone()));
+                entry.show(self.store);
                 old
             }
         };
@@ -349,6 +357,7 @@ impl Writer {
         for (key, entry) in relist.changed {
             let old = self.objects.get(&key).cloned();
             self.set(&key, Some(entry.clone()));
+            entry.show(self.store);
             if !old.as_ref().is_some_and(|old| old.same(&entry)) {
                 self.change(key, old, entry, initial);
             }
@@ -415,10 +424,14 @@ impl Writer {
         for indexer in &mut self.indexers {
             indexer.update(key, entry.as_ref());
         }
-        match entry {
+        let old = match entry {
             Some(entry) => self.objects.insert(key.clone(), entry),
             None => self.objects.remove(key),
         };
+        // Before the snapshot is published: no reader may go back to it once that is.
+        if let Some(old) = old {
+            old.hide();
+        }
         self.dirty = true;
     }
 

@@ -3,85 +3,120 @@
 //! Keys have places in a table and are known by their place from then on: the lanes of ready
 //! keys, the heap of delays and the work in hand name places, so that a key is hashed and
 //! compared only when it is added. A number given once marks what a place was named for; one
-//! that was left behind is seen to be old by that.
+//! that was left behind is seen to be old by that. Times are nanoseconds since an epoch: they
+//! are half as large as instants, and an entry is kept small.
 
-use std::collections::BinaryHeap;
-use std::hash::BuildHasher;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::HashTable;
 use tokio::time::Instant;
 
 use super::ready::Ready;
 use super::stats::Counters;
-use super::{Limiter, QueueKey, QueueStats};
+use super::{Limiter, QueueKey, QueueStats, ToKey};
+
+/// How long others are left asleep for a worker that was woken and does not look, in
+/// nanoseconds.
+const PATIENCE: u64 = 100_000;
+
+/// Keys that keep their places when there is nothing to know of them: most come again.
+const VACANT_MAX: usize = 16_384;
 
 pub(super) struct Inner<K> {
     places: HashTable<u32>,
-    hasher: DefaultHashBuilder,
     entries: Vec<Option<Entry<K>>>,
     /// Places that are empty.
     free: Vec<u32>,
+    /// Places whose keys were done with, the oldest first; some are in use again.
+    vacant: VecDeque<u32>,
     pub(super) ready: Ready,
     waiting: BinaryHeap<Waiting>,
     /// Live entries in `waiting`; the rest are left-overs of keys that moved earlier.
     pub(super) waiting_live: usize,
     pub(super) limiter: Box<dyn Limiter<K>>,
+    pub(super) clock: Epoch,
     seq: u64,
-    pub(super) idle: usize,
+    idle: usize,
+    /// When a worker was woken that did not look yet.
+    woken: Option<u64>,
+    /// The earliest moment that an idle worker is known to wake at by itself.
+    watched: u64,
     pub(super) processing: usize,
     pub(super) open: bool,
     pub(super) draining: bool,
     pub(super) stats: Counters,
 }
 
-/// Everything known about one key; removed as soon as there is nothing to know.
+/// Everything known about one key.
 struct Entry<K> {
     key: K,
     hash: u64,
-    queued: Option<Queued>,
+    phase: Phase,
+    /// Whether its place stands among the vacant ones.
+    listed: bool,
+    /// The priority it is queued with.
+    priority: i32,
+    /// What its slot among the ready keys is named with.
+    seq: u64,
+    /// When it was queued or handed out.
+    since: u64,
     waiting: Option<Delayed>,
-    started: Option<Instant>,
     /// The priority of an add that came while the key was being worked on.
     dirty: Option<i32>,
 }
 
-#[derive(Clone, Copy)]
-struct Queued {
-    priority: i32,
-    seq: u64,
-    since: Instant,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It waits, or is about to be queued.
+    Resting,
+    Queued,
+    Working,
 }
 
 #[derive(Clone, Copy)]
 struct Delayed {
     priority: i32,
     seq: u64,
-    until: Instant,
+    until: u64,
 }
 
 #[derive(PartialEq, Eq)]
 struct Waiting {
-    until: Instant,
+    until: u64,
     seq: u64,
     place: u32,
+}
+
+/// Where the time of a queue begins.
+#[derive(Clone, Copy)]
+pub(super) struct Epoch(Instant);
+
+/// A key that is handed out.
+pub(super) struct Taken<K> {
+    pub(super) place: u32,
+    pub(super) key: K,
+    pub(super) priority: i32,
 }
 
 // === impl Inner ===
 
 impl<K: QueueKey> Inner<K> {
-    pub(super) fn new(limiter: Box<dyn Limiter<K>>, aging: Option<Duration>) -> Self {
+    pub(super) fn new(limiter: Box<dyn Limiter<K>>, aging: Option<Duration>, clock: Epoch) -> Self {
         Self {
             places: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
             entries: Vec::new(),
             free: Vec::new(),
+            vacant: VecDeque::new(),
             ready: Ready::new(aging),
             waiting: BinaryHeap::new(),
             waiting_live: 0,
             limiter,
+            clock,
             seq: 0,
             idle: 0,
+            woken: None,
+            watched: u64::MAX,
             processing: 0,
             open: true,
             draining: false,
@@ -89,16 +124,24 @@ impl<K: QueueKey> Inner<K> {
         }
     }
 
-    /// Adds a key that is ready now.
-    pub(super) fn enqueue(&mut self, key: K, priority: i32, now: Instant) {
-        let place = self.place(key);
+    /// Adds a key that is ready now; returns the time if a worker has to hear of it.
+    pub(super) fn enqueue(&mut self, key: impl ToKey<K>, hash: u64, priority: i32) -> Option<u64> {
+        let place = self.place(key, hash);
+        let entry = live(&mut self.entries, place);
+        // Most adds are of keys that are queued already: not even the clock is read.
+        if entry.phase == Phase::Queued && entry.priority >= priority {
+            return None;
+        }
+        let now = self.clock.now();
         self.enqueue_at(place, priority, now);
+        Some(now)
     }
 
-    fn enqueue_at(&mut self, place: u32, priority: i32, now: Instant) {
-        let seq = self.next_seq();
+    fn enqueue_at(&mut self, place: u32, priority: i32, now: u64) {
+        self.seq += 1;
+        let seq = self.seq;
         let entry = live(&mut self.entries, place);
-        if entry.started.is_some() {
+        if entry.phase == Phase::Working {
             match &mut entry.dirty {
                 Some(known) => *known = (*known).max(priority),
                 None => {
@@ -109,45 +152,52 @@ impl<K: QueueKey> Inner<K> {
             return;
         }
         // An entry that waits is merged into the one that is ready, with the higher priority.
-        let waited = entry.waiting.take();
-        if waited.is_some() {
+        let mut priority = priority;
+        if let Some(delayed) = entry.waiting.take() {
             self.waiting_live -= 1;
+            priority = priority.max(delayed.priority);
         }
-        let priority = waited.map_or(priority, |delayed| delayed.priority.max(priority));
-        match &mut entry.queued {
-            Some(queued) if queued.priority >= priority => {}
-            Some(queued) => {
-                let old = queued.priority;
-                queued.priority = priority;
-                queued.seq = seq;
-                let entries = &self.entries;
-                self.ready.moved(old, |place, seq| is_live(entries, place, seq));
-                self.ready.push(place, priority, seq, now);
+        if entry.phase == Phase::Queued {
+            if entry.priority >= priority {
+                return;
             }
-            None => {
-                entry.queued = Some(Queued { priority, seq, since: now });
-                self.stats.adds += 1;
-                self.ready.push(place, priority, seq, now);
-            }
+            let old = entry.priority;
+            (entry.priority, entry.seq) = (priority, seq);
+            let entries = &self.entries;
+            self.ready.moved(old, |place, seq| is_live(entries, place, seq));
+        } else {
+            entry.phase = Phase::Queued;
+            (entry.priority, entry.seq, entry.since) = (priority, seq, now);
+            self.stats.adds += 1;
         }
+        self.ready.push(place, priority, seq, now);
     }
 
-    /// Adds a key that is ready later.
-    pub(super) fn delay(&mut self, key: K, priority: i32, until: Instant) {
-        let seq = self.next_seq();
-        let place = self.place(key);
+    /// Adds a key that is ready later; returns the time.
+    pub(super) fn delay(
+        &mut self,
+        key: impl ToKey<K>,
+        hash: u64,
+        priority: i32,
+        wait: Duration,
+    ) -> u64 {
+        let now = self.clock.now();
+        let until = now.saturating_add(whole_nanos(wait));
+        self.seq += 1;
+        let seq = self.seq;
+        let place = self.place(key, hash);
         let entry = live(&mut self.entries, place);
-        if let Some(queued) = entry.queued {
-            if queued.priority < priority {
-                self.enqueue_at(place, priority, Instant::now());
+        if entry.phase == Phase::Queued {
+            if entry.priority < priority {
+                self.enqueue_at(place, priority, now);
             }
-            return;
+            return now;
         }
         match &mut entry.waiting {
             Some(delayed) => {
                 delayed.priority = delayed.priority.max(priority);
                 if delayed.until <= until {
-                    return;
+                    return now;
                 }
                 delayed.until = until;
                 delayed.seq = seq;
@@ -159,6 +209,7 @@ impl<K: QueueKey> Inner<K> {
         }
         self.waiting.push(Waiting { until, seq, place });
         self.compact();
+        now
     }
 
     /// Drops left-overs once they are most of the heap, so the heap is bounded by the keys.
@@ -170,7 +221,7 @@ impl<K: QueueKey> Inner<K> {
     }
 
     /// Moves keys whose time has come to the ready ones.
-    pub(super) fn promote(&mut self, now: Instant) {
+    pub(super) fn promote(&mut self, now: u64) {
         while self.waiting.peek().is_some_and(|w| w.until <= now) {
             let waiting = self.waiting.pop().expect("peeked above");
             let Some(delayed) = delayed(&self.entries, &waiting) else { continue };
@@ -180,36 +231,35 @@ impl<K: QueueKey> Inner<K> {
         }
     }
 
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        self.waiting.peek().map(|w| w.until)
-    }
-
-    /// Hands out the first ready key: its place, the key, its priority.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<(u32, K, i32)> {
+    /// Hands out the first ready key.
+    pub(super) fn pop(&mut self, now: u64) -> Option<Taken<K>> {
         self.promote(now);
         let entries = &self.entries;
         let place = self.ready.pop(|place, seq| is_live(entries, place, seq))?;
         let entry = live(&mut self.entries, place);
-        let queued = entry.queued.take().expect("a live ready key is queued");
-        entry.started = Some(now);
+        self.stats.queue_latency.record(now.saturating_sub(entry.since));
+        entry.phase = Phase::Working;
+        entry.since = now;
         self.processing += 1;
-        self.stats.queue_latency.record(now.saturating_duration_since(queued.since));
-        Some((place, entry.key.clone(), queued.priority))
+        Some(Taken { place, key: entry.key.clone(), priority: entry.priority })
     }
 
     /// Takes back the key of a place that was handed out.
-    pub(super) fn done(&mut self, place: u32, now: Instant) {
+    pub(super) fn done(&mut self, place: u32, now: u64) {
         let entry = live(&mut self.entries, place);
-        let Some(started) = entry.started.take() else { return };
+        if entry.phase != Phase::Working {
+            return;
+        }
+        entry.phase = Phase::Resting;
         self.processing -= 1;
-        self.stats.work_duration.record(now.saturating_duration_since(started));
+        self.stats.work_duration.record(now.saturating_sub(entry.since));
         match entry.dirty.take() {
             Some(priority) => {
                 // It was counted when it was marked.
                 self.stats.adds -= 1;
                 self.enqueue_at(place, priority, now);
             }
-            None if entry.waiting.is_none() => self.clear(place),
+            None if entry.waiting.is_none() => self.vacate(place),
             None => {}
         }
     }
@@ -220,29 +270,72 @@ impl<K: QueueKey> Inner<K> {
         self.waiting_live = 0;
         for place in 0..self.entries.len() as u32 {
             let Some(entry) = self.entries[place as usize].as_mut() else { continue };
-            entry.waiting = None;
-            if entry.queued.is_none() && entry.started.is_none() {
+            (entry.waiting, entry.listed) = (None, false);
+            if entry.phase == Phase::Resting {
                 self.clear(place);
             }
         }
+        self.vacant.clear();
+    }
+
+    /// Counts a worker that has nothing to do; returns when it has to look by itself.
+    pub(super) fn rest(&mut self) -> Option<u64> {
+        self.idle += 1;
+        let due = self.waiting.peek()?.until;
+        self.watched = self.watched.min(due);
+        Some(due)
+    }
+
+    /// Takes a worker back that rested until `due`.
+    pub(super) fn rise(&mut self, due: Option<u64>) {
+        self.idle -= 1;
+        self.woken = None;
+        if due.is_some_and(|due| due <= self.watched) {
+            self.watched = u64::MAX;
+        }
+    }
+
+    /// Tells whether an idle worker has to be woken, and takes it that it is: for a ready key,
+    /// or a delay that ends before anybody looks. One at a time: who takes a key asks again.
+    pub(super) fn calls(&mut self, now: u64) -> bool {
+        if self.idle == 0 || self.woken.is_some_and(|at| now.saturating_sub(at) < PATIENCE) {
+            return false;
+        }
+        let due = self.waiting.peek().map_or(u64::MAX, |first| first.until);
+        let called = !self.ready.is_empty() || due < self.watched;
+        if called {
+            self.woken = Some(now);
+        }
+        called
     }
 
     /// Finds the place of a key, or gives it one.
-    fn place(&mut self, key: K) -> u32 {
-        let hash = self.hasher.hash_one(&key);
-        let entries = &self.entries;
-        let same = |place: &u32| entries[*place as usize].as_ref().is_some_and(|e| e.key == key);
+    fn place(&mut self, key: impl ToKey<K>, hash: u64) -> u32 {
+        let (entries, wanted) = (&self.entries, key.key());
+        let same = |place: &u32| {
+            entries[*place as usize].as_ref().is_some_and(|e| e.hash == hash && e.key == *wanted)
+        };
         if let Some(place) = self.places.find(hash, same) {
             return *place;
         }
-        let entry = Entry { key, hash, queued: None, waiting: None, started: None, dirty: None };
+        let entry = Some(Entry {
+            key: key.into_key(),
+            hash,
+            phase: Phase::Resting,
+            listed: false,
+            priority: 0,
+            seq: 0,
+            since: 0,
+            waiting: None,
+            dirty: None,
+        });
         let place = match self.free.pop() {
             Some(place) => {
-                self.entries[place as usize] = Some(entry);
+                self.entries[place as usize] = entry;
                 place
             }
             None => {
-                self.entries.push(Some(entry));
+                self.entries.push(entry);
                 u32::try_from(self.entries.len() - 1).expect("fewer keys than memory holds")
             }
         };
@@ -250,6 +343,25 @@ impl<K: QueueKey> Inner<K> {
         let hash_of = |place: &u32| entries[*place as usize].as_ref().map_or(0, |e| e.hash);
         self.places.insert_unique(hash, place, hash_of);
         place
+    }
+
+    /// Notes that there is nothing to know of a key; those that rest for longest are dropped
+    /// when they are too many.
+    fn vacate(&mut self, place: u32) {
+        let entry = live(&mut self.entries, place);
+        if !entry.listed {
+            entry.listed = true;
+            self.vacant.push_back(place);
+        }
+        while self.vacant.len() > VACANT_MAX
+            && let Some(place) = self.vacant.pop_front()
+        {
+            let entry = live(&mut self.entries, place);
+            entry.listed = false;
+            if entry.phase == Phase::Resting && entry.waiting.is_none() {
+                self.clear(place);
+            }
+        }
     }
 
     /// Empties a place.
@@ -261,21 +373,14 @@ impl<K: QueueKey> Inner<K> {
         self.free.push(place);
     }
 
-    fn next_seq(&mut self) -> u64 {
-        self.seq += 1;
-        self.seq
-    }
-
     /// Finds the key that has been in work longest; the smallest of several.
-    pub(super) fn longest(&self, now: Instant) -> Option<(K, Duration)> {
-        let entries = self.entries.iter().flatten();
-        let (started, key) = entries.filter_map(|e| Some((e.started?, &e.key))).min()?;
-        Some((key.clone(), now.saturating_duration_since(started)))
+    pub(super) fn longest(&self, now: u64) -> Option<(K, Duration)> {
+        let (since, key) = self.working().map(|entry| (entry.since, &entry.key)).min()?;
+        Some((key.clone(), Duration::from_nanos(now.saturating_sub(since))))
     }
 
-    pub(super) fn snapshot(&self, now: Instant) -> QueueStats {
-        let running = self.entries.iter().flatten().filter_map(|e| e.started);
-        let ages = running.map(|started| now.saturating_duration_since(started));
+    pub(super) fn snapshot(&self, now: u64) -> QueueStats {
+        let ages = self.working().map(|e| Duration::from_nanos(now.saturating_sub(e.since)));
         let (unfinished, longest) = ages
             .fold((Duration::ZERO, Duration::ZERO), |(sum, max), age| (sum + age, max.max(age)));
         QueueStats {
@@ -285,12 +390,20 @@ impl<K: QueueKey> Inner<K> {
             processing: self.processing,
             adds: self.stats.adds,
             retries: self.stats.retries,
-            queue_latency: self.stats.queue_latency,
-            work_duration: self.stats.work_duration,
+            queue_latency: self.stats.queue_latency.histogram(),
+            work_duration: self.stats.work_duration.histogram(),
             unfinished,
             longest,
         }
     }
+
+    fn working(&self) -> impl Iterator<Item = &Entry<K>> {
+        self.entries.iter().flatten().filter(|entry| entry.phase == Phase::Working)
+    }
+}
+
+fn whole_nanos(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
 }
 
 /// Returns the entry of a place that is known to be taken.
@@ -300,14 +413,34 @@ fn live<K>(entries: &mut [Option<Entry<K>>], place: u32) -> &mut Entry<K> {
 
 /// Tells whether a slot among the ready keys still stands for its key.
 fn is_live<K>(entries: &[Option<Entry<K>>], place: u32, seq: u64) -> bool {
-    let queued = entries[place as usize].as_ref().and_then(|entry| entry.queued);
-    queued.is_some_and(|queued| queued.seq == seq)
+    let entry = entries[place as usize].as_ref();
+    entry.is_some_and(|entry| entry.seq == seq && entry.phase == Phase::Queued)
 }
 
 /// Returns the delay that an item of the heap stands for, unless it was left behind.
 fn delayed<K>(entries: &[Option<Entry<K>>], waiting: &Waiting) -> Option<Delayed> {
     let entry = entries[waiting.place as usize].as_ref()?;
     entry.waiting.filter(|delayed| delayed.seq == waiting.seq)
+}
+
+// === impl Epoch ===
+
+impl Epoch {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        // Earlier than any moment that tokio's clock shows from here on, also one that is paused
+        // and behind.
+        Self(now.checked_sub(Duration::from_secs(86_400)).unwrap_or(now))
+    }
+
+    /// Returns the present moment in nanoseconds.
+    pub(super) fn now(self) -> u64 {
+        whole_nanos(Instant::now().saturating_duration_since(self.0))
+    }
+
+    pub(super) fn instant(self, nanos: u64) -> Instant {
+        self.0 + Duration::from_nanos(nanos)
+    }
 }
 
 // === impl Waiting ===

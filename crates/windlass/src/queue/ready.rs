@@ -2,24 +2,29 @@
 //!
 //! One first-in first-out lane per priority. Waiting lifts every key at the same pace, so which
 //! of two lane heads is first never changes: it is decided by the time each was queued, moved
-//! earlier in proportion to its priority. That makes aging free.
+//! earlier in proportion to its priority. That makes aging free. Mostly there is one lane, and
+//! nothing to decide.
 //!
-//! **Invariant:** a lane is removed when its last live key leaves.
+//! **Invariant:** of the lanes without live keys only a few are kept, for their room.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tokio::time::Instant;
+/// Empty lanes that are kept.
+const LANES_KEPT: usize = 4;
 
 pub(super) struct Ready {
-    lanes: BTreeMap<i32, Lane>,
+    /// The highest priority first.
+    lanes: Vec<Lane>,
     len: usize,
+    /// Lanes with live keys.
+    used: usize,
     /// Nanoseconds of waiting that one point of priority is worth; `None` is strict.
     point: Option<i128>,
-    epoch: Instant,
 }
 
 struct Lane {
+    priority: i32,
     keys: VecDeque<Slot>,
     /// Keys that did not move to another lane since.
     live: usize,
@@ -29,7 +34,8 @@ struct Slot {
     /// Where the key is.
     place: u32,
     seq: u64,
-    since: i128,
+    /// Nanoseconds since the epoch of the queue.
+    since: u64,
 }
 
 // === impl Ready ===
@@ -37,7 +43,7 @@ struct Slot {
 impl Ready {
     pub(super) fn new(aging: Option<Duration>) -> Self {
         let point = aging.map(|d| i128::try_from(d.as_nanos() / 100).unwrap_or(i128::MAX >> 40));
-        Self { lanes: BTreeMap::new(), len: 0, point, epoch: Instant::now() }
+        Self { lanes: Vec::new(), len: 0, used: 0, point }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -48,65 +54,81 @@ impl Ready {
         self.len == 0
     }
 
-    pub(super) fn push(&mut self, place: u32, priority: i32, seq: u64, now: Instant) {
-        let since = now.saturating_duration_since(self.epoch).as_nanos() as i128;
-        let lane = self.lanes.entry(priority).or_insert_with(Lane::new);
+    pub(super) fn push(&mut self, place: u32, priority: i32, seq: u64, since: u64) {
+        let at = self.lanes.partition_point(|lane| lane.priority > priority);
+        if self.lanes.get(at).is_none_or(|lane| lane.priority != priority) {
+            self.lanes.insert(at, Lane { priority, keys: VecDeque::new(), live: 0 });
+        }
+        let lane = &mut self.lanes[at];
         lane.keys.push_back(Slot { place, seq, since });
+        self.used += usize::from(lane.live == 0);
         lane.live += 1;
         self.len += 1;
     }
 
     /// Notes that a key left the lane of `priority` for another; its slot there is dead.
     pub(super) fn moved(&mut self, priority: i32, live: impl Fn(u32, u64) -> bool) {
-        self.len -= 1;
-        let Some(lane) = self.lanes.get_mut(&priority) else { return };
-        lane.live -= 1;
-        if lane.live == 0 {
-            self.lanes.remove(&priority);
-        } else if lane.keys.len() > 64 + 2 * lane.live {
+        let at = self.lanes.partition_point(|lane| lane.priority > priority);
+        self.leave(at);
+        if let Some(lane) = self.lanes.get_mut(at)
+            && lane.keys.len() > 64 + 2 * lane.live
+        {
             lane.keys.retain(|slot| live(slot.place, slot.seq));
         }
     }
 
     /// Takes the first key; `live` tells whether a slot still stands for its key.
     pub(super) fn pop(&mut self, live: impl Fn(u32, u64) -> bool) -> Option<u32> {
-        let point = self.point;
-        let mut best: Option<(i32, i128)> = None;
-        for (priority, lane) in self.lanes.iter_mut().rev() {
+        let at = match self.used {
+            0 => return None,
+            1 => self.lanes.iter().position(|lane| lane.live > 0)?,
+            _ => self.first(&live)?,
+        };
+        let keys = &mut self.lanes[at].keys;
+        let slot = loop {
+            let slot = keys.pop_front()?;
+            if live(slot.place, slot.seq) {
+                break slot;
+            }
+        };
+        self.leave(at);
+        Some(slot.place)
+    }
+
+    /// Finds the lane whose head comes first.
+    fn first(&mut self, live: &impl Fn(u32, u64) -> bool) -> Option<usize> {
+        let mut best: Option<(usize, i128)> = None;
+        for (at, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.live > 0) {
             while lane.keys.front().is_some_and(|slot| !live(slot.place, slot.seq)) {
                 lane.keys.pop_front();
             }
             let Some(head) = lane.keys.front() else { continue };
-            let Some(point) = point else {
-                best = Some((*priority, 0));
-                break;
-            };
-            let due = head.since - i128::from(*priority) * point;
+            let Some(point) = self.point else { return Some(at) };
+            let due = i128::from(head.since) - i128::from(lane.priority) * point;
             if best.is_none_or(|(_, first)| due < first) {
-                best = Some((*priority, due));
+                best = Some((at, due));
             }
         }
-        let (priority, _) = best?;
-        let lane = self.lanes.get_mut(&priority)?;
-        let slot = lane.keys.pop_front()?;
-        lane.live -= 1;
+        best.map(|(at, _)| at)
+    }
+
+    /// Counts a live key less in a lane.
+    fn leave(&mut self, at: usize) {
         self.len -= 1;
-        if lane.live == 0 && self.lanes.len() > 1 {
-            self.lanes.remove(&priority);
+        let lane = &mut self.lanes[at];
+        lane.live -= 1;
+        if lane.live > 0 {
+            return;
         }
-        Some(slot.place)
+        lane.keys.clear();
+        self.used -= 1;
+        if self.lanes.len() - self.used > LANES_KEPT {
+            self.lanes.remove(at);
+        }
     }
 
     pub(super) fn depths(&self) -> BTreeMap<i32, usize> {
-        let lanes = self.lanes.iter().filter(|(_, lane)| lane.live > 0);
-        lanes.map(|(priority, lane)| (*priority, lane.live)).collect()
-    }
-}
-
-// === impl Lane ===
-
-impl Lane {
-    fn new() -> Self {
-        Self { keys: VecDeque::new(), live: 0 }
+        let lanes = self.lanes.iter().filter(|lane| lane.live > 0);
+        lanes.map(|lane| (lane.priority, lane.live)).collect()
     }
 }

@@ -43,8 +43,16 @@ pub struct Histogram {
 pub(super) struct Counters {
     pub(super) adds: u64,
     pub(super) retries: u64,
-    pub(super) queue_latency: Histogram,
-    pub(super) work_duration: Histogram,
+    pub(super) queue_latency: Tally,
+    pub(super) work_duration: Tally,
+}
+
+/// A histogram while it is counted.
+#[derive(Default)]
+pub(super) struct Tally {
+    buckets: [u64; 13],
+    /// Nanoseconds.
+    sum: u128,
 }
 
 // === impl Histogram ===
@@ -56,17 +64,35 @@ impl Histogram {
 
     /// Counts one observation.
     pub fn record(&mut self, value: Duration) {
-        let mut bound: u128 = 10;
-        let nanos = value.as_nanos();
-        let mut bucket = 0;
-        while bucket < 12 && nanos > bound {
-            bound *= 10;
-            bucket += 1;
-        }
-        self.buckets[bucket] += 1;
+        self.buckets[bucket(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))] += 1;
         self.count += 1;
         self.sum = self.sum.saturating_add(value);
     }
+}
+
+// === impl Tally ===
+
+impl Tally {
+    pub(super) fn record(&mut self, nanos: u64) {
+        self.buckets[bucket(nanos)] += 1;
+        self.sum += u128::from(nanos);
+    }
+
+    pub(super) fn histogram(&self) -> Histogram {
+        const SECOND: u128 = 1_000_000_000;
+        let seconds = u64::try_from(self.sum / SECOND).unwrap_or(u64::MAX);
+        Histogram {
+            buckets: self.buckets,
+            count: self.buckets.iter().sum(),
+            sum: Duration::new(seconds, (self.sum % SECOND) as u32),
+        }
+    }
+}
+
+/// Tells in which bucket an observation falls: the first ends with 10 ns.
+fn bucket(nanos: u64) -> usize {
+    let tens = nanos.saturating_sub(1).checked_ilog10().unwrap_or(0);
+    (tens as usize).min(12)
 }
 
 #[cfg(test)]
@@ -86,5 +112,15 @@ mod tests {
         assert_eq!(histogram.buckets[11], 1);
         assert_eq!(histogram.buckets[12], 1);
         assert_eq!(histogram.count, 5);
+    }
+    #[test]
+    fn a_tally_counts_like_the_histogram() {
+        let (mut histogram, mut tally) = (Histogram::default(), Tally::default());
+        for nanos in [0, 1, 9, 10, 11, 100, 101, 999, 1_000, 1_001, 5 << 40, u64::MAX] {
+            histogram.record(Duration::from_nanos(nanos));
+            tally.record(nanos);
+        }
+        assert_eq!(tally.histogram(), histogram);
+        assert_eq!(histogram.buckets[..4], [4, 2, 3, 1]);
     }
 }

@@ -215,6 +215,53 @@ async fn an_idle_worker_watches_the_delays_when_another_goes_away() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_added_at_once_reach_as_many_workers_that_wait() {
+    let queue = WorkQueue::new();
+    let held: Arc<Mutex<Vec<Work<u8>>>> = Arc::default();
+    for _ in 0..3 {
+        let (queue, held) = (queue.clone(), held.clone());
+        tokio::spawn(async move {
+            let work = queue.get().await;
+            held.lock().extend(work);
+        });
+    }
+    sleep(ms(1)).await;
+    (0..3).for_each(|key| queue.add(key));
+    sleep(ms(1)).await;
+    assert_eq!(held.lock().len(), 3, "each holds its key, none waits for another to be done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_woken_and_gives_up_leaves_the_key_to_another() {
+    let queue = WorkQueue::new();
+    let mut gone = Box::pin(queue.get());
+    assert!(futures::poll!(&mut gone).is_pending());
+    let other = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.map(|work| *work.key()) }
+    });
+    sleep(ms(1)).await;
+    queue.add("a");
+    drop(gone);
+    assert_eq!(other.await.unwrap(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_after_the_last_ends_a_drain() {
+    let queue = WorkQueue::new();
+    (0..2).for_each(|key| queue.add(key));
+    let work = queue.try_get().unwrap();
+    let drained = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.drain().await }
+    });
+    sleep(ms(1)).await;
+    let work = work.next().unwrap();
+    assert!(work.next().is_none());
+    drained.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn figures_tell_depth_latency_and_work() {
     let queue = WorkQueue::new();
     queue.add("a");
@@ -296,6 +343,7 @@ enum Step {
     Forget(u8),
     Get,
     Done(usize),
+    Next(usize),
     Advance(u64),
     Shutdown,
 }
@@ -309,6 +357,7 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (0..6_u8).prop_map(Step::Forget),
         40 => Just(Step::Get),
         30 => (0..4_usize).prop_map(Step::Done),
+        20 => (0..4_usize).prop_map(Step::Next),
         20 => (1..40_u64).prop_map(Step::Advance),
         1 => Just(Step::Shutdown),
     ]
@@ -455,7 +504,15 @@ async fn compare(steps: Vec<Step>, aging: Option<Duration>) {
                 model.done(*work.key());
                 drop(work);
             }
-            Step::Done(_) => {}
+            Step::Next(at) if at < held.len() => {
+                let work = held.remove(at);
+                model.done(*work.key());
+                let next = work.next();
+                let got = next.as_ref().map(|work| (*work.key(), work.priority()));
+                assert_eq!(got, model.get());
+                held.extend(next);
+            }
+            Step::Done(_) | Step::Next(_) => {}
             Step::Advance(time) => {
                 advance(ms(time)).await;
                 model.now += time;

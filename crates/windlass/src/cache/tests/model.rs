@@ -178,6 +178,7 @@ impl World {
     fn take(&mut self) -> bool {
         let Some(notice) = self.mailbox.take() else { return false };
         let Notice::Change(change) = notice else { panic!("nobody asked for a resync") };
+        decode(&self.store, &change.new);
         let name: u8 = change.key.name()[1..].parse().unwrap();
         let known = self.handled.get(&name).copied();
         let pair = |entry: &crate::cache::Entry| (entry.uid().parse().unwrap(), entry.version());
@@ -204,7 +205,24 @@ impl World {
             })
             .collect();
         assert_eq!(read, self.server, "readers see what the server holds, own writes included");
+        // What is kept decoded is found by another way, and is the same; twice, to be kept.
+        let reader = self.store.reader::<serde_json::Value>();
+        for name in (0..8_u8).chain(0..8) {
+            let key = Key::cluster(&format!("o{name}"));
+            let wanted = self.server.get(&name).map(|(_, version)| *version);
+            assert_eq!(reader.get(&key).map(|object| version(&object)), wanted);
+            assert_eq!(reader.object(&key).map(|object| object.version()), wanted);
+        }
     }
+}
+
+/// Looks at an object as a handler may, so that it is kept decoded.
+fn decode(store: &Store, entry: &Arc<crate::cache::Entry>) {
+    store.reader::<serde_json::Value>().object_of(entry.clone()).get().unwrap();
+}
+
+fn version(object: &serde_json::Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
 proptest! {
@@ -262,6 +280,7 @@ fn the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race() {
     const KEYS: u8 = 8;
     const ROUNDS: u64 = 400;
     let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+    let reader = store.reader::<serde_json::Value>();
     let mailbox = Arc::new(Mailbox::new());
     store.subscribe(mailbox.clone());
     // Versions are given out by the server; the watch is told of them in order, and late.
@@ -276,6 +295,9 @@ fn the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race() {
                     for entry in store.entries() {
                         let last = seen.insert(entry.key().clone(), entry.version());
                         assert!(last.unwrap_or(0) <= entry.version(), "{} went back", entry.key());
+                        let read = reader.get(entry.key()).map(|object| version(&object)).unwrap();
+                        assert!(entry.version() <= read, "{} went back", entry.key());
+                        seen.insert(entry.key().clone(), read);
                     }
                 }
             });
@@ -285,6 +307,7 @@ fn the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race() {
             while !ended() {
                 let Some(Notice::Change(change)) = mailbox.take() else { continue };
                 assert!(!change.gone, "nothing was deleted");
+                decode(&store, &change.new);
                 let known = change.old.as_ref().map(|old| old.version());
                 assert_eq!(handled.insert(change.key, change.new.version()), known);
             }
@@ -315,6 +338,8 @@ fn the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race() {
             store.observe_write(json.as_bytes()).unwrap();
             let read = store.entry(&Key::cluster(&format!("o{name}"))).unwrap();
             assert!(read.version() >= version, "an own write is not read");
+            let read = reader.get(&Key::cluster(&format!("o{name}"))).unwrap();
+            assert!(self::version(&read) >= version, "an own write is not read decoded");
             events.send((name, version)).unwrap();
         }
         drop(events);
