@@ -76,6 +76,21 @@ pub fn set_controller_with(owner: &ObjectMeta, kind: &Kind, object: &mut ObjectM
 /// # Errors
 ///
 /// Fails if `owner` is not stored yet, or if the two live in different namespaces.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass::owner;
+/// let mut map = ConfigMap::default();
+/// map.metadata.name = Some("settings".into());
+/// map.metadata.uid = Some("1234".into());
+/// let mut secret = Secret::default();
+/// owner::add_owner(&map, &mut secret)?;
+/// assert!(!owner::is_controlled_by(&secret, &map), "owned, not controlled");
+/// assert!(owner::remove_owner(&map, &mut secret));
+/// # Ok::<(), windlass::Error>(())
+/// ```
 pub fn add_owner<O, K>(owner: &O, object: &mut K) -> Result<()>
 where
     O: Object<DynamicType = ()>,

@@ -102,12 +102,12 @@ impl<'a> Hand<'a> {
         while !self.held.is_empty() {
             self.follow(Order::Done);
         }
-        while everything {
+        if everything {
             self.follow(Order::Get);
-            if self.held.is_empty() {
-                break;
+            while !self.held.is_empty() {
+                self.follow(Order::Done);
+                self.follow(Order::Get);
             }
-            self.follow(Order::Done);
         }
         self.calls
     }
