@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass::controller::{Context, Controller, Next};
 use windlass::lease::LeaseOptions;
@@ -123,4 +124,85 @@ async fn who_leads_is_told_by_events_as_elsewhere() {
     let wanted = ["one became leader", "one stopped leading"];
     assert_eq!(notes, wanted.map(|note| ("op".to_string(), note.to_string())));
     assert!(client.get::<ConfigMap>(&key("none")).await.expect("read").is_none());
+}
+
+async fn lease_object(server: &ApiServer) -> Lease {
+    let client = Client::new(server.client());
+    (*client.get::<Lease>(&key("op")).await.expect("read").expect("is there")).clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_deletes_is_taken_again_by_its_holder() {
+    let server = ApiServer::start();
+    let handle = manager(&server).lease(options("one")).spawn().expect("starts");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    let before = lease_object(&server).await;
+    let client = Client::new(server.client());
+    client.delete::<Lease>(&key("op")).await.expect("deleted");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let after = lease_object(&server).await;
+    assert_ne!(after.metadata.uid, before.metadata.uid);
+    assert_eq!(after.spec.and_then(|spec| spec.holder_identity).as_deref(), Some("one"));
+    assert!(handle.lease().is_some_and(|l| l.held), "it led all the time");
+    handle.client().create(&config_map("a", &[])).await.expect("written");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_else_takes_ends_leadership_without_waiting_for_the_deadline() {
+    let server = ApiServer::start();
+    let handle = manager(&server).lease(options("one")).spawn().expect("starts");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    let fence = handle.client().fence().clone();
+    let mut object = lease_object(&server).await;
+    object.spec.get_or_insert_default().holder_identity = Some("robber".into());
+    let at = tokio::time::Instant::now();
+    Client::new(server.client()).update(&object).await.expect("updated");
+    handle.wait().await.expect_err("leadership is lost");
+    assert!(at.elapsed() <= Duration::from_millis(2_500), "one renewal: {:?}", at.elapsed());
+    assert!(fence.check().is_err());
+    let spec = lease_object(&server).await.spec.unwrap_or_default();
+    assert_eq!(spec.holder_identity.as_deref(), Some("robber"), "and is not taken back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_was_heard_but_not_answered_keeps_the_lease() {
+    let server = ApiServer::start();
+    let handle = manager(&server).lease(options("one")).spawn().expect("starts");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    // One write of the lease happens and nobody is told; the next finds another version than it
+    // knows, looks, and writes again.
+    let turn = std::sync::atomic::AtomicUsize::new(0);
+    server.inject(Some(Box::new(move |request| {
+        let write = request.resource == "leases" && request.verb == "update";
+        let lost = write && turn.fetch_add(1, Ordering::SeqCst).is_multiple_of(3);
+        let fail_after = lost.then(|| windlass_apiserver::Status::internal("the line was cut"));
+        Fault { fail_after, ..Fault::default() }
+    })));
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(handle.lease().is_some_and(|l| l.held) && handle.client().fence().check().is_ok());
+    }
+    assert_eq!(lease_object(&server).await.spec.and_then(|s| s.lease_transitions), Some(0));
+    server.inject(None);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_the_home_cluster_guards_writes_to_all_of_them() {
+    let (home, away) = (ApiServer::start(), ApiServer::start());
+    let leader = manager(&home).lease(options("one")).spawn().expect("starts");
+    eventually("one leads", || leader.lease().is_some_and(|l| l.held)).await;
+    let follower = manager(&home)
+        .cluster("away", away.client())
+        .lease(options("two"))
+        .spawn()
+        .expect("starts");
+    let there = follower.cluster("away").expect("is there").clone();
+    let error = there.create(&config_map("a", &[])).await.expect_err("does not lead");
+    assert!(error.is_fenced(), "{error}");
+    leader.stop().await.expect("stops");
+    eventually("two leads", || follower.lease().is_some_and(|l| l.held)).await;
+    there.create(&config_map("a", &[])).await.expect("leads");
+    follower.stop().await.expect("stops");
 }
