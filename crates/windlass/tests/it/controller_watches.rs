@@ -91,3 +91,38 @@ async fn a_watch_added_at_run_time_does_not_end_one_that_was_declared() {
     eventually("m", || *seen.lock() == ["m"]).await;
     handle.stop().await.expect("stops");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_tried_again_keeps_its_priority() {
+    let server = ApiServer::start();
+    let tries: Arc<Mutex<Vec<String>>> = Seen::default();
+    let log = tries.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let first = !log.lock().contains(&cx.name().to_string());
+        log.lock().push(cx.name().to_string());
+        async move {
+            match cx.name() {
+                "holds" => tokio::time::sleep(Duration::from_secs(10)).await,
+                "fails" if first => return Err("not yet".into()),
+                "after" if first => return Ok(Next::After(Duration::from_secs(1))),
+                _ => {}
+            }
+            Ok(Next::Done)
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    let maps = handle.controller("maps").expect("runs");
+    let with = |priority: i32| windlass::queue::Add { priority, ..Default::default() };
+    maps.enqueue_with(key("fails"), with(7));
+    maps.enqueue_with(key("after"), with(3));
+    maps.enqueue(key("holds"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(*tries.lock(), ["fails", "after", "holds"], "the highest first");
+    let waiting = maps.queue().depth_by_priority;
+    assert_eq!(waiting, [(3, 1), (7, 1)].into(), "both wait for the worker, as high as before");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(tries.lock()[3..], ["fails", "after"]);
+    handle.stop().await.expect("stops");
+}

@@ -220,10 +220,12 @@ fn take(mailbox: &Mailbox, handled: &mut BTreeMap<u8, (Uid, Version)>) {
         let Notice::Change(change) = notice else { panic!("nobody asked for a resync") };
         let name = name(&change.key);
         assert_eq!(handled.get(&name).copied(), change.old.as_deref().map(pair), "o{name}");
-        match change.gone {
+        let known = match change.gone {
             true => handled.remove(&name),
             false => handled.insert(name, pair(&change.new)),
         };
+        let again = !change.gone && known == Some(pair(&change.new));
+        assert!(!again, "told of o{name} again, which has not changed");
     }
 }
 
