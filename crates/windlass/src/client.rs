@@ -29,7 +29,7 @@ use crate::kind::{Kind, Object};
 use crate::metrics::Metrics;
 
 pub use api::Api;
-pub use discovery::Discovery;
+use discovery::Discovery;
 pub use select::List;
 pub use write::{Deleted, Deletion, Patch};
 
@@ -104,6 +104,32 @@ struct Options {
 }
 
 /// What the server does with fields it does not know.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+/// use windlass::client::{FieldValidation, Patch};
+/// use windlass::{Client, Key};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// # let mut map = ConfigMap::default();
+/// # map.metadata.name = Some("a".into());
+/// # map.metadata.namespace = Some("default".into());
+/// # client.create(&map).await?;
+/// let typo = Patch::Merge(json!({"dta": {"k": "v"}}));
+/// let key = Key::namespaced("default", "a");
+/// assert!(client.patch::<ConfigMap>(&key, &typo).await.is_ok(), "dropped, with a warning in the log");
+/// let strict = client.field_validation(FieldValidation::Strict);
+/// let refused = strict.patch::<ConfigMap>(&key, &typo).await.unwrap_err();
+/// assert!(refused.to_string().contains("unknown field \"dta\""), "{refused}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValidation {
     /// Drops them.
@@ -179,7 +205,7 @@ impl Client {
         self.with(|o| o.answer_max = bytes)
     }
 
-    /// The same client past the fence, for the lease itself.
+    /// The same client past the fence, for the lease itself and for what runs without it.
     pub(crate) fn unfenced(&self) -> Self {
         self.with(|o| o.unfenced = true)
     }
@@ -281,7 +307,7 @@ impl Client {
 
     /// A plain `kube::Client` over the same connection, behind the same fence.
     pub fn kube(&self) -> kube::Client {
-        if !self.shared.fence.armed() {
+        if self.options.unfenced || !self.shared.fence.armed() {
             return self.shared.kube.clone();
         }
         let (inner, fence) = (self.shared.kube.clone(), self.shared.fence.clone());

@@ -23,6 +23,30 @@ use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 
 /// The cached kinds of one cluster; cheap to clone, empty unless a manager runs.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass::cluster::{Caches, WatchReport};
+/// use windlass::{Context, Controller, Kind, List, Manager, Next, Result};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let controller = Controller::<ConfigMap>::builder("maps")
+///     .reads::<Secret>()
+///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+/// let handle = Manager::builder(client).add(controller).spawn()?;
+/// handle.ready().await;
+/// let caches: &Caches = handle.client().caches();
+/// assert!(caches.list::<Secret>(&Kind::of::<Secret>(), &List::all())?.is_empty());
+/// let reports: Vec<WatchReport> = caches.reports();
+/// assert!(reports.len() == 2 && reports.iter().all(|watch| watch.state.synced()));
+/// handle.stop().await
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct Caches(Option<Arc<Inner>>);
 
@@ -50,6 +74,16 @@ struct Held {
     owners: Index<DynamicObject, Arc<str>>,
     metadata_only: bool,
     indexes: Arc<RwLock<BTreeMap<usize, Arc<dyn Any + Send + Sync>>>>,
+    /// How often the kind was opened and not closed.
+    users: usize,
+}
+
+/// A kind that was opened; dropping it closes the kind.
+pub(crate) struct Opened {
+    caches: WeakCaches,
+    kind: Kind,
+    /// Tells this cache of the kind from a later one.
+    of: Weak<RwLock<BTreeMap<usize, Arc<dyn Any + Send + Sync>>>>,
 }
 
 /// A named look-up of objects of type `K` by values of type `V`.
@@ -120,16 +154,19 @@ impl Caches {
         WeakCaches(self.0.as_ref().map(Arc::downgrade))
     }
 
-    /// Watches a kind, or joins the watch that runs already.
+    /// Watches a kind, or joins the watch that runs already, until as many [`close`](Self::close).
     pub fn open(&self, kind: &Kind, metadata_only: bool) -> Result<Informer<DynamicObject>> {
         let Some(inner) = &self.0 else {
             return Err(Error::NotCached { kind: kind.to_string() });
         };
         let mut kinds = inner.kinds.write();
-        let held = kinds.get(kind).cloned();
-        if let Some(held) = held.as_ref().filter(|held| metadata_only || !held.metadata_only) {
-            return Ok(held.informer.clone());
+        if let Some(held) = kinds.get_mut(kind) {
+            held.users += 1;
+            if metadata_only || !held.metadata_only {
+                return Ok(held.informer.clone());
+            }
         }
+        let held = kinds.get(kind).cloned();
         let mut watch = inner.scopes.get(kind).cloned().unwrap_or_default();
         if kind.namespaced() && !watch.names_namespaces() {
             watch = inner.namespaces.iter().fold(watch, |watch, ns| watch.namespace(ns));
@@ -146,17 +183,28 @@ impl Caches {
                 owners: informer.reader().index_owners(),
                 metadata_only,
                 indexes: Arc::default(),
+                users: 1,
             },
         };
         kinds.insert(kind.clone(), held);
         Ok(informer)
     }
 
-    /// Stops caching a kind; its watch ends when nobody else uses it.
+    /// Lets go of a kind that was opened; it is cached until the last who opened it has done so.
     pub fn close(&self, kind: &Kind) {
-        if let Some(inner) = &self.0 {
-            inner.kinds.write().remove(kind);
+        let Some(inner) = &self.0 else { return };
+        let mut kinds = inner.kinds.write();
+        let Some(held) = kinds.get_mut(kind) else { return };
+        held.users = held.users.saturating_sub(1);
+        if held.users == 0 {
+            kinds.remove(kind);
         }
+    }
+
+    /// The same for a kind that was just opened, when what is returned is dropped.
+    pub(crate) fn opened(&self, kind: &Kind) -> Opened {
+        let of = self.held(kind).map(|held| Arc::downgrade(&held.indexes)).unwrap_or_default();
+        Opened { caches: self.downgrade(), kind: kind.clone(), of }
     }
 
     /// Stops caching everything.
@@ -345,6 +393,18 @@ impl Caches {
             indexes: held.informer.store().indexes(),
         };
         kinds.iter().map(report).collect()
+    }
+}
+
+// === impl Opened ===
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let caches = self.caches.upgrade();
+        if caches.held(&self.kind).is_ok_and(|held| self.of.ptr_eq(&Arc::downgrade(&held.indexes)))
+        {
+            caches.close(&self.kind);
+        }
     }
 }
 

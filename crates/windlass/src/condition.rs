@@ -30,6 +30,16 @@ pub fn set(
 }
 
 /// Sets the condition of a type to `Unknown`; tells whether anything changed.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::{clock::Clock, condition};
+/// let mut conditions = Vec::new();
+/// condition::set_unknown(&mut conditions, &Clock::system(), "Ready", "NotSeen", "no word yet", 1);
+/// let ready = condition::find(&conditions, "Ready").expect("was set");
+/// assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("Unknown", "NotSeen"));
+/// ```
 pub fn set_unknown(
     conditions: &mut Vec<Condition>,
     clock: &Clock,

@@ -42,6 +42,19 @@ pub(crate) use worker::panic_text;
 use worker::DynReconciler;
 
 /// Reconciles objects of one kind; run by a manager.
+///
+/// # Examples
+///
+/// ```
+/// use kube::core::DynamicObject;
+/// use windlass::{Context, Controller, Kind, Next};
+///
+/// // A kind that is known at run time only.
+/// let drive = Kind::new("ships.example.com", "v1", "Drive", "drives");
+/// let controller: Controller<DynamicObject> = Controller::dynamic("drives", &drive)
+///     .build(|_: Context<DynamicObject>| async { Ok(Next::Done) });
+/// assert_eq!(controller.name(), "drives");
+/// ```
 pub struct Controller<K: Object> {
     options: Options,
     reconciler: Arc<dyn DynReconciler<K>>,
@@ -262,7 +275,7 @@ impl<K: Object> Builder<K> {
         self
     }
 
-    /// Reconciles on every replica, leader or not.
+    /// Reconciles on every replica, leader or not; its writes need no lease.
     pub fn on_every_replica(mut self) -> Self {
         self.options.leader = false;
         self

@@ -14,6 +14,21 @@ use kube::core::Status;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong between a reconcile function and the API server.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::{Error, Result};
+///
+/// fn check(size: i32) -> Result<()> {
+///     match size {
+///         1..=5 => Ok(()),
+///         // Trying again does not help before somebody changes the object.
+///         _ => Err(Error::terminal(format!("size {size} is not between 1 and 5"))),
+///     }
+/// }
+/// assert!(check(9).unwrap_err().is_terminal());
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -225,6 +225,25 @@ impl From<ObjectReference> for Regarding {
 }
 
 /// The task that brings events to the server.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::Client;
+/// use windlass::clock::Clock;
+/// use windlass::events::{Publisher, Recorder};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// let (recorder, publisher): (Recorder, Publisher) = Recorder::new(&client, "me", Clock::system());
+/// let running = tokio::spawn(publisher.run());
+/// drop(recorder);
+/// running.await.expect("ends with the last recorder");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Publisher {
     inbox: mpsc::Receiver<Message>,
     client: Client,

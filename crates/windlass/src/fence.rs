@@ -1,6 +1,7 @@
 //! The fence between a lost lease and the API server.
 //!
-//! While a lease is asked for, every mutating request of the manager's clients passes here. The
+//! While a lease is asked for, every mutating request of what it guards passes here: not those of
+//! controllers and tasks that run on every replica, events, and the lease itself. The
 //! fence is open from the moment a renewal *began* until the renew deadline after it; nothing has
 //! to run for it to close, so a process that was paused finds it closed when it wakes.
 //!

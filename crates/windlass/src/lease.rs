@@ -23,7 +23,9 @@ use crate::cache::Key;
 use crate::client::{Api, Client};
 use crate::clock::{self, Clock};
 use crate::error::{Error, Result};
+use crate::events::{EventType, Recorder};
 use crate::fence::Fence;
+use crate::kind::Kind;
 
 /// Which lease is asked for, and how patiently.
 #[derive(Debug, Clone)]
@@ -79,10 +81,29 @@ pub struct Lease {
     client: Client,
     observed: Option<Observed>,
     status: Arc<watch::Sender<LeaseStatus>>,
+    /// This process has held it.
+    led: bool,
     jitter: u64,
 }
 
 /// What is known about a lease.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::lease::LeaseStatus;
+/// use windlass::Manager;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let handle = Manager::builder(client).spawn()?;
+/// let lease: Option<LeaseStatus> = handle.lease();
+/// assert!(lease.is_none(), "this manager works without one");
+/// handle.stop().await
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LeaseStatus {
     /// Whether this process holds it.
@@ -157,6 +178,7 @@ impl Lease {
             client: client.clone(),
             observed: None,
             status: Arc::new(watch::Sender::new(LeaseStatus::default())),
+            led: false,
             jitter: options.identity.bytes().fold(7, |h, b| h * 31 % 1_000_003 + u64::from(b)),
             options,
         };
@@ -175,6 +197,20 @@ impl Lease {
         format!("{}/{}", self.namespace, self.options.name)
     }
 
+    /// Tells whether this process has held the lease.
+    pub(crate) fn led(&self) -> bool {
+        self.led
+    }
+
+    /// Records on the lease what became of this process, as people look for it.
+    pub(crate) fn tell(&self, recorder: &Recorder, what: &str) {
+        let key = Key::namespaced(&self.namespace, &self.options.name);
+        let mut regarding = key.object_reference(&Kind::of::<LeaseObject>().api_resource());
+        regarding.uid = self.observed.as_ref().and_then(|seen| seen.object.metadata.uid.clone());
+        let note = format!("{} {what}", self.options.identity);
+        recorder.publish(EventType::Normal, regarding, "LeaderElection", "LeaderElection", note);
+    }
+
     /// Waits until this process holds the lease.
     ///
     /// # Cancel safety
@@ -187,6 +223,7 @@ impl Lease {
             match self.try_once().await {
                 Ok(true) => {
                     self.renewed(began);
+                    self.led = true;
                     tracing::info!(lock = self.label(), "Successfully acquired lease");
                     return;
                 }

@@ -37,7 +37,8 @@
 //! Each with the tests that hold it:
 //!
 //! - **P1** A key is never reconciled twice at once: `a_key_is_never_reconciled_twice_at_once`,
-//!   `many_workers_never_share_a_key_and_lose_none`.
+//!   `many_workers_never_share_a_key_and_lose_none`,
+//!   `the_queue_in_several_hands_does_what_plain_lists_do`.
 //! - **P2** A change or deletion of a watched object, also one in a watch gap, leads to a
 //!   reconcile: `a_change_is_followed_and_an_owned_object_is_restored`,
 //!   `a_deletion_in_a_watch_gap_leads_to_a_reconcile`,
@@ -45,19 +46,23 @@
 //!   `an_object_replaced_in_a_watch_gap_passes_every_comparing_predicate`.
 //! - **P3** The cache never goes back, for no reader:
 //!   `the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race`,
+//!   `the_store_in_several_hands_shows_what_the_server_holds_and_never_goes_back`,
 //!   `readers_see_the_newest_and_handlers_end_at_the_watched_state`.
 //! - **P4** A reconcile sees the writes its predecessor made, and everybody who reads with a
 //!   [`Client`] sees what was written with it before: `a_reconcile_sees_the_writes_before_it`,
 //!   `a_deleted_object_created_again_is_read_as_the_new_one`,
 //!   `a_deleted_collection_is_gone_at_once_and_what_is_finalized_first_is_not`,
-//!   `a_write_through_a_subresource_is_read_at_once`.
-//! - **P5** No new mutating request leaves after the renew deadline of a lost lease:
-//!   `no_write_leaves_after_the_renew_deadline`, `a_process_that_slept_finds_the_fence_closed`,
-//!   `a_request_still_waiting_when_the_lease_runs_out_is_given_up`.
+//!   `a_write_through_a_subresource_is_read_at_once`,
+//!   `every_verb_is_read_at_once_through_every_type`, `every_write_of_a_status_is_read_at_once`.
+//! - **P5** No new mutating request of what the lease guards leaves after the renew deadline of a
+//!   lost lease: `no_write_leaves_after_the_renew_deadline`,
+//!   `a_process_that_slept_finds_the_fence_closed`,
+//!   `a_request_still_waiting_when_the_lease_runs_out_is_given_up`. What runs on every replica is
+//!   not guarded: `what_runs_on_every_replica_writes_without_the_lease`.
 //! - **P6** Shutdown begins nothing new, loses no acknowledged work within the grace period, and
 //!   gives the lease back last: `shutdown_waits_for_the_reconcile_under_way`,
 //!   `the_first_signal_lets_work_end_and_the_process_ends_well`,
-//!   `shutdown_ends_with_the_grace_period`,
+//!   `shutdown_ends_with_the_grace_period`, `a_shutdown_has_half_a_minute_unless_told_otherwise`,
 //!   `only_the_leader_works_and_a_release_hands_over_at_once`.
 //! - **P7** Every queue, retry, buffer and request has a bound and a deadline:
 //!   `a_server_that_hangs_is_given_up_after_the_deadline`,

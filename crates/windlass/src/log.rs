@@ -27,12 +27,27 @@ pub enum Format {
 /// Sends the log of the process to stderr, in the format that fits; `RUST_LOG` filters.
 ///
 /// Tells whether this call did it: a subscriber that is already there stays.
+///
+/// # Examples
+///
+/// ```
+/// assert!(windlass::log::init());
+/// tracing::info!(size = 3, "the operator starts");
+/// assert!(!windlass::log::init(), "there is one already");
+/// ```
 pub fn init() -> bool {
     let format = if std::io::stderr().is_terminal() { Format::Text } else { Format::Json };
     init_with(format, "info")
 }
 
 /// The same with a given format and a filter for when `RUST_LOG` is not set.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::log::{Format, init_with};
+/// assert!(init_with(Format::Json, "info,windlass=debug"));
+/// ```
 pub fn init_with(format: Format, filter: &str) -> bool {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     let registry = Registry::default().with(filter);

@@ -108,7 +108,8 @@ pub(crate) struct State {
     wake: tokio::sync::Notify,
     /// All watches synced and all workers of this replica started.
     ready: watch::Sender<bool>,
-    lease: Mutex<Option<watch::Receiver<LeaseStatus>>>,
+    /// The name of the lease and what is known of it.
+    lease: Mutex<Option<(String, watch::Receiver<LeaseStatus>)>>,
     checks: Checks,
     metrics: Metrics,
     clients: Vec<(String, Client)>,
@@ -138,6 +139,30 @@ pub struct Runnable {
 type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send>;
 
 /// What a [`Runnable`] holds in its hands.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use windlass::manager::RunContext;
+/// use windlass::{Key, Manager, Result};
+///
+/// async fn look(cx: RunContext) -> Result<()> {
+///     let default = cx.client().live().get::<Namespace>(&Key::cluster("default")).await?;
+///     assert!(default.is_some());
+///     cx.stopping().await; // an end before that would be no failure; an error stops the manager
+///     Ok(())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let handle = Manager::builder(client).runnable("look", look).spawn()?;
+/// handle.ready().await;
+/// handle.stop().await
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct RunContext {
     client: Client,
@@ -275,6 +300,9 @@ impl Manager {
         }
         self.stage.clusters.iter().for_each(|cluster| cluster.ground.client.caches().clear());
         if let Some(lease) = &mut lease {
+            if lease.led() {
+                lease.tell(&self.stage.state.recorder, "stopped leading");
+            }
             give_back(lease, ended, deadline).await;
         }
         let result = match end {
@@ -293,7 +321,7 @@ impl Manager {
         for (leader, runnable) in std::mem::take(&mut self.runnables) {
             let group = if leader { &mut *leaders } else { &mut *others };
             let stopping = group.stopping();
-            group.add(Job::runnable(runnable, self.stage.context(stopping)));
+            group.add(Job::runnable(runnable, self.stage.context(stopping, leader)));
         }
         Ok(())
     }
@@ -310,7 +338,7 @@ impl Stage {
         leaders: &mut Group,
         lease: Option<&mut Lease>,
     ) -> End {
-        let election = elect(lease, leaders.gate());
+        let election = elect(lease, leaders.gate(), &self.state.recorder);
         tokio::pin!(shutdown, election);
         loop {
             tokio::select! {
@@ -361,10 +389,11 @@ impl Stage {
         Ok(())
     }
 
-    fn context(&self, stopping: CancellationToken) -> RunContext {
+    fn context(&self, stopping: CancellationToken, leader: bool) -> RunContext {
         let ground = &self.clusters[0].ground;
         RunContext {
-            client: ground.client.clone(),
+            // What runs on every replica does so with or without the lease.
+            client: if leader { ground.client.clone() } else { ground.client.unfenced() },
             recorder: self.state.recorder.clone(),
             clock: ground.clock.clone(),
             stopping,
@@ -373,9 +402,10 @@ impl Stage {
 }
 
 /// Becomes leader, opens the gate, and returns when leadership is lost; never without a lease.
-async fn elect(lease: Option<&mut Lease>, gate: group::Gate) {
+async fn elect(lease: Option<&mut Lease>, gate: group::Gate, recorder: &Recorder) {
     let Some(lease) = lease else { return std::future::pending().await };
     lease.acquire().await;
+    lease.tell(recorder, "became leader");
     gate.open();
     lease.hold().await;
 }

@@ -357,6 +357,20 @@ impl Families {
 }
 
 /// The series of one controller, looked up once.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::metrics::{ControllerMetrics, Format, Metrics, Outcome};
+///
+/// let metrics = Metrics::new();
+/// let series: ControllerMetrics = metrics.controller("maps", 1);
+/// series.started();
+/// series.ended(Outcome::Success, Duration::from_millis(3));
+/// let line = r#"controller_runtime_reconcile_total{controller="maps",result="success"} 1"#;
+/// assert!(metrics.encode(Format::Prometheus).contains(line));
+/// ```
 #[derive(Debug, Clone)]
 pub struct ControllerMetrics {
     success: Counter,

@@ -1,9 +1,9 @@
 //! Owner references: who controls whom.
 //!
 //! **Invariant:** identity is the UID. A re-created owner of the same name does not silently take
-//! over the objects of its predecessor: its reference is added, the old one is the garbage
-//! collector's to resolve; only a reference of the same name *and* kind whose UID is stale is
-//! replaced when the new owner claims control.
+//! over the objects of its predecessor: as a plain owner its reference is added, and the old one is
+//! the garbage collector's to resolve; only when the new owner claims control, a reference of the
+//! same name *and* kind whose UID is stale is replaced.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
@@ -67,7 +67,10 @@ pub fn set_controller_with(owner: &ObjectMeta, kind: &Kind, object: &mut ObjectM
             other.uid
         )));
     }
-    put(references, reference);
+    match references.iter_mut().find(|known| same(known, &reference)) {
+        Some(stale) => *stale = reference,
+        None => references.push(reference),
+    }
     Ok(())
 }
 
@@ -76,6 +79,21 @@ pub fn set_controller_with(owner: &ObjectMeta, kind: &Kind, object: &mut ObjectM
 /// # Errors
 ///
 /// Fails if `owner` is not stored yet, or if the two live in different namespaces.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass::owner;
+/// let mut map = ConfigMap::default();
+/// map.metadata.name = Some("settings".into());
+/// map.metadata.uid = Some("1234".into());
+/// let mut secret = Secret::default();
+/// owner::add_owner(&map, &mut secret)?;
+/// assert!(!owner::is_controlled_by(&secret, &map), "owned, not controlled");
+/// assert!(owner::remove_owner(&map, &mut secret));
+/// # Ok::<(), windlass::Error>(())
+/// ```
 pub fn add_owner<O, K>(owner: &O, object: &mut K) -> Result<()>
 where
     O: Object<DynamicType = ()>,
@@ -83,7 +101,11 @@ where
 {
     let reference = reference(owner.meta(), &Kind::of::<O>())?;
     check_namespaces(owner.meta(), object.meta())?;
-    put(object.meta_mut().owner_references.get_or_insert_default(), reference);
+    let references = object.meta_mut().owner_references.get_or_insert_default();
+    // One who controls the object goes on to do so.
+    if !references.iter().any(|known| known.uid == reference.uid) {
+        references.push(reference);
+    }
     Ok(())
 }
 
@@ -142,13 +164,6 @@ fn same(a: &OwnerReference, b: &OwnerReference) -> bool {
     a.uid == b.uid || (group(a) == group(b) && a.kind == b.kind && a.name == b.name)
 }
 
-fn put(references: &mut Vec<OwnerReference>, reference: OwnerReference) {
-    match references.iter_mut().find(|r| same(r, &reference)) {
-        Some(slot) => *slot = reference,
-        None => references.push(reference),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -178,6 +193,24 @@ mod tests {
         let error = set_controller(&owner("two", "2", "a"), &mut pod).expect_err("second");
         assert_eq!(error.to_string(), " is already controlled by ReplicaSet one (1)");
         assert_eq!(pod.metadata.owner_references.as_ref().map(Vec::len), Some(1));
+    }
+
+    #[test]
+    fn an_owner_created_again_is_another_owner_until_it_claims_control() {
+        let mut pod = pod();
+        let uids = |pod: &Pod| -> Vec<String> {
+            pod.metadata.owner_references.iter().flatten().map(|r| r.uid.clone()).collect()
+        };
+        add_owner(&owner("one", "1", "a"), &mut pod).expect("added");
+        add_owner(&owner("one", "1", "a"), &mut pod).expect("again is fine");
+        add_owner(&owner("one", "2", "a"), &mut pod).expect("added");
+        assert_eq!(uids(&pod), ["1", "2"], "the collector decides about the first");
+        let mut pod = Pod { metadata: self::pod().metadata, ..Pod::default() };
+        set_controller(&owner("one", "1", "a"), &mut pod).expect("controls");
+        set_controller(&owner("one", "2", "a"), &mut pod).expect("takes over");
+        assert_eq!(uids(&pod), ["2"]);
+        add_owner(&owner("one", "2", "a"), &mut pod).expect("owns it already");
+        assert!(is_controlled_by(&pod, &owner("one", "2", "a")), "and does not give it up");
     }
 
     #[test]

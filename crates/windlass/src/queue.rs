@@ -78,6 +78,21 @@ pub struct Add {
 }
 
 /// Settings of a [`WorkQueue`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{FastSlow, Histogram, QueueOptions, QueueStats};
+///
+/// let limiter = FastSlow::new(Duration::from_millis(10), Duration::from_secs(60), 3);
+/// let queue = QueueOptions::new().limiter(limiter).aging(None).build();
+/// queue.add_rate_limited("a");
+/// let figures: QueueStats = queue.stats();
+/// assert_eq!((figures.depth, figures.waiting, figures.retries), (0, 1, 1));
+/// let taken: Histogram = figures.queue_latency;
+/// assert_eq!(taken.count, 0);
+/// ```
 pub struct QueueOptions<K> {
     limiter: Box<dyn Limiter<K>>,
     aging: Option<Duration>,

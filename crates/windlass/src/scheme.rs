@@ -256,6 +256,81 @@ mod tests {
         assert!(scheme.convert(object(), "autoscaling/v2").is_err());
     }
 
+    /// Three versions of a kind; the middle one is the hub.
+    fn drives() -> Scheme {
+        Scheme::new()
+            .default_with(|old: &mut v1::Drive| old.spec.warp = old.spec.warp.max(1))
+            .default_with(|new: &mut v3::Drive| {
+                new.spec.unit.get_or_insert_with(|| "warp".into());
+            })
+            .convert_with(|old: v1::Drive| {
+                let spec = v2::DriveSpec { speed: i64::from(old.spec.warp) };
+                Ok(v2::Drive { metadata: old.metadata, spec })
+            })
+            .convert_with(|hub: v2::Drive| {
+                let spec = v3::DriveSpec { velocity: hub.spec.speed, unit: None };
+                Ok(v3::Drive { metadata: hub.metadata, spec })
+            })
+            .convert_with(|new: v3::Drive| {
+                let spec = v2::DriveSpec { speed: new.spec.velocity };
+                Ok(v2::Drive { metadata: new.metadata, spec })
+            })
+            .convert_with(|hub: v2::Drive| match i32::try_from(hub.spec.speed) {
+                Ok(warp) => Ok(v1::Drive { metadata: hub.metadata, spec: v1::DriveSpec { warp } }),
+                Err(_) => Err(Error::Invalid("too fast for v1".into())),
+            })
+    }
+
+    macro_rules! drive {
+        ($module:ident, $version:literal, { $($field:ident: $type:ty),* }) => {
+            mod $module {
+                #[derive(
+                    kube::CustomResource, Clone, Debug, serde::Serialize, serde::Deserialize,
+                    schemars::JsonSchema,
+                )]
+                #[kube(group = "ships.example.com", version = $version, kind = "Drive", namespaced)]
+                pub struct DriveSpec { $(#[serde(default)] pub $field: $type),* }
+            }
+        };
+    }
+    drive!(v1, "v1", { warp: i32 });
+    drive!(v2, "v2", { speed: i64 });
+    drive!(v3, "v3", { velocity: i64, unit: Option<String> });
+
+    fn drive(version: &str, spec: Value) -> Value {
+        json!({
+            "apiVersion": format!("ships.example.com/{version}"), "kind": "Drive",
+            "metadata": {"name": "a", "uid": "u", "labels": {"keep": "me"}}, "spec": spec,
+        })
+    }
+
+    #[test]
+    fn a_version_is_reached_over_the_hub_with_the_defaults_of_both_ends() {
+        let new: v3::Drive = drives().decode(drive("v1", json!({}))).expect("converted");
+        assert_eq!((new.spec.velocity, new.spec.unit.as_deref()), (1, Some("warp")));
+        assert_eq!(new.metadata.labels.expect("kept")["keep"], "me");
+        let back = drives().convert(drive("v3", json!({"velocity": 9})), "ships.example.com/v1");
+        assert_eq!(back.expect("converted")["spec"], json!({"warp": 9}));
+    }
+
+    #[test]
+    fn a_conversion_that_fails_says_why() {
+        let fast = drive("v3", json!({"velocity": 1_i64 << 40}));
+        let error = drives().convert(fast, "ships.example.com/v1").expect_err("too much");
+        assert_eq!(error.to_string(), "too fast for v1");
+        let wrong = drive("v1", json!({"warp": "nine"}));
+        let error = drives().convert(wrong, "ships.example.com/v2").expect_err("no number");
+        assert!(error.to_string().contains("Drive of ships.example.com/v1"), "{error}");
+    }
+
+    #[test]
+    fn an_object_of_a_kind_nobody_added_is_left_as_it_is() {
+        let other = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
+        assert_eq!(drives().fill(other.clone()).expect("passes"), other);
+        assert!(drives().convert(other.clone(), "v1").is_ok(), "it is of that version already");
+        assert!(drives().convert(other, "v2").is_err());
+    }
+
     #[test]
     fn types_are_known_by_version_and_kind() {
         let scheme = scheme();

@@ -46,6 +46,17 @@ const HEAD_MAX: usize = 1 << 20;
 const CONNECTIONS_MAX: usize = 256;
 
 /// What a probe asks: `Err` says why the answer is no.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use windlass::serve::{Check, Checks};
+/// let check: Check = Arc::new(|| Err("the disk is full".into()));
+/// let checks = Checks::default();
+/// checks.health("disk", move || check());
+/// assert_eq!(checks.answer("/healthz", "").0, 500);
+/// ```
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// The named checks behind the probes; cheap to clone.

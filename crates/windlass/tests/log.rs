@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
-use windlass::controller::{Context, Controller};
+use windlass::controller::{Context, Controller, Next};
 use windlass::{Error, Manager};
 use windlass_apiserver::ApiServer;
 
@@ -63,10 +63,12 @@ async fn logs_carry_the_conventional_keys() {
     let reconcile = |_: Context<ConfigMap>| async { Err(Error::terminal("no size")) };
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
     let stuck = |_: Context<Secret>| std::future::pending();
+    let nope = windlass::Kind::new("example.com", "v1", "Nope", "nopes");
     let handle = Manager::builder(server.client())
         .namespaces(["default"])
         .add(controller)
         .add(Controller::<Secret>::builder("stuck").build(stuck))
+        .add(Controller::dynamic("missing", &nope).build(async |_| Ok(Next::Done)))
         .spawn()
         .expect("starts");
     let mut map = ConfigMap::default();
@@ -108,6 +110,9 @@ async fn logs_carry_the_conventional_keys() {
     );
     assert_eq!(line["reconcileID"].as_str().map(str::len), Some(36), "{line}");
     assert!(line["ts"].is_string() && line["logger"].is_string(), "{line}");
+    let missing: Vec<&str> = text.lines().filter(|line| line.contains("watch failed")).collect();
+    assert_eq!(missing.len(), 1, "a kind that is not there is named, and only once: {missing:?}");
+    assert!(missing[0].contains(r#""kind":"Nope""#) && missing[0].contains(r#""code":404"#));
     for message in [
         "Starting EventSource",
         "Starting Controller",

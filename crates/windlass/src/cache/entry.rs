@@ -23,6 +23,27 @@ use super::skim::{self, Skim};
 const PACK_ABOVE: usize = 1024;
 
 /// A stored object.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::core::ApiResource;
+/// use windlass::cache::{Entry, Labels, Owner, Store};
+///
+/// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+/// let entry: Arc<Entry> = store.read(br#"{"metadata": {
+///     "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"app": "web"},
+///     "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "o", "uid": "o-1"}]
+/// }, "data": {"k": "v"}}"#)?;
+/// // What most decisions need is at hand; the rest is decoded when asked for.
+/// let (labels, owners): (&Labels, &[Owner]) = (entry.labels(), entry.owners());
+/// assert_eq!((entry.version(), labels.get("app")), (7, Some("web")));
+/// assert!(&*owners[0].uid == "o-1" && !owners[0].controller);
+/// assert_eq!(entry.decode::<ConfigMap>()?.data.expect("has data")["k"], "v");
+/// # Ok::<(), windlass::cache::Malformed>(())
+/// ```
 pub struct Entry {
     key: Key,
     uid: Box<str>,

@@ -42,6 +42,32 @@ pub struct Watch {
 }
 
 /// Settings of a cache.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::Secret;
+/// use windlass::cache::{Cache, CacheOptions, Observe, StoreOptions, Transform, Watch};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// // Secrets without what is secret, at most 100 of them decoded at once.
+/// let drop_data: Transform = Arc::new(|object| object["data"] = serde_json::json!({}));
+/// let told: Observe = Arc::new(|status, took| println!("{status:?} after {took:?}"));
+/// let options = CacheOptions {
+///     store: StoreOptions { hot_max: 100, ..StoreOptions::default() },
+///     transform: Some(drop_data),
+///     observe: Some(told),
+///     ..CacheOptions::default()
+/// };
+/// let secrets = Cache::with(client, options).informer::<Secret>(&Watch::all());
+/// secrets.synced(Duration::from_secs(30)).await.expect("secrets can be watched");
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct CacheOptions {
     /// Settings of the stores.

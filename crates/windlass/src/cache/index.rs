@@ -20,6 +20,22 @@ use serde::de::DeserializeOwned;
 use super::{Entry, Key, Object, Reader};
 
 /// What an index can be over.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use windlass::IndexBy;
+/// use windlass::cache::IndexValue;
+///
+/// fn is_one<V: IndexValue>(_: &IndexBy<Pod, V>) {}
+///
+/// // Several parts, searched by the first or by both.
+/// let by_node: IndexBy<Pod, (String, Option<i32>)> = IndexBy::new("node", |pod: &Pod| {
+///     pod.spec.iter().flat_map(|s| Some((s.node_name.clone()?, s.priority))).collect()
+/// });
+/// is_one(&by_node);
+/// ```
 pub trait IndexValue: Ord + Clone + Send + Sync + 'static {}
 impl<T: Ord + Clone + Send + Sync + 'static> IndexValue for T {}
 

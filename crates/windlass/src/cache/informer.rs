@@ -69,6 +69,28 @@ pub struct HandlerOptions {
 }
 
 /// The events for one handler, taken one after the other; dropping it removes the handler.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use windlass::cache::{Cache, Event, HandlerOptions, Informer, Subscription, Watch};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let namespaces: Informer<Namespace> = Cache::new(client).informer(&Watch::all());
+/// let mut events: Subscription<Namespace> = namespaces.subscribe(HandlerOptions::default());
+/// while let Some(event) = events.recv().await {
+///     if let Event::Added { object, .. } = event
+///         && object.key().name() == "default"
+///     {
+///         break;
+///     }
+/// }
+/// # }
+/// ```
 pub struct Subscription<K> {
     reader: Reader<K>,
     mailbox: Arc<Mailbox>,
@@ -76,6 +98,27 @@ pub struct Subscription<K> {
 }
 
 /// A handler that runs; dropping it removes the handler.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use windlass::cache::{Cache, HandlerGuard, HandlerOptions, InformerStats, Watch};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let namespaces = Cache::new(client).informer::<Namespace>(&Watch::all());
+/// let hourly = HandlerOptions { resync: Some(Duration::from_secs(3600)) };
+/// let guard: HandlerGuard = namespaces.handle(hourly, |event| println!("{}", event.key()));
+/// guard.synced().await;
+/// assert_eq!((guard.lag(), guard.panics()), (0, 0));
+/// let figures: InformerStats = namespaces.stats();
+/// assert!(figures.objects > 0 && figures.failures == 0);
+/// # }
+/// ```
 pub struct HandlerGuard {
     task: JoinHandle<()>,
     mailbox: Arc<Mailbox>,

@@ -24,14 +24,15 @@ use super::{Entry, Key, Labels, Owner, Store, select};
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kube::core::{ApiResource, DynamicObject};
-/// use windlass::cache::{Delta, Key, Store};
+/// use windlass::cache::{Delta, Key, Reader, Store};
 ///
 /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
 /// let entry = store.read(br#"{"metadata":{"name":"a","namespace":"n"},"data":{"k":"v"}}"#)?;
 /// store.apply([Delta::Upsert(entry)]);
 ///
 /// let key = Key::namespaced("n", "a");
-/// let typed = store.reader::<ConfigMap>().get(&key).expect("was stored");
+/// let reader: Reader<ConfigMap> = store.reader();
+/// let typed = reader.get(&key).expect("was stored");
 /// assert_eq!(typed.data.as_ref().expect("has data")["k"], "v");
 /// let dynamic = store.reader::<DynamicObject>().get(&key).expect("the same object");
 /// assert_eq!(dynamic.data["data"]["k"], "v");

@@ -8,6 +8,25 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The state of a watch.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use kube::core::{ApiResource, GroupVersionKind};
+/// use windlass::cache::{Cache, SyncState, Watch};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let drive = ApiResource::from_gvk(&GroupVersionKind::gvk("ships.example.com", "v1", "Drive"));
+/// let drives = Cache::new(client).dynamic(&drive, &Watch::all());
+/// // Told at once, not after the whole time; the watch begins when somebody installs the kind.
+/// let state = drives.synced(Duration::from_secs(3600)).await.expect_err("nobody serves it");
+/// assert!(matches!(state, SyncState::NoKind(_)) && state.blocked());
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncState {
     /// Nothing is known yet.

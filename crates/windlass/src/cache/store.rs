@@ -77,6 +77,22 @@ pub struct Store {
 }
 
 /// The store did not get as far as was asked for in time.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::core::ApiResource;
+/// use windlass::cache::{Behind, Store};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+/// let late = store.wait_for(7, Duration::from_millis(1)).await;
+/// assert_eq!(late, Err(Behind { wanted: 7, at: 0 }));
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cache is at version {at} and did not reach {wanted} in time")]
 pub struct Behind {

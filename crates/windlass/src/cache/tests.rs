@@ -4,5 +4,6 @@ mod fake;
 mod handlers;
 mod model;
 mod protobuf;
+mod race;
 mod reflector;
 mod stores;

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use super::entry::Malformed;
 
 /// Changes an object before it is stored; must come to the same result when done twice.
+///
+/// What it takes away is not there for selectors and indexes either; what the server sends stays
+/// the same.
 pub type Transform = Arc<dyn Fn(&mut serde_json::Value) + Send + Sync>;
 
 /// Transforms the bytes of an object; `name` is for the report if that fails.

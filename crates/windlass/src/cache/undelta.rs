@@ -86,3 +86,61 @@ impl<K, V> fmt::Debug for UndeltaStore<K, V> {
         f.debug_struct("UndeltaStore").field("len", &self.inner.lock().entries.len()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    type Seen = Arc<Mutex<Vec<Vec<(u32, u32)>>>>;
+
+    fn store() -> (UndeltaStore<u32, u32>, Seen) {
+        let seen = Seen::default();
+        let log = seen.clone();
+        (UndeltaStore::new(move |all| log.lock().push(all)), seen)
+    }
+
+    #[test]
+    fn every_change_hands_out_everything_also_one_that_changes_nothing() {
+        let (store, seen) = store();
+        store.insert(2, 20);
+        store.insert(1, 10);
+        store.insert(1, 11);
+        store.remove(&7);
+        store.replace([(3, 30)]);
+        let states: [&[(u32, u32)]; 5] =
+            [&[(2, 20)], &[(1, 10), (2, 20)], &[(1, 11), (2, 20)], &[(1, 11), (2, 20)], &[(3, 30)]];
+        assert_eq!(*seen.lock(), states);
+        assert_eq!((store.get(&3), store.get(&1)), (Some(30), None));
+    }
+
+    #[test]
+    fn states_are_handed_out_in_their_order_also_from_several_hands() {
+        let (store, seen) = store();
+        std::thread::scope(|scope| {
+            for hand in 0..4 {
+                let store = &store;
+                scope.spawn(move || (1..=100).for_each(|value| store.insert(hand, value)));
+            }
+        });
+        let seen = seen.lock();
+        assert_eq!(seen.len(), 400, "one state per change");
+        for pair in seen.windows(2) {
+            // Each state differs from the one before it by one step of one hand.
+            let sum = |state: &[(u32, u32)]| state.iter().map(|(_, value)| value).sum::<u32>();
+            assert_eq!(sum(&pair[1]), sum(&pair[0]) + 1);
+        }
+        assert_eq!(*seen.last().expect("many"), store.list());
+    }
+
+    #[test]
+    fn a_function_that_panics_does_not_spoil_the_store() {
+        let store = UndeltaStore::new(|all: Vec<(u8, u8)>| assert!(all.len() != 2, "on purpose"));
+        store.insert(1, 1);
+        let insert = std::panic::AssertUnwindSafe(|| store.insert(2, 2));
+        assert!(std::panic::catch_unwind(insert).is_err());
+        store.insert(3, 3);
+        assert_eq!(store.list(), [(1, 1), (2, 2), (3, 3)]);
+    }
+}

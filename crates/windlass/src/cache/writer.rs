@@ -69,6 +69,11 @@ struct Overlay {
     /// What the watch showed last.
     watched: Option<Arc<Entry>>,
     since: Instant,
+    /// Of a deletion: the last version at which the object is known to have been there, and
+    /// [`NEVER`] if none is.
+    existed: u64,
+    /// Up to this version everything of that name is older than this write.
+    floor: u64,
     /// Earlier objects of that name that were deleted by own requests.
     gone: Vec<Box<str>>,
 }
@@ -204,10 +209,10 @@ impl Writer {
         let key = entry.key().clone();
         let current = self.objects.get(&key);
         let newer = current.is_none_or(|current| current.version() < entry.version());
-        // What is known of another object of that name, which was deleted, says nothing.
-        let known =
-            self.overlays.get(&key).filter(|o| o.written.is_some() || *o.uid == *entry.uid());
-        let known_later = known.is_some_and(|known| entry.version() <= known.version);
+        let known_later = self.overlays.get(&key).is_some_and(|known| match known.written {
+            Some(_) => entry.version() <= known.version,
+            None => !known.precedes(&entry),
+        });
         let in_scope = self.scope.holds_namespace(key.namespace());
         if entry.version() == 0 || !newer || known_later || !in_scope {
             return;
@@ -228,7 +233,9 @@ impl Writer {
     pub(super) fn observe_delete(&mut self, key: &Key, uid: &str, version: Option<u64>) {
         // An object the watch has not shown yet must not appear when it does.
         let same = self.objects.get(key).is_none_or(|entry| entry.uid() == uid);
-        let known = self.overlays.get(key).is_some_and(|overlay| *overlay.uid != *uid);
+        // A later own write of another object stays; an own deletion of another one is kept beside.
+        let written = |overlay: &Overlay| overlay.written.is_some() && *overlay.uid != *uid;
+        let known = self.overlays.get(key).is_some_and(written);
         let in_scope = self.scope.holds_namespace(key.namespace());
         if same && !known && in_scope && !uid.is_empty() {
             self.lay(key, uid.into(), version.unwrap_or(NEVER), None);
@@ -236,15 +243,20 @@ impl Writer {
     }
 
     fn lay(&mut self, key: &Key, uid: Box<str>, version: u64, written: Option<Arc<Entry>>) {
+        let there = self.objects.get(key).cloned();
+        let mut floor = there.as_ref().map_or(0, |entry| entry.version());
+        let mine = there.as_ref().filter(|entry| *entry.uid() == *uid);
+        let existed = mine.map_or(NEVER, |entry| entry.version());
         let (watched, gone) = match self.overlays.remove(key) {
             Some(mut earlier) => {
+                floor = floor.max(earlier.floor);
                 if earlier.written.is_none() && earlier.uid != uid && earlier.gone.len() < GONE_MAX
                 {
                     earlier.gone.push(earlier.uid);
                 }
                 (earlier.watched, earlier.gone)
             }
-            None => (self.objects.get(key).cloned(), Vec::new()),
+            None => (there, Vec::new()),
         };
         if self.overlays.len() >= OVERLAYS_MAX
             && let Some(oldest) = self.overlays.iter().min_by_key(|(_, o)| o.version)
@@ -257,7 +269,8 @@ impl Writer {
             written.show(self.store);
         }
         let since = Instant::now();
-        self.overlays.insert(key.clone(), Overlay { version, uid, written, watched, since, gone });
+        let overlay = Overlay { version, uid, written, watched, since, existed, floor, gone };
+        self.overlays.insert(key.clone(), overlay);
     }
 
     /// Takes an own write away and shows the watched state again.
@@ -271,8 +284,9 @@ impl Writer {
         let key = entry.key().clone();
         let old = match self.overlays.get_mut(&key) {
             Some(overlay) => {
-                let other = overlay.written.is_none() && !overlay.knows(entry.uid());
+                let other = overlay.written.is_none() && overlay.precedes(&entry);
                 let caught_up = entry.version() >= overlay.version || other || overlay.outlived();
+                overlay.saw(&entry);
                 let old = overlay.watched.replace(entry.clone());
                 if caught_up {
                     self.lift(&key);
@@ -362,17 +376,25 @@ impl Writer {
                 self.change(key, old, entry, initial);
             }
         }
-        for (key, overlay) in own {
-            // A list that still names what was deleted here is from before that.
-            let named = self.objects.get(key).is_some_and(|entry| overlay.knows(entry.uid()));
+        for (key, mut overlay) in own {
+            // A list that still names what was deleted here is from before that, and so is one
+            // from before the object was there.
+            let listed = self.objects.get(key);
+            let named = listed.is_some_and(|entry| overlay.knows(entry.uid()));
+            let other = listed.is_some_and(|entry| overlay.precedes(entry));
+            if let Some(entry) = listed {
+                overlay.saw(entry);
+            }
             let stays = match overlay.version {
-                NEVER => named && !overlay.outlived(),
+                NEVER => !other && !overlay.outlived() && (named || version < overlay.existed),
                 own => own > version,
             };
             if stays {
-                self.lay(key, overlay.uid, overlay.version, overlay.written);
+                let Overlay { version, uid, written, since, existed, floor, gone, .. } = overlay;
+                self.lay(key, uid, version, written);
                 if let Some(again) = self.overlays.get_mut(key) {
-                    again.gone = overlay.gone;
+                    again.floor = again.floor.max(floor);
+                    (again.since, again.existed, again.gone) = (since, existed, gone);
                 }
             }
         }
@@ -465,6 +487,20 @@ impl Overlay {
     /// Tells whether an object is the one of this write, or one deleted before it.
     fn knows(&self, uid: &str) -> bool {
         *self.uid == *uid || self.gone.iter().any(|gone| **gone == *uid)
+    }
+
+    /// Tells whether an object of that name came after the one of this deletion.
+    fn precedes(&self, entry: &Entry) -> bool {
+        self.floor < entry.version() && !self.knows(entry.uid())
+    }
+
+    /// Notes that the watch or a list has shown an object.
+    fn saw(&mut self, entry: &Entry) {
+        if *self.uid == *entry.uid() {
+            let known = Some(self.existed).filter(|existed| *existed != NEVER);
+            self.existed = known.unwrap_or_default().max(entry.version());
+            self.floor = self.floor.max(entry.version());
+        }
     }
 
     /// Tells whether a deletion has hidden its object for longer than a watch lags.

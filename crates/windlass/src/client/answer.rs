@@ -70,6 +70,13 @@ pub(super) struct HeadDetails {
 }
 
 impl Head {
+    /// Gone with this write: it was to be deleted, and its last finalizer went.
+    pub(super) fn finalized(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+            && self.metadata.deletion_grace_period_seconds == Some(0)
+            && self.metadata.finalizers.is_empty()
+    }
+
     /// Marked for deletion and not gone yet.
     pub(super) fn pending(&self) -> bool {
         let waits = !self.metadata.finalizers.is_empty()

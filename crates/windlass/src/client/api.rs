@@ -25,7 +25,7 @@ const PAGE: usize = 500;
 /// ```
 /// use kube::core::DynamicObject;
 /// use serde_json::json;
-/// use windlass::client::{Deletion, Patch};
+/// use windlass::client::{Api, Deletion, Patch};
 /// use windlass::{Client, Key, Kind};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -33,7 +33,8 @@ const PAGE: usize = 500;
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
 /// // A kind that is known at run time only.
-/// let maps = client.dynamic(&client.kind_of("", "v1", "ConfigMap").await?);
+/// let kind = client.kind_of("", "v1", "ConfigMap").await?;
+/// let maps: Api<DynamicObject> = client.dynamic(&kind);
 /// let map = DynamicObject::new("a", &Kind::api_resource(maps.kind())).within("default");
 /// let made = maps.create(&map).await?;
 /// let key = Key::of(&made);
@@ -317,6 +318,22 @@ impl<K: Object> Api<K> {
         Ok(())
     }
 
+    /// Shows the cache what a write left: the object, or that it went with its last finalizer.
+    fn wrote(&self, bytes: &Bytes) {
+        let caches = &self.client.shared.caches;
+        if !self.cached() {
+            return;
+        }
+        let head: Head = serde_json::from_slice(bytes).unwrap_or_default();
+        match head.finalized() {
+            true => {
+                let key = Named::of(&String::from_utf8_lossy(bytes));
+                caches.deleted(&self.kind, &key, &head.metadata.uid);
+            }
+            false => caches.wrote(&self.kind, bytes),
+        }
+    }
+
     /// Tells whether this kind is cached, so that own writes have to be shown there.
     fn cached(&self) -> bool {
         self.client.shared.caches.holds(&self.kind)
@@ -436,7 +453,7 @@ impl<K: Object> Api<K> {
         let sub = call.path.rsplit('/').next() == Some("status");
         let bytes = if sub { self.client.call(call).await? } else { self.send(call).await? };
         if !self.client.options.dry_run {
-            self.client.shared.caches.wrote(&self.kind, &bytes);
+            self.wrote(&bytes);
             self.learn();
         }
         self.decode(&bytes, name)

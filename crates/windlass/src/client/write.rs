@@ -3,6 +3,16 @@
 use serde_json::{Value, json};
 
 /// A change to an object.
+///
+/// # Examples
+///
+/// ```
+/// use serde_json::json;
+/// use windlass::client::Patch;
+/// let merge = Patch::Merge(json!({"spec": {"size": 3, "paused": null}}));
+/// let operations = Patch::Json(json!([{"op": "replace", "path": "/spec/size", "value": 3}]));
+/// assert_ne!(merge, operations);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Patch {
     /// RFC 7386: what is named is set, null removes.
@@ -21,6 +31,28 @@ pub enum Patch {
 }
 
 /// How an object is deleted.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::client::{Deleted, Deletion};
+/// use windlass::{Client, Key};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// # let mut map = ConfigMap::default();
+/// # map.metadata.name = Some("a".into());
+/// # map.metadata.namespace = Some("default".into());
+/// let map = client.create(&map).await?;
+/// let how = Deletion::only(&map).propagation("Foreground").grace_seconds(0);
+/// let done = client.api::<ConfigMap>().delete(&Key::of(&map), &how).await?;
+/// assert_eq!(done, Deleted::Pending, "dependents go first");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deletion {
     /// Only if the object still has this UID.

@@ -14,6 +14,25 @@ use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 
 /// Objects of one kind from the cache, narrowed step by step.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use k8s_openapi::api::core::v1::Pod;
+/// use windlass::controller::Listing;
+/// use windlass::{Context, Next, Result};
+///
+/// async fn reconcile(cx: Context<Deployment>) -> Result<Next> {
+///     let pods: Listing<Pod> = cx.list::<Pod>().label("app", cx.name());
+///     if pods.count()? > 3 {
+///         let first = pods.limit(1).names()?;
+///         cx.event("TooMany", format!("{first:?} and others"));
+///     }
+///     let _mine = cx.list::<Pod>().owned().items()?;
+///     Ok(Next::Done)
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "a listing does nothing until one of items, names, keys, count is called"]
 pub struct Listing<T: Object> {

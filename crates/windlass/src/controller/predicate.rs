@@ -98,17 +98,16 @@ impl Predicate {
 
     /// Both say yes.
     pub fn and(self, other: Self) -> Self {
-        let resyncs = self.resyncs || other.resyncs;
-        Self { resyncs, ..Self::new(move |change| (self.test)(change) && (other.test)(change)) }
+        // Each part keeps its own rule for resyncs.
+        Self::new(move |change| self.passes(change) && other.passes(change)).resyncs()
     }
 
     /// One of them says yes.
     pub fn or(self, other: Self) -> Self {
-        let resyncs = self.resyncs && other.resyncs;
-        Self { resyncs, ..Self::new(move |change| (self.test)(change) || (other.test)(change)) }
+        Self::new(move |change| self.passes(change) || other.passes(change)).resyncs()
     }
 
-    /// The opposite.
+    /// The opposite; a resync it was not asked about passes nevertheless.
     #[expect(clippy::should_implement_trait, reason = "reads as the other combinators do")]
     pub fn not(self) -> Self {
         Self { resyncs: self.resyncs, ..Self::new(move |change| !(self.test)(change)) }
@@ -136,4 +135,102 @@ impl fmt::Debug for Predicate {
 struct Meta {
     #[serde(default)]
     metadata: ObjectMeta,
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::{ApiResource, Expression};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cache::{Entry, Store};
+
+    fn entry(change: Value) -> Arc<Entry> {
+        let mut object = json!({"metadata": {
+            "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1", "generation": 1,
+            "labels": {"app": "web"}, "annotations": {"note": "x"},
+        }});
+        for (name, value) in change.as_object().into_iter().flatten() {
+            object["metadata"][name] = value.clone();
+        }
+        let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+        store.read(object.to_string().as_bytes()).expect("an object")
+    }
+
+    /// An object that changes in this way, with another version.
+    fn update(change: Value) -> Change {
+        let mut change = change;
+        change["resourceVersion"] = json!("2");
+        Change { old: Some(entry(json!({}))), new: Some(entry(change)), ..Change::default() }
+    }
+
+    fn resync() -> Change {
+        let same = entry(json!({}));
+        Change { old: Some(same.clone()), new: Some(same), resync: true, ..Change::default() }
+    }
+
+    fn created() -> Change {
+        Change { new: Some(entry(json!({}))), ..Change::default() }
+    }
+
+    fn deleted() -> Change {
+        Change { old: Some(entry(json!({}))), ..Change::default() }
+    }
+
+    #[test]
+    fn each_comparison_passes_its_own_change_and_creation_and_deletion() {
+        let generation = json!({"generation": 2});
+        let finalized = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let labels = json!({"labels": {"app": "db"}});
+        let annotations = json!({"annotations": {"note": "y"}});
+        let changes = [generation, finalized, labels, annotations].map(update);
+        for (name, predicate, passes) in [
+            ("generation", Predicate::generation_changed(), [true, true, false, false]),
+            ("labels", Predicate::labels_changed(), [false, false, true, false]),
+            ("annotations", Predicate::annotations_changed(), [false, false, false, true]),
+            ("version", Predicate::resource_version_changed(), [true; 4]),
+        ] {
+            let passed = [0, 1, 2, 3].map(|at: usize| predicate.passes(&changes[at]));
+            assert_eq!(passed, passes, "{name}");
+            assert!(predicate.passes(&created()) && predicate.passes(&deleted()), "{name}");
+        }
+        let same = Change { resync: false, ..resync() };
+        assert!(!Predicate::resource_version_changed().passes(&same));
+    }
+
+    #[test]
+    fn a_selector_looks_at_the_labels_before_and_after() {
+        let of = |app: &str| Expression::Equal("app".into(), app.into()).into();
+        let moved = update(json!({"labels": {"app": "db"}}));
+        assert!(Predicate::selected(of("web")).passes(&moved), "it leaves the selection");
+        assert!(Predicate::selected(of("db")).passes(&moved), "it enters it");
+        assert!(!Predicate::selected(of("other")).passes(&moved));
+        assert!(Predicate::selected(of("web")).passes(&deleted()));
+    }
+
+    #[test]
+    fn and_or_and_not_are_those_of_logic() {
+        let says = |yes: bool| Predicate::new(move |_| yes);
+        let change = created();
+        for (a, b) in [(false, false), (false, true), (true, false), (true, true)] {
+            assert_eq!(says(a).and(says(b)).passes(&change), a && b);
+            assert_eq!(says(a).or(says(b)).passes(&change), a || b);
+            assert_eq!(says(a).not().passes(&change), !a);
+        }
+    }
+
+    #[test]
+    fn each_part_decides_on_reminders_by_its_own_rule() {
+        let quiet = Predicate::generation_changed;
+        let yes = || Predicate::new(|_| true).resyncs();
+        let no = || Predicate::new(|_| false).resyncs();
+        assert!(quiet().passes(&resync()) && quiet().not().passes(&resync()));
+        assert!(quiet().and(quiet()).passes(&resync()));
+        // Who does not ask about reminders lets them pass, also beside one who does.
+        assert!(quiet().and(yes()).passes(&resync()) && yes().and(quiet()).passes(&resync()));
+        assert!(!quiet().and(no()).passes(&resync()) && !no().and(yes()).passes(&resync()));
+        assert!(quiet().or(no()).passes(&resync()) && no().or(yes()).passes(&resync()));
+        assert!(!no().or(no()).passes(&resync()) && no().not().passes(&resync()));
+    }
 }

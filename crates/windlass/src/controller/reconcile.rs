@@ -26,6 +26,31 @@ pub enum Next {
 ///
 /// A reconcile that is still running when the grace period of a shutdown ends, or that runs into
 /// its deadline, is dropped at an `.await`.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::{Context, Controller, Next, Reconciler, Result};
+///
+/// /// Has settings of its own, which a function has not.
+/// struct Mirror {
+///     prefix: String,
+/// }
+///
+/// impl Reconciler<ConfigMap> for Mirror {
+///     async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Next> {
+///         if !cx.name().starts_with(&self.prefix) {
+///             return Ok(Next::Done);
+///         }
+///         cx.event("Seen", "one of ours");
+///         Ok(Next::Done)
+///     }
+/// }
+///
+/// let mirror = Mirror { prefix: "app-".into() };
+/// let controller = Controller::<ConfigMap>::builder("mirror").build(mirror);
+/// ```
 pub trait Reconciler<K: Object>: Send + Sync + 'static {
     /// Runs once for the key of `cx`; never twice at once for one key.
     fn reconcile(&self, cx: &Context<K>) -> impl Future<Output = Result<Next, Error>> + Send;

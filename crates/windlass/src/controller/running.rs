@@ -20,6 +20,7 @@ use crate::apply::Applied;
 use crate::cache::{Event, HandlerGuard, HandlerOptions, Key, SyncState};
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::cluster::Opened;
 use crate::error::Result;
 use crate::events::Recorder;
 use crate::kind::{Kind, Object};
@@ -35,6 +36,20 @@ pub(crate) struct Ground {
     pub(crate) metrics: Metrics,
     pub(crate) stopping: CancellationToken,
     pub(crate) seed: u64,
+    /// The cluster's name; the home cluster has none.
+    pub(crate) cluster: String,
+}
+
+// === impl Ground ===
+
+impl Ground {
+    /// The name of a controller in logs and metrics: controllers of two clusters may share one.
+    fn shown(&self, name: &str) -> Arc<str> {
+        match self.cluster.as_str() {
+            "" => name.into(),
+            cluster => format!("{cluster}/{name}").into(),
+        }
+    }
 }
 
 /// A controller without its type.
@@ -56,6 +71,34 @@ pub(crate) type Run =
     Box<dyn FnOnce(CancellationToken, CancellationToken) -> BoxFuture<'static, ()> + Send>;
 
 /// A running controller; cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass::controller::{ControllerHandle, WatchGuard};
+/// use windlass::{Context, Controller, Key, Manager, Next, Watch};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let controller = Controller::<ConfigMap>::builder("maps")
+///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+/// let handle = Manager::builder(client).add(controller).spawn()?;
+/// handle.ready().await;
+/// let maps: ControllerHandle = handle.controller("maps").expect("runs");
+/// maps.enqueue(Key::namespaced("default", "settings"));
+///
+/// // Secrets matter from now on, until the guard is dropped.
+/// let guard: WatchGuard = maps.watch(Watch::map(|secret: &Secret| vec![Key::of(secret)]))?;
+/// maps.synced().await;
+/// assert_eq!(maps.watches().len(), 2);
+/// drop(guard);
+/// assert_eq!(maps.watches().len(), 1);
+/// handle.stop().await
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ControllerHandle(Arc<Inner>);
 
@@ -76,9 +119,13 @@ struct Running {
     kind: Kind,
     guard: Arc<HandlerGuard>,
     states: tokio::sync::watch::Receiver<SyncState>,
+    /// Lets go of the kind at the end.
+    _opened: Arc<Opened>,
 }
 
 /// A watch that was added at run time; dropping it ends the watch.
+///
+/// The cache of its kind ends with the last watch that uses it.
 #[must_use = "the watch ends when this is dropped"]
 pub struct WatchGuard {
     handle: ControllerHandle,
@@ -97,10 +144,15 @@ impl<K: Object> Component for Controller<K> {
     fn prepare(self: Box<Self>, ground: &Ground) -> Result<Prepared> {
         let Controller { options, reconciler } = *self;
         let name: Arc<str> = options.name.as_str().into();
+        let shown = ground.shown(&name);
         let queue = Arc::new(options.queue.build());
         let figures = queue.clone();
-        ground.metrics.queue(&name, move || figures.stats());
-        let client = ground.client.field_owner(&name);
+        ground.metrics.queue(&shown, move || figures.stats());
+        // What runs on every replica does so with or without the lease.
+        let client = match options.leader {
+            true => ground.client.field_owner(&name),
+            false => ground.client.field_owner(&name).unfenced(),
+        };
         let handle = ControllerHandle(Arc::new(Inner {
             name: name.clone(),
             kind: options.kind.clone(),
@@ -112,7 +164,7 @@ impl<K: Object> Component for Controller<K> {
             handler_panics: Arc::default(),
         }));
         let figures = Arc::downgrade(&handle.0);
-        ground.metrics.handlers(&name, move || {
+        ground.metrics.handlers(&shown, move || {
             let handle = figures.upgrade().map(ControllerHandle)?;
             let lag = handle.watches().iter().map(|(_, lag)| *lag as u64).sum();
             Some(HandlerFigures { panics: handle.handler_panics(), lag })
@@ -126,7 +178,7 @@ impl<K: Object> Component for Controller<K> {
             ground.seed ^ name.bytes().fold(0, |h: u64, b| h.wrapping_mul(31) + u64::from(b));
         let pool = Arc::new(Pool {
             shared: Arc::new(Shared {
-                controller: name.clone(),
+                controller: shown.clone(),
                 kind: options.kind,
                 client,
                 recorder: ground.recorder.named(options.reports_as.as_deref().unwrap_or(&name)),
@@ -137,7 +189,7 @@ impl<K: Object> Component for Controller<K> {
             queue: queue.clone(),
             reader: informer.store().reader::<K>(),
             reconciler,
-            metrics: ground.metrics.controller(&name, options.workers),
+            metrics: ground.metrics.controller(&shown, options.workers),
             workers: options.workers,
             timeout: options.timeout,
             ids: Ids::new(seed),
@@ -152,9 +204,9 @@ impl<K: Object> Component for Controller<K> {
                     tokio::spawn(forward(name.clone(), channel, queue.clone(), stop));
                 }
                 let workers = pool.workers;
-                tracing::info!(controller = %name, "worker count" = workers, "Starting workers");
+                tracing::info!(controller = %shown, "worker count" = workers, "Starting workers");
                 pool.run(stop, abort).await;
-                tracing::info!(controller = %name, "All workers finished");
+                tracing::info!(controller = %shown, "All workers finished");
             })
         });
         Ok(Prepared { handle, leader, run })
@@ -265,7 +317,9 @@ impl ControllerHandle {
             source = format!("kind source: {}", watch.kind),
             "Starting EventSource"
         );
-        let informer = inner.client.caches().open(&watch.kind, watch.metadata_only)?;
+        let caches = inner.client.caches();
+        let informer = caches.open(&watch.kind, watch.metadata_only)?;
+        let opened = Arc::new(caches.opened(&watch.kind));
         let options = HandlerOptions { resync: watch.resync };
         let id = inner.next.fetch_add(1, Ordering::Relaxed);
         let kind = watch.kind.clone();
@@ -279,7 +333,8 @@ impl ControllerHandle {
             watch,
         };
         let guard = informer.handle(options, move |event| route.take(&event));
-        let running = Running { kind, guard: Arc::new(guard), states: informer.states() };
+        let (guard, states) = (Arc::new(guard), informer.states());
+        let running = Running { kind, guard, states, _opened: opened };
         inner.watches.lock().insert(id, running);
         Ok(id)
     }

@@ -12,6 +12,21 @@ use crate::cluster::Caches;
 use crate::kind::{Kind, Object};
 
 /// A change of one watched object.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::Predicate;
+/// use windlass::controller::Change;
+///
+/// /// Deletions, and what is new under a name that was in use before.
+/// fn gone(change: &Change) -> bool {
+///     change.is_delete() || change.is_replacement()
+/// }
+///
+/// let predicate = Predicate::new(gone);
+/// assert!(predicate.passes(&Change::default()), "neither before nor after: it is gone");
+/// ```
 #[derive(Clone, Default)]
 pub struct Change {
     /// The state before; `None` if it is new here.

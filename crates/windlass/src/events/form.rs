@@ -14,6 +14,22 @@ use crate::error::Result;
 use crate::kind::Kind;
 
 /// The form events are written in.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::Manager;
+/// use windlass::events::EventForm;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// // For an operator whose users sort events by their last timestamp.
+/// let handle = Manager::builder(client).event_form(EventForm::Counted).spawn()?;
+/// handle.stop().await
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventForm {
     /// `events.k8s.io/v1`: the time of the event, and a series if it comes again.

@@ -13,6 +13,18 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 /// Writes events as lines of JSON with flat keys.
+///
+/// # Examples
+///
+/// ```
+/// use tracing_subscriber::layer::SubscriberExt;
+/// use windlass::log::JsonLines;
+///
+/// let subscriber = tracing_subscriber::Registry::default().with(JsonLines::new(std::io::stderr));
+/// tracing::subscriber::with_default(subscriber, || {
+///     tracing::info!(controller = "maps", "Starting workers");
+/// });
+/// ```
 #[derive(Debug, Clone)]
 pub struct JsonLines<W> {
     writer: W,

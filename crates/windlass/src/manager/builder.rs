@@ -26,6 +26,26 @@ use crate::serve::{Access, Checks, Pages, Server, Tls};
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Puts a [`Manager`] together.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::manager::Builder;
+/// use windlass::{Manager, Result};
+///
+/// /// What all operators of this house have in common.
+/// fn ours(builder: Builder) -> Builder {
+///     builder.grace(Duration::from_secs(8)).health_check("clock", || Ok(()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// ours(Manager::builder(client)).run(async {}).await
+/// # }
+/// ```
 #[must_use = "a manager does nothing until it runs"]
 pub struct Builder {
     home: kube::Client,
@@ -97,7 +117,8 @@ impl Builder {
         self
     }
 
-    /// Adds another cluster, with a cache of its own.
+    /// Adds another cluster, with a cache of its own; its controllers show as `cluster/controller`
+    /// in logs and metrics.
     pub fn cluster(mut self, name: &str, client: kube::Client) -> Self {
         self.others.push((name.into(), client));
         self
@@ -112,7 +133,7 @@ impl Builder {
         self.run_with(true, name, start)
     }
 
-    /// Adds a task that runs on every replica, leader or not.
+    /// Adds a task that runs on every replica, leader or not; its writes need no lease.
     pub fn runnable_everywhere<F, Fut>(self, name: &str, start: F) -> Self
     where
         F: FnOnce(RunContext) -> Fut + Send + 'static,
@@ -252,9 +273,10 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Fails on two controllers of one name in one cluster, an unknown cluster, or lease durations
-    /// without a margin.
+    /// Fails on two controllers of one name in one cluster, an unknown cluster, two clusters of one
+    /// name, or lease durations without a margin.
     pub fn build(self) -> Result<Manager> {
+        check_names(&self.others)?;
         let stopping = CancellationToken::new();
         let fence = Fence::new();
         let mut clusters = Vec::new();
@@ -281,6 +303,7 @@ impl Builder {
                 metrics: self.registry.clone(),
                 stopping: stopping.clone(),
                 seed: self.seed.unwrap_or_else(rand::random),
+                cluster: name.clone(),
             };
             clusters.push(Cluster { name, ground });
         }
@@ -297,7 +320,7 @@ impl Builder {
             late: parking_lot::Mutex::default(),
             wake: tokio::sync::Notify::new(),
             ready: watch::Sender::new(false),
-            lease: parking_lot::Mutex::new(lease.as_ref().map(Lease::status)),
+            lease: parking_lot::Mutex::new(lease.as_ref().map(|l| (l.label(), l.status()))),
             checks: self.checks.clone(),
             metrics: self.registry.clone(),
             clients: clusters.iter().map(|c| (c.name.clone(), c.ground.client.clone())).collect(),
@@ -379,6 +402,19 @@ fn counted(metrics: Metrics, next: Option<Observe>) -> Observe {
 /// An empty address and `0` switch a server off.
 fn enabled(address: &str) -> Option<String> {
     Some(address.to_string()).filter(|address| !address.is_empty() && address != "0")
+}
+
+/// Refuses clusters that cannot be told apart.
+fn check_names(others: &[(String, kube::Client)]) -> Result<()> {
+    for (at, (name, _)) in others.iter().enumerate() {
+        if name.is_empty() {
+            return Err(Error::Invalid("a cluster beside the home cluster needs a name".into()));
+        }
+        if others[..at].iter().any(|(other, _)| other == name) {
+            return Err(Error::Invalid(format!("two clusters are named {name}")));
+        }
+    }
+    Ok(())
 }
 
 /// Finds the cluster of each controller and refuses two of one name.

@@ -18,9 +18,14 @@ pub(super) fn report(state: &State) -> Value {
         .collect();
     let controllers: Vec<Value> =
         state.controllers.lock().iter().map(|(cluster, c)| controller(cluster, c)).collect();
-    let lease = state.lease.lock().as_ref().map(|status| {
+    let lease = state.lease.lock().as_ref().map(|(name, status)| {
         let status = status.borrow();
-        json!({"held": status.held, "holder": status.holder, "transitions": status.transitions})
+        json!({
+            "name": name,
+            "held": status.held,
+            "holder": status.holder,
+            "transitions": status.transitions,
+        })
     });
     json!({
         "ready": *state.ready.borrow(),

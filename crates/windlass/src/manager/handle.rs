@@ -16,6 +16,31 @@ use crate::lease::LeaseStatus;
 use crate::metrics::Metrics;
 
 /// Looks at and steers a running manager; dropping it leaves the manager running.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::manager::Handle;
+/// use windlass::{Context, Controller, Key, Manager, Next, Result};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let handle: Handle = Manager::builder(client).spawn()?;
+/// // A controller may come later.
+/// let late = Controller::<ConfigMap>::builder("late")
+///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+/// handle.add(late)?;
+/// while handle.controller("late").is_none() {
+///     tokio::task::yield_now().await;
+/// }
+/// handle.controller("late").expect("was added").synced().await;
+/// assert!(handle.client().get::<ConfigMap>(&Key::namespaced("default", "none")).await?.is_none());
+/// handle.stop().await
+/// # }
+/// ```
 pub struct Handle {
     state: Arc<State>,
     task: Option<JoinHandle<Result<()>>>,
@@ -86,7 +111,7 @@ impl Handle {
 
     /// What is known about the lease, if one is asked for.
     pub fn lease(&self) -> Option<LeaseStatus> {
-        self.state.lease.lock().as_ref().map(|status| status.borrow().clone())
+        self.state.lease.lock().as_ref().map(|(_, status)| status.borrow().clone())
     }
 
     /// Every watch, index, queue and lease, as on the diagnostics page.

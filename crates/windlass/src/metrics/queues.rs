@@ -130,7 +130,7 @@ fn histogram(
     for (queue, stats) in now {
         let labels = [("name", queue.as_str()), ("controller", queue)];
         let histogram = read(stats);
-        let bounds = Histogram::BOUNDS.into_iter().chain([f64::MAX]);
+        let bounds = Histogram::BOUNDS.into_iter().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(histogram.buckets).collect();
         let sum = histogram.sum.as_secs_f64();
         metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
@@ -171,6 +171,8 @@ mod tests {
             assert!(text.contains(line), "missing {line} in\n{text}");
         }
         assert!(text.contains(r#"workqueue_queue_duration_seconds_bucket{le="0.01""#), "{text}");
+        let above = r#"queue_duration_seconds_bucket{le="+Inf",name="web",controller="web"} 1"#;
+        assert!(text.contains(above), "{text}");
     }
 
     #[test]

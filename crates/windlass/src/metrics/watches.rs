@@ -23,6 +23,16 @@ pub(super) struct Watches {
 }
 
 /// The figures of the event handlers of one controller.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::metrics::{Format, HandlerFigures, Metrics};
+/// let metrics = Metrics::new();
+/// metrics.handlers("mine", || Some(HandlerFigures { panics: 0, lag: 3 }));
+/// let line = r#"windlass_handler_lag{controller="mine"} 3"#;
+/// assert!(metrics.encode(Format::Prometheus).contains(line));
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HandlerFigures {
     /// How often a predicate or map function panicked.

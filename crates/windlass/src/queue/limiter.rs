@@ -10,6 +10,32 @@ use tokio::time::Instant;
 use super::QueueKey;
 
 /// Decides how long a key has to wait before it is tried again.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{Exponential, Limiter, WorkQueue};
+///
+/// /// Gives up to hurry after ten failures.
+/// struct Patient(Exponential<String>);
+///
+/// impl Limiter<String> for Patient {
+///     fn when(&mut self, key: &String) -> Duration {
+///         let wait = self.0.when(key);
+///         if self.0.failures(key) > 10 { Duration::from_secs(3600) } else { wait }
+///     }
+///     fn forget(&mut self, key: &String) {
+///         self.0.forget(key);
+///     }
+///     fn failures(&self, key: &String) -> u32 {
+///         self.0.failures(key)
+///     }
+/// }
+///
+/// let queue = WorkQueue::options().limiter(Patient(Exponential::default())).build();
+/// assert_eq!(queue.add_rate_limited("a".to_string()), Duration::from_millis(5));
+/// ```
 pub trait Limiter<K>: Send {
     /// Counts a failure of the key and returns the wait.
     fn when(&mut self, key: &K) -> Duration;
@@ -64,6 +90,16 @@ pub struct MaxOf<K> {
 }
 
 /// Cuts the waits of another limiter.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{Exponential, Limiter, MaxWait};
+/// let minute = Duration::from_secs(60);
+/// let mut limiter = MaxWait::new(Exponential::default(), minute);
+/// assert!((0..100).all(|_| limiter.when(&"a") <= minute));
+/// ```
 pub struct MaxWait<L> {
     limiter: L,
     max: Duration,

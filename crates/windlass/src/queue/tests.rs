@@ -1,3 +1,5 @@
+mod concurrent;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -364,7 +366,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// The queue as plain lists, searched from end to end.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Model {
     now: u64,
     order: u64,

@@ -26,6 +26,20 @@ const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 const REMEMBERED_MAX: usize = 1024;
 
 /// Asks the API server who a token belongs to and what its user may do.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::Client;
+/// use windlass::serve::Access;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// // A manager does this by itself when told so with `metrics_reviewed`.
+/// let access = Access::new(&Client::new(server.client()));
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Access {
     client: Client,

@@ -277,3 +277,42 @@ async fn a_kind_cached_as_metadata_is_cached_as_a_whole_when_a_controller_wants_
     assert_eq!(watches.as_array().map(Vec::len), Some(1), "{watches}");
     handle.stop().await.expect("stops");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cleanup_is_not_done_again_while_the_watch_still_shows_the_object() {
+    let server = Arc::new(ApiServer::start());
+    let cleanups = Arc::new(AtomicUsize::new(0));
+    let after: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let (count, log, slow) = (cleanups.clone(), after.clone(), server.clone());
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let (count, log, slow) = (count.clone(), log.clone(), slow.clone());
+        async move {
+            if count.load(Ordering::SeqCst) > 0 {
+                log.lock().push(cx.object().is_some());
+            }
+            let cleanup = || async {
+                count.fetch_add(1, Ordering::SeqCst);
+                // From here on the watch is an hour behind.
+                slow.inject(Some(Box::new(|_| Fault {
+                    watch_lag: Duration::from_secs(3600),
+                    ..Default::default()
+                })));
+                Ok(())
+            };
+            cx.finalize("example.com/cleanup", cleanup).await?;
+            Ok(Next::After(Duration::from_secs(1)))
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("final").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let client = handle.client();
+    client.create(&config_map("a", &[])).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    client.delete::<ConfigMap>(&key("a")).await.expect("deleted");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(cleanups.load(Ordering::SeqCst), 1);
+    let after = after.lock().clone();
+    assert!(after.len() >= 5 && !after.contains(&true), "still read: {after:?}");
+    server.inject(None);
+    handle.stop().await.expect("stops");
+}

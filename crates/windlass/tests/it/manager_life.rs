@@ -64,6 +64,28 @@ async fn shutdown_ends_with_the_grace_period() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shutdown_has_half_a_minute_unless_told_otherwise() {
+    let server = ApiServer::start();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = ended.clone();
+    let handle = manager(&server)
+        .runnable("in time", async move |cx| {
+            cx.stopping().await;
+            tokio::time::sleep(Duration::from_secs(29)).await;
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        })
+        .runnable("too late", async |_| std::future::pending().await)
+        .spawn()
+        .expect("starts");
+    handle.ready().await;
+    let at = Instant::now();
+    handle.stop().await.expect("stops");
+    assert_eq!(at.elapsed().as_secs(), 30);
+    assert_eq!(ended.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_runnable_that_fails_or_panics_stops_the_manager_and_says_which() {
     let server = ApiServer::start();
     let handle = manager(&server)

@@ -187,3 +187,101 @@ async fn cached_lists_know_names_limits_and_indexes() {
     assert!(indexes.contains(r#""name":"first""#), "{indexes}");
     handle.stop().await.expect("stops");
 }
+
+/// Every verb that writes one object, typed, dynamic and as metadata; the watch shows none of it.
+#[tokio::test(start_paused = true)]
+async fn every_verb_is_read_at_once_through_every_type() {
+    use kube::core::{DynamicObject, PartialObjectMeta};
+    let server = ApiServer::start();
+    let handle = lagging(&server).await;
+    let client = handle.client();
+    let kind = windlass::Kind::of::<ConfigMap>();
+    let typed = client.api::<ConfigMap>();
+    let dynamic = client.dynamic(&kind);
+    let metadata = client.api_with::<PartialObjectMeta<DynamicObject>>(&kind, kind.api_resource());
+    let read = async |value: &str, what: &str| {
+        let wanted = typed.get(&key("a")).await.expect("read").expect("is there");
+        assert_eq!(wanted.data.as_ref().expect("has data")["k"], value, "{what}");
+        let version = wanted.metadata.resource_version.clone();
+        let same = dynamic.get(&key("a")).await.expect("read").expect("is there");
+        assert_eq!(same.data["data"]["k"], value, "{what}");
+        assert_eq!(same.metadata.resource_version, version, "{what}");
+        let meta = metadata.get(&key("a")).await.expect("read").expect("is there");
+        assert_eq!(meta.metadata.resource_version, version, "{what}");
+        let listed = typed.list(&List::within("default")).await.expect("listed");
+        let listed = listed.iter().find(|map| map.metadata.name.as_deref() == Some("a"));
+        assert_eq!(listed.expect("is listed").metadata.resource_version, version, "{what}");
+        wanted
+    };
+    typed.create(&config_map("a", &[("k", "created")])).await.expect("created");
+    let mut map = (*read("created", "create").await).clone();
+    map.data.get_or_insert_default().insert("k".into(), "updated".into());
+    typed.update(&map).await.expect("updated");
+    read("updated", "update").await;
+    let data = |value: &str| json!({"data": {"k": value}});
+    let replace = json!([{"op": "replace", "path": "/data/k", "value": "json"}]);
+    for (value, patch) in [
+        ("merge", Patch::Merge(data("merge"))),
+        ("json", Patch::Json(replace)),
+        ("strategic", Patch::Strategic(data("strategic"))),
+    ] {
+        typed.patch(&key("a"), &patch).await.expect("patched");
+        read(value, value).await;
+    }
+    dynamic.patch(&key("a"), &Patch::Merge(data("dynamic"))).await.expect("patched");
+    read("dynamic", "a dynamic patch").await;
+    typed.apply(&config_map("a", &[("k", "applied")])).await.expect("applied");
+    read("applied", "apply").await;
+    let mark = Patch::Merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
+    metadata.patch(&key("a"), &mark).await.expect("patched");
+    let marked = read("applied", "a patch of metadata").await;
+    assert_eq!(marked.metadata.labels.as_ref().expect("labelled")["seen"], "yes");
+    // One that has to be finalized first is there, and on its way out.
+    let held = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/wait"]}}));
+    typed.patch(&key("a"), &held).await.expect("patched");
+    let how = Deletion::default();
+    assert_eq!(typed.delete(&key("a"), &how).await.expect("deleted"), Deleted::Pending);
+    assert!(read("applied", "delete").await.metadata.deletion_timestamp.is_some());
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    typed.patch(&key("a"), &free).await.expect("patched");
+    assert!(typed.get(&key("a")).await.expect("read").is_none(), "the last finalizer went");
+    assert!(dynamic.get(&key("a")).await.expect("read").is_none());
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_write_of_a_status_is_read_at_once() {
+    let server = ApiServer::start();
+    let handle = lagging(&server).await;
+    let client = handle.client();
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }))
+    .expect("a pod");
+    let api = client.api::<Pod>();
+    let mut pod = api.create(&pod).await.expect("created");
+    let message = async || {
+        let pod = api.get(&key("p")).await.expect("read").expect("is there");
+        pod.status.as_ref().and_then(|status| status.message.clone())
+    };
+    pod.status.get_or_insert_default().message = Some("updated".into());
+    let pod = api.update_status(&pod).await.expect("updated");
+    assert_eq!(message().await.as_deref(), Some("updated"));
+    let patch = Patch::Merge(json!({"status": {"message": "patched"}}));
+    api.patch_status(&key("p"), &patch).await.expect("patched");
+    assert_eq!(message().await.as_deref(), Some("patched"));
+    let applied: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p", "namespace": "default"},
+        "status": {"message": "applied"},
+    }))
+    .expect("a pod");
+    api.apply_status(&applied).await.expect("applied");
+    assert_eq!(message().await.as_deref(), Some("applied"));
+    let version = pod.metadata.resource_version.clone();
+    let old = Deletion { resource_version: version, ..Deletion::default() };
+    let refused = api.delete(&key("p"), &old).await.expect_err("it changed since");
+    assert!(refused.is_conflict(), "{refused}");
+    assert_eq!(message().await.as_deref(), Some("applied"), "what is refused changes nothing");
+    handle.stop().await.expect("stops");
+}

@@ -1,24 +1,54 @@
-//! The promises of the documentation name tests that exist.
+//! What the documentation promises, it shows: tests that exist, examples that run.
 
 use std::path::Path;
 
-fn read_all(dir: &Path, text: &mut String) {
+/// Public types without an example of their own: shapes of series, and what only a manager makes.
+const WITHOUT_EXAMPLE: [&str; 10] = [
+    "ControllerLabels",
+    "ResultLabels",
+    "RequestLabels",
+    "VerbLabels",
+    "NameLabels",
+    "ReasonLabels",
+    "KindLabels",
+    "Runnable",
+    "Server",
+    // The bound of a type parameter that everything usual meets.
+    "QueueKey",
+];
+
+fn read_all(dir: &Path, files: &mut Vec<String>) {
     for entry in std::fs::read_dir(dir).expect("a directory") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            read_all(&path, text);
+            read_all(&path, files);
         } else if path.extension().is_some_and(|ext| ext == "rs") {
-            text.push_str(&std::fs::read_to_string(path).expect("text"));
+            files.push(std::fs::read_to_string(path).expect("text"));
         }
     }
+}
+
+fn files(dirs: &[&str]) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    dirs.iter().for_each(|dir| read_all(&root.join(dir), &mut files));
+    files
+}
+
+/// Tells whether a function of this name is there and is a test.
+fn is_test(files: &[String], name: &str) -> bool {
+    files.iter().any(|file| {
+        file.match_indices(&format!("fn {name}(")).any(|(at, _)| {
+            let before: Vec<&str> = file[..at].lines().rev().take(4).collect();
+            before.iter().any(|line| line.contains("#[test]") || line.contains("#[tokio::test"))
+        })
+    })
 }
 
 #[test]
 fn every_promise_names_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut code = String::new();
-    read_all(&root.join("src"), &mut code);
-    read_all(&root.join("tests"), &mut code);
+    let code = files(&["src", "tests"]);
     let docs = std::fs::read_to_string(root.join("src/lib.rs")).expect("text");
     let (_, promises) = docs.split_once("//! # Promises").expect("has promises");
     let (promises, refusals) = promises.split_once("//! # What is not promised").expect("and not");
@@ -30,8 +60,56 @@ fn every_promise_names_tests_that_exist() {
             promise.split('`').filter(|part| part.matches('_').count() > 2).collect();
         assert!(!named.is_empty(), "P{number} names no test");
         for test in named {
-            let defined = code.contains(&format!("fn {test}("));
-            assert!(defined, "P{number} names {test}, which does not exist");
+            assert!(is_test(&code, test), "P{number} names {test}, which is no test");
         }
     }
+    assert!(!is_test(&code, "files"), "what is no test is told apart");
+}
+
+/// The code of the examples in documentation, and what stands behind their opening fences.
+fn examples(file: &str) -> (String, Vec<String>) {
+    let (mut code, mut fences, mut inside) = (String::new(), Vec::new(), false);
+    for line in file.lines() {
+        let line = line.trim_start();
+        let Some(doc) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            inside = false;
+            continue;
+        };
+        if let Some(fence) = doc.trim_start().strip_prefix("```") {
+            if !inside {
+                fences.push(fence.to_string());
+            }
+            inside = !inside;
+        } else if inside {
+            code.push_str(doc);
+            code.push('\n');
+        }
+    }
+    (code, fences)
+}
+
+#[test]
+fn every_public_type_is_shown_by_an_example_that_runs() {
+    let files = files(&["src"]);
+    let (code, fences): (Vec<String>, Vec<Vec<String>>) =
+        files.iter().map(|file| examples(file)).unzip();
+    let skipped: Vec<&String> =
+        fences.iter().flatten().filter(|f| f.contains("ignore") || f.contains("no_run")).collect();
+    assert!(skipped.is_empty(), "examples that do not run: {skipped:?}");
+    let code = code.concat();
+    let words: std::collections::BTreeSet<&str> =
+        code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let public = files.iter().flat_map(|file| file.lines()).filter_map(|line| {
+        let rest = ["pub struct ", "pub enum ", "pub trait ", "pub type "]
+            .iter()
+            .find_map(|prefix| line.strip_prefix(prefix))?;
+        rest.split(|c: char| !c.is_alphanumeric()).next()
+    });
+    // These stand in modules that are not public.
+    let inner = ["WatchStats", "Discovery"];
+    let silent: Vec<&str> = public
+        .filter(|name| !words.contains(name) && !inner.contains(name))
+        .filter(|name| !WITHOUT_EXAMPLE.contains(name))
+        .collect();
+    assert!(silent.is_empty(), "no example shows {silent:?}");
 }

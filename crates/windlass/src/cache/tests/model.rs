@@ -312,7 +312,7 @@ fn the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race() {
                 assert_eq!(handled.insert(change.key, change.new.version()), known);
             }
         });
-        scope.spawn(|| {
+        let feeder = scope.spawn(|| {
             let mut behind = Vec::new();
             let mut relisted = 0;
             for (name, version) in watch {
@@ -343,11 +343,8 @@ fn the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race() {
             events.send((name, version)).unwrap();
         }
         drop(events);
-        let last = ROUNDS;
-        while store.resource_version() < last && store.entries().len() < usize::from(KEYS) {
-            std::thread::yield_now();
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        // Readers look on until the watch has brought everything.
+        feeder.join().unwrap();
         done.store(true, std::sync::atomic::Ordering::SeqCst);
     });
     assert_eq!(store.entries().iter().map(|entry| entry.version()).max(), Some(ROUNDS));

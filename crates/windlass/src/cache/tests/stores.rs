@@ -291,3 +291,52 @@ async fn own_deletions_of_several_objects_of_one_name_are_all_remembered() {
     store.apply([Delta::Upsert(store.read(second.as_bytes()).unwrap())]);
     assert!(store.entry(&key).is_none(), "the second one, which is deleted as well");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_others_that_follows_an_own_deletion_can_be_deleted_too() {
+    let store = store();
+    let key = Key::namespaced("n", "a");
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 3, "x"))]);
+    store.observe_delete(&key, "u-a", None);
+    // Somebody else creates another one, which is deleted here before the watch shows it.
+    store.observe_delete(&key, "u-theirs", None);
+    let theirs = json("n", "a", 5, "x").replace("u-a", "u-theirs");
+    store.apply([
+        Delta::Delete(entry(&store, "n", "a", 4, "x")),
+        Delta::Upsert(store.read(theirs.as_bytes()).unwrap()),
+    ]);
+    assert!(store.entry(&key).is_none(), "deleted here, whoever created it");
+    let third = json("n", "a", 7, "x").replace("u-a", "u-third");
+    store.apply([Delta::Upsert(store.read(third.as_bytes()).unwrap())]);
+    assert_eq!(store.entry(&key).unwrap().uid(), "u-third", "and a later one is there");
+}
+
+#[test]
+fn a_list_that_is_begun_anew_keeps_nothing_of_the_one_that_was_cut() {
+    let store = store();
+    let cut = entry(&store, "n", "a", 1, "x");
+    let memory = Arc::downgrade(&cut);
+    store.apply([Delta::Begin, Delta::Listed(cut)]);
+    assert!(memory.upgrade().is_some() && store.is_empty());
+    store.apply([Delta::Begin]);
+    assert!(memory.upgrade().is_none(), "a streaming list that fell back left its objects behind");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_deletion_outlives_a_list_from_before_the_object_was_created() {
+    let store = store();
+    let key = Key::namespaced("n", "a");
+    let created = json("n", "a", 5, "x");
+    store.observe_write(created.as_bytes()).unwrap();
+    store.observe_delete(&key, "u-a", None);
+    store.apply([Delta::Begin, Delta::Replace { version: 3 }]);
+    store.apply([Delta::Upsert(store.read(created.as_bytes()).unwrap())]);
+    assert!(store.entry(&key).is_none(), "the watch is only now where it was created");
+    store.apply([Delta::Delete(store.read(created.as_bytes()).unwrap())]);
+    // A list that is new enough and does not name it ends the matter.
+    store.observe_write(json("n", "b", 8, "x").as_bytes()).unwrap();
+    store.observe_delete(&Key::namespaced("n", "b"), "u-b", None);
+    store.apply([Delta::Begin, Delta::Replace { version: 9 }]);
+    store.apply([Delta::Upsert(entry(&store, "n", "b", 8, "x"))]);
+    assert!(store.entry(&Key::namespaced("n", "b")).is_some(), "a backup was restored");
+}

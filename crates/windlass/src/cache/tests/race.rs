@@ -1,0 +1,289 @@
+//! The store in several hands at once: own writes, a watch that is behind, readers, a handler.
+//!
+//! The model is the server: a plain map from name to UID and version behind a lock, and a log of
+//! what happened. Hands write to it and then show the store what they did, at any later moment;
+//! the watch brings the log when it gets to it. Whatever they do at the same time, no reader sees
+//! anything go back, everybody sees what the own hands did, and in the end all agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::ApiResource;
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+use crate::cache::mailbox::{Mailbox, Notice};
+use crate::cache::{Delta, Entry, Key, Store};
+
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// Creates or changes an object.
+    Write(u8),
+    Delete(u8),
+}
+
+/// What the watch does next.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// Brings so many events.
+    Events(usize),
+    Bookmark,
+    Relist,
+}
+
+type Uid = u64;
+type Version = u64;
+
+#[derive(Default)]
+struct Server {
+    objects: BTreeMap<u8, (Uid, Version)>,
+    version: Version,
+    /// Name, UID, version, and whether the object is gone.
+    log: Vec<(u8, Uid, Version, bool)>,
+}
+
+struct World {
+    store: Store,
+    server: Mutex<Server>,
+    ended: AtomicBool,
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    prop_oneof![
+        3 => (0..3_u8).prop_map(Order::Write),
+        2 => (0..3_u8).prop_map(Order::Delete),
+    ]
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    prop_oneof![
+        4 => (1..4_usize).prop_map(Turn::Events),
+        1 => Just(Turn::Bookmark),
+        1 => Just(Turn::Relist),
+    ]
+}
+
+fn key(name: u8) -> Key {
+    Key::cluster(&format!("o{name}"))
+}
+
+fn name(key: &Key) -> u8 {
+    key.name()[1..].parse().unwrap()
+}
+
+fn json(name: u8, uid: Uid, version: Version) -> String {
+    format!(r#"{{"metadata":{{"name":"o{name}","uid":"{uid}","resourceVersion":"{version}"}}}}"#)
+}
+
+fn pair(entry: &Entry) -> (Uid, Version) {
+    (entry.uid().parse().unwrap(), entry.version())
+}
+
+// === impl Server ===
+
+impl Server {
+    fn write(&mut self, name: u8) -> (Uid, Version) {
+        self.version += 1;
+        let uid = self.objects.get(&name).map_or(self.version, |(uid, _)| *uid);
+        self.objects.insert(name, (uid, self.version));
+        self.log.push((name, uid, self.version, false));
+        (uid, self.version)
+    }
+
+    fn delete(&mut self, name: u8) -> Option<Uid> {
+        let (uid, _) = self.objects.remove(&name)?;
+        self.version += 1;
+        self.log.push((name, uid, self.version, true));
+        Some(uid)
+    }
+}
+
+// === impl World ===
+
+impl World {
+    fn new() -> Self {
+        Self {
+            store: Store::detached(&ApiResource::erase::<ConfigMap>(&())),
+            server: Mutex::default(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    fn entry(&self, name: u8, uid: Uid, version: Version) -> Arc<Entry> {
+        self.store.read(json(name, uid, version).as_bytes()).unwrap()
+    }
+
+    /// A write of this process: done on the server first, shown to the store after that.
+    fn own(&self, order: Order) {
+        match order {
+            Order::Write(name) => {
+                let (uid, version) = self.server.lock().write(name);
+                std::thread::yield_now();
+                self.store.observe_write(json(name, uid, version).as_bytes()).unwrap();
+                let read = self.store.entry(&key(name)).map(|entry| pair(&entry));
+                // Unless somebody has changed it since, it is there as it was written.
+                if read.is_none_or(|read| read.1 < version) {
+                    let now = self.server.lock().objects.get(&name).copied();
+                    assert_ne!(now, Some((uid, version)), "read as {read:?}");
+                    assert!(read.is_none(), "{read:?} is older than the own {version}");
+                }
+            }
+            Order::Delete(name) => {
+                let Some(uid) = self.server.lock().delete(name) else { return };
+                std::thread::yield_now();
+                self.store.observe_delete(&key(name), &uid.to_string(), None);
+                let read = self.store.entry(&key(name)).map(|entry| pair(&entry));
+                assert!(read.is_none_or(|read| read.0 != uid), "an own deletion is not seen");
+            }
+        }
+    }
+
+    /// A write of somebody else, which only the watch brings.
+    fn foreign(&self, order: Order) {
+        let mut server = self.server.lock();
+        match order {
+            Order::Write(name) => drop(server.write(name)),
+            Order::Delete(name) => drop(server.delete(name)),
+        }
+    }
+
+    /// One turn of the watch, which has brought the log up to `cursor`.
+    fn watch(&self, cursor: &mut usize, turn: Turn) {
+        match turn {
+            Turn::Events(count) => {
+                let events: Vec<_> = {
+                    let server = self.server.lock();
+                    server.log.iter().skip(*cursor).take(count).copied().collect()
+                };
+                *cursor += events.len();
+                let delta = |(name, uid, version, gone)| match gone {
+                    true => Delta::Delete(self.entry(name, uid, version)),
+                    false => Delta::Upsert(self.entry(name, uid, version)),
+                };
+                self.store.apply(events.into_iter().map(delta));
+            }
+            Turn::Bookmark => {
+                let reached = cursor.checked_sub(1).map(|last| self.server.lock().log[last].2);
+                if let Some(version) = reached {
+                    self.store.apply([Delta::Bookmark { version }]);
+                }
+            }
+            Turn::Relist => {
+                let (objects, version) = {
+                    let server = self.server.lock();
+                    *cursor = server.log.len();
+                    (server.objects.clone(), server.version)
+                };
+                self.store.apply([Delta::Begin]);
+                for (name, (uid, at)) in objects {
+                    self.store.apply([Delta::Listed(self.entry(name, uid, at))]);
+                }
+                self.store.apply([Delta::Replace { version }]);
+            }
+        }
+    }
+
+    /// Looks on until the end; nothing may go back.
+    fn read(&self) {
+        let index = self.store.reader::<serde_json::Value>();
+        let index = index.index_entries("version", |entry| vec![entry.version()]);
+        let mut seen: BTreeMap<u8, (Uid, Version)> = BTreeMap::new();
+        let mut gone: BTreeSet<Uid> = BTreeSet::new();
+        loop {
+            let ended = self.ended.load(Ordering::SeqCst);
+            let now: BTreeMap<u8, (Uid, Version)> =
+                self.store.entries().iter().map(|e| (name(e.key()), pair(e))).collect();
+            for (name, (uid, version)) in &now {
+                let last = seen.get(name).copied().unwrap_or_default();
+                assert!(last.1 <= *version, "o{name} went from {last:?} to {:?}", (uid, version));
+                assert!(!gone.contains(uid), "o{name} with UID {uid} came back");
+            }
+            let missing =
+                seen.iter().filter(|(name, was)| now.get(name).map(|n| n.0) != Some(was.0));
+            gone.extend(missing.map(|(_, was)| was.0));
+            seen.extend(now);
+            let filed = index.range(..);
+            assert!(filed.iter().all(|(version, object)| *version == object.version()));
+            if ended {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Takes what waits in a mailbox; every notice has to fit what was told before.
+fn take(mailbox: &Mailbox, handled: &mut BTreeMap<u8, (Uid, Version)>) {
+    while let Some(notice) = mailbox.take() {
+        let Notice::Change(change) = notice else { panic!("nobody asked for a resync") };
+        let name = name(&change.key);
+        assert_eq!(handled.get(&name).copied(), change.old.as_deref().map(pair), "o{name}");
+        let known = match change.gone {
+            true => handled.remove(&name),
+            false => handled.insert(name, pair(&change.new)),
+        };
+        let again = !change.gone && known == Some(pair(&change.new));
+        assert!(!again, "told of o{name} again, which has not changed");
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_store_in_several_hands_shows_what_the_server_holds_and_never_goes_back(
+        own in prop::collection::vec(prop::collection::vec(order(), 0..12), 2),
+        foreign in prop::collection::vec(order(), 0..8),
+        turns in prop::collection::vec(turn(), 0..16),
+    ) {
+        let world = World::new();
+        let mailbox = Arc::new(Mailbox::new());
+        world.store.subscribe(mailbox.clone());
+        let mut handled = BTreeMap::new();
+        std::thread::scope(|scope| {
+            let world = &world;
+            let readers: Vec<_> = (0..2).map(|_| scope.spawn(|| world.read())).collect();
+            let handler = scope.spawn(|| {
+                let mut handled = BTreeMap::new();
+                while !world.ended.load(Ordering::SeqCst) {
+                    take(&mailbox, &mut handled);
+                    std::thread::yield_now();
+                }
+                handled
+            });
+            let mut hands: Vec<_> = own
+                .iter()
+                .map(|orders| scope.spawn(|| orders.iter().for_each(|order| world.own(*order))))
+                .collect();
+            hands.push(scope.spawn(|| foreign.iter().for_each(|order| world.foreign(*order))));
+            let watch = scope.spawn(|| {
+                let mut cursor = 0;
+                for turn in &turns {
+                    world.watch(&mut cursor, *turn);
+                    std::thread::yield_now();
+                }
+                cursor
+            });
+            let failed = hands.into_iter().filter_map(|hand| hand.join().err()).next();
+            let cursor = watch.join();
+            // The watch catches up, and the readers look once more.
+            if let Ok(mut cursor) = cursor {
+                world.watch(&mut cursor, Turn::Events(usize::MAX));
+            }
+            world.ended.store(true, Ordering::SeqCst);
+            for reader in readers {
+                reader.join().unwrap();
+            }
+            handled = handler.join().unwrap();
+            if let Some(failed) = failed {
+                std::panic::resume_unwind(failed);
+            }
+        });
+        take(&mailbox, &mut handled);
+        let read: BTreeMap<_, _> =
+            world.store.entries().iter().map(|e| (name(e.key()), pair(e))).collect();
+        let server = world.server.lock();
+        prop_assert_eq!(&read, &server.objects);
+        prop_assert_eq!(&handled, &server.objects);
+    }
+}

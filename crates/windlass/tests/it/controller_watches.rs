@@ -1,0 +1,128 @@
+//! Watches of a running controller live as long as somebody uses them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use parking_lot::Mutex;
+use windlass::controller::{Context, Controller, Next, Watch};
+use windlass::manager::Handle;
+use windlass::{Key, Kind};
+use windlass_apiserver::ApiServer;
+
+use crate::common::{config_map, eventually, key, manager, secret};
+
+/// The kinds that are watched now.
+fn watched(handle: &Handle) -> Vec<String> {
+    let page = handle.diagnostics();
+    let watches = page["clusters"][0]["watches"].as_array().expect("a list");
+    watches.iter().map(|watch| watch["kind"].as_str().unwrap_or_default().to_string()).collect()
+}
+
+fn secrets() -> Watch {
+    Watch::map(|secret: &Secret| vec![Key::of(secret)])
+}
+
+type Seen = Arc<Mutex<Vec<String>>>;
+
+fn noting(seen: &Seen) -> Controller<ConfigMap> {
+    let seen = seen.clone();
+    Controller::<ConfigMap>::builder("maps").build(move |cx: Context<ConfigMap>| {
+        seen.lock().push(cx.name().to_string());
+        async { Ok(Next::Done) }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_nobody_uses_any_more_ends_and_may_begin_again() {
+    let server = ApiServer::start();
+    let seen = Seen::default();
+    let handle = manager(&server).add(noting(&seen)).spawn().expect("starts");
+    handle.ready().await;
+    let client = handle.client().clone();
+    let controller = handle.controller("maps").expect("runs");
+    client.create(&secret("a")).await.expect("created");
+    let first = controller.watch(secrets()).expect("added");
+    let second = controller.watch(secrets()).expect("added");
+    eventually("a", || seen.lock().contains(&"a".to_string())).await;
+    assert_eq!(watched(&handle), ["ConfigMap.v1", "Secret.v1"]);
+    drop(first);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(watched(&handle), ["ConfigMap.v1", "Secret.v1"], "the second one uses it");
+    drop(second);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(watched(&handle), ["ConfigMap.v1"]);
+    let error = client.get::<Secret>(&key("a")).await.expect_err("not cached any more");
+    assert!(matches!(error, windlass::Error::NotCached { .. }), "{error}");
+    // Again: it begins with what is there.
+    seen.lock().clear();
+    client.create(&secret("b")).await.expect("created");
+    let _again = controller.watch(secrets()).expect("added");
+    eventually("both", || {
+        let seen = seen.lock();
+        ["a", "b"].iter().all(|name| seen.contains(&(*name).to_string()))
+    })
+    .await;
+    assert!(client.get::<Secret>(&key("a")).await.expect("cached").is_some());
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_added_at_run_time_does_not_end_one_that_was_declared() {
+    let server = ApiServer::start();
+    let seen = Seen::default();
+    let reader = Controller::<Secret>::builder("secrets")
+        .build(|_: Context<Secret>| async { Ok(Next::Done) });
+    let handle = manager(&server).add(noting(&seen)).add(reader).spawn().expect("starts");
+    handle.ready().await;
+    let controller = handle.controller("maps").expect("runs");
+    drop(controller.watch(secrets()).expect("added"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(watched(&handle), ["ConfigMap.v1", "Secret.v1"]);
+    // One who opens a kind by hand counts like everybody else.
+    let kind = Kind::of::<Secret>();
+    let caches = handle.client().caches();
+    caches.open(&kind, true).expect("opened");
+    caches.close(&kind);
+    assert!(caches.holds(&kind), "the controller uses it still");
+    handle.client().create(&secret("a")).await.expect("created");
+    assert!(handle.client().get::<Secret>(&key("a")).await.expect("cached").is_some());
+    handle.client().create(&config_map("m", &[])).await.expect("created");
+    eventually("m", || *seen.lock() == ["m"]).await;
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_tried_again_keeps_its_priority() {
+    let server = ApiServer::start();
+    let tries: Arc<Mutex<Vec<String>>> = Seen::default();
+    let log = tries.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let first = !log.lock().contains(&cx.name().to_string());
+        log.lock().push(cx.name().to_string());
+        async move {
+            match cx.name() {
+                "holds" => tokio::time::sleep(Duration::from_secs(10)).await,
+                "fails" if first => return Err("not yet".into()),
+                "after" if first => return Ok(Next::After(Duration::from_secs(1))),
+                _ => {}
+            }
+            Ok(Next::Done)
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    let maps = handle.controller("maps").expect("runs");
+    let with = |priority: i32| windlass::queue::Add { priority, ..Default::default() };
+    maps.enqueue_with(key("fails"), with(7));
+    maps.enqueue_with(key("after"), with(3));
+    maps.enqueue(key("holds"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(*tries.lock(), ["fails", "after", "holds"], "the highest first");
+    let waiting = maps.queue().depth_by_priority;
+    assert_eq!(waiting, [(3, 1), (7, 1)].into(), "both wait for the worker, as high as before");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(tries.lock()[3..], ["fails", "after"]);
+    handle.stop().await.expect("stops");
+}
