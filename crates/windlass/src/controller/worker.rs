@@ -130,18 +130,21 @@ impl<K: Object> Pool<K> {
         let mut turns = 0;
         let mut next = Some(first);
         while let Some(work) = next {
-            self.one(work, abort).await;
+            self.one(&work, abort).await;
             turns += 1;
             if turns % TURNS_MAX == 0 {
+                drop(work);
                 tokio::task::yield_now().await;
+                next = if stop.is_cancelled() { None } else { self.queue.try_get() };
+            } else {
+                next = if stop.is_cancelled() { None } else { work.next() };
             }
-            next = if stop.is_cancelled() { None } else { self.queue.try_get() };
         }
     }
 
-    async fn one(&self, work: Work<Key>, abort: &CancellationToken) {
+    async fn one(&self, work: &Work<Key>, abort: &CancellationToken) {
         let shared = &self.shared;
-        let key = work.key().clone();
+        let key = work.key();
         let span = tracing::info_span!(
             "reconcile",
             controller = %shared.controller,
@@ -156,7 +159,7 @@ impl<K: Object> Pool<K> {
         }
         let ended = tokio::select! {
             biased;
-            ended = self.attempt(&key).instrument(span.clone()) => Some(ended),
+            ended = self.attempt(key).instrument(span.clone()) => Some(ended),
             () = abort.cancelled() => None,
         };
         let Some((result, took)) = ended else {
@@ -165,7 +168,7 @@ impl<K: Object> Pool<K> {
             return;
         };
         let settled = catch_unwind(AssertUnwindSafe(|| {
-            span.in_scope(|| self.settle(&work, key.clone(), result, took));
+            span.in_scope(|| self.settle(work, result, took));
         }));
         if let Err(panic) = settled {
             // Only the author's limiter can panic there; the key must not be lost with it.
@@ -204,24 +207,25 @@ impl<K: Object> Pool<K> {
         let cx = Context::new(self.shared.clone(), key.clone(), object, failures);
         let run = self.reconciler.run(&cx);
         let Some(limit) = self.timeout else { return run.await };
-        tokio::time::timeout(limit, run).await.unwrap_or_else(|_| {
+        // In a box, so that a reconcile without a deadline has no room for a timer.
+        Box::pin(tokio::time::timeout(limit, run)).await.unwrap_or_else(|_| {
             self.metrics.timed_out();
             Err(Error::Timeout { action: format!("reconcile {key}"), after: limit })
         })
     }
 
     /// Files the outcome: forget, again later, or back off.
-    fn settle(&self, work: &Work<Key>, key: Key, result: Result<Next>, took: Duration) {
-        let priority = work.priority();
+    fn settle(&self, work: &Work<Key>, result: Result<Next>, took: Duration) {
+        let (key, priority) = (work.key(), work.priority());
         match result {
             Ok(Next::Done) => {
                 self.metrics.ended(Outcome::Success, took);
-                self.queue.forget(&key);
+                self.queue.forget(key);
                 tracing::trace!("Reconcile successful");
             }
             Ok(Next::After(after)) => {
                 self.metrics.ended(Outcome::RequeueAfter, took);
-                self.queue.forget(&key);
+                self.queue.forget(key);
                 tracing::trace!(?after, "Reconcile successful");
                 let add = Add { priority, after: Some(after), rate_limited: false };
                 self.queue.add_with(key, add);

@@ -130,7 +130,9 @@ impl<K: QueueKey> Limiter<K> for Exponential<K> {
     }
 
     fn forget(&mut self, key: &K) {
-        self.failures.remove(key);
+        if !self.failures.is_empty() {
+            self.failures.remove(key);
+        }
     }
 
     fn failures(&self, key: &K) -> u32 {
@@ -185,7 +187,9 @@ impl<K: QueueKey> Limiter<K> for FastSlow<K> {
     }
 
     fn forget(&mut self, key: &K) {
-        self.failures.remove(key);
+        if !self.failures.is_empty() {
+            self.failures.remove(key);
+        }
     }
 
     fn failures(&self, key: &K) -> u32 {
