@@ -17,6 +17,7 @@ mod node_taint;
 mod podgc_orphans;
 mod quota_usage;
 mod role_aggregation;
+mod statefulset_claims;
 mod statefulset_order;
 mod support_world;
 mod volume_binding;
