@@ -12,6 +12,7 @@ use super::{Add, Shared};
 mod interest;
 mod pods;
 mod trigger;
+mod wording;
 
 pub mod autoscalers;
 pub mod budgets;
