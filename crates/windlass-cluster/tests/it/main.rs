@@ -11,6 +11,7 @@ mod core_replica_set;
 mod cronjob_time;
 mod daemonset_nodes;
 mod endpoints_slices;
+mod ephemeral_claims;
 mod job_ends;
 mod node_pods;
 mod node_taint;
