@@ -39,7 +39,7 @@ pub struct ClusterArgs {
     data_dir: Option<PathBuf>,
 
     /// Simulate this many nodes; without any, pods are not scheduled.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     nodes: usize,
 
     /// Serve the API alone: no controllers, no nodes.
@@ -86,6 +86,7 @@ pub fn block_on(command: impl Future<Output = Result<(), Failure>>) -> Result<()
 
 async fn serve_until_signal(args: &ClusterArgs, start: Instant) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
+    check_writable(&args.kubeconfig)?;
     let running = Running::start(args).await?;
     write_private(&args.kubeconfig, &running.kubeconfig)?;
     announce(&running.url, args, start);
@@ -187,6 +188,10 @@ struct Keys {
 impl Keys {
     fn load(dir: Option<&Path>, now: jiff::Timestamp) -> Result<Self, Failure> {
         let Some(dir) = dir else { return Self::generate(now) };
+        if dir.exists() && !dir.is_dir() {
+            let text = format!("data directory {}: this is a file", dir.display());
+            return Err(Failure::other(text));
+        }
         let path = dir.join("keys.json");
         match fs::read_to_string(&path) {
             Ok(text) => Self::parse(&text, now).ok_or_else(|| {
@@ -266,9 +271,25 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// Writes a file only its owner can read, whole or not at all.
 pub fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
-    let fail = |error: std::io::Error| {
-        Failure::other(format!("can not write {}: {error}", path.display()))
-    };
+    let (next, mut file) = draft(path).map_err(|error| not_written(path, &error))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&next, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&next);
+        not_written(path, &error)
+    })
+}
+
+/// Makes sure that a file can be written later, before anything else is done.
+pub fn check_writable(path: &Path) -> Result<(), Failure> {
+    if path.is_dir() {
+        return Err(not_written(path, &std::io::ErrorKind::IsADirectory.into()));
+    }
+    let (next, _) = draft(path).map_err(|error| not_written(path, &error))?;
+    fs::remove_file(next).map_err(|error| not_written(path, &error))
+}
+
+/// A file beside the one to be written, which takes its place once it is whole.
+fn draft(path: &Path) -> std::io::Result<(PathBuf, fs::File)> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     let next = path.with_file_name(name);
@@ -276,12 +297,12 @@ pub fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&next).map_err(fail)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&next, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&next);
-        fail(error)
-    })
+    let file = options.open(&next)?;
+    Ok((next, file))
+}
+
+fn not_written(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::other(format!("can not write {}: {error}", path.display()))
 }
 
 fn audit_to(server: &ApiServer, path: &Path) -> Result<(), Failure> {
@@ -310,18 +331,18 @@ fn audit_to(server: &ApiServer, path: &Path) -> Result<(), Failure> {
 fn announce(url: &str, args: &ClusterArgs, start: Instant) {
     let shown = args.kubeconfig.display();
     let took = start.elapsed().as_millis();
-    println!("ready {url} kubeconfig={shown} after={took}ms");
+    say!("ready {url} kubeconfig={shown} after={took}ms");
     if std::io::stdout().is_terminal() {
-        println!();
-        println!("  export KUBECONFIG={shown}");
+        say!();
+        say!("  export KUBECONFIG={shown}");
         if args.no_controllers {
-            println!("  kubectl get namespaces");
+            say!("  kubectl get namespaces");
         } else {
-            println!("  kubectl create deployment web --image=nginx --replicas=3");
-            println!("  kubectl get pods");
+            say!("  kubectl create deployment web --image=nginx --replicas=3");
+            say!("  kubectl get pods");
         }
-        println!();
-        println!("Ctrl-C ends the cluster.");
+        say!();
+        say!("Ctrl-C ends the cluster.");
     }
 }
 

@@ -15,7 +15,7 @@ use windlass::client::Patch;
 use windlass::{Client, Key, Manager, condition};
 use windlass_cluster::Cluster;
 
-use crate::cluster::{ClusterArgs, Running, Signals, block_on, write_private};
+use crate::cluster::{ClusterArgs, Running, Signals, block_on, check_writable, write_private};
 use crate::failure::Failure;
 
 const NAME: &str = "memcached-sample";
@@ -38,6 +38,9 @@ pub struct DemoArgs {
 pub fn run(args: DemoArgs) -> Result<(), Failure> {
     block_on(async move {
         let mut signals = Signals::listen()?;
+        if !args.once {
+            check_writable(&args.kubeconfig)?;
+        }
         let stage = Stage::new();
         let cluster_args = ClusterArgs::with_kubeconfig(args.kubeconfig.clone());
         let start = stage.begin("starting a cluster");
@@ -158,7 +161,7 @@ impl Stage {
     fn new() -> Self {
         let live = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         if live {
-            println!("\n\x1b[1mwindlass demo\x1b[0m  a Memcached operator, from nothing\n");
+            say!("\n\x1b[1mwindlass demo\x1b[0m  a Memcached operator, from nothing\n");
         }
         Self { live }
     }
@@ -166,9 +169,9 @@ impl Stage {
     /// Shows what is under way until it is done.
     fn begin(&self, text: &str) -> Instant {
         if self.live {
-            print!("  \x1b[33m…\x1b[0m {text}");
+            let mut out = std::io::stdout();
             // A terminal that went away shows nothing; the tour goes on.
-            let _ = std::io::stdout().flush();
+            let _ = write!(out, "  \x1b[33m…\x1b[0m {text}").and_then(|()| out.flush());
         }
         Instant::now()
     }
@@ -176,25 +179,25 @@ impl Stage {
     fn done(&self, start: Instant, text: impl Display) {
         let took = start.elapsed().as_millis();
         if self.live {
-            println!("\r\x1b[2K  \x1b[32m✓\x1b[0m {text} \x1b[2m{took} ms\x1b[0m");
+            say!("\r\x1b[2K  \x1b[32m✓\x1b[0m {text} \x1b[2m{took} ms\x1b[0m");
         } else {
-            println!("ok: {text} ({took} ms)");
+            say!("ok: {text} ({took} ms)");
         }
     }
 
     fn detail(&self, text: impl Display) {
         if self.live {
-            println!("      \x1b[36m{text}\x1b[0m");
+            say!("      \x1b[36m{text}\x1b[0m");
         } else {
-            println!("    {text}");
+            say!("    {text}");
         }
     }
 
     fn farewell(&self, kubeconfig: &std::path::Path) {
-        println!("\nThe cluster stays up. In another terminal:\n");
-        println!("  export KUBECONFIG={}", kubeconfig.display());
-        println!("  kubectl get memcacheds,deployments,pods");
-        println!("  kubectl patch memcached {NAME} --type=merge -p '{{\"spec\":{{\"size\":2}}}}'");
-        println!("\nCtrl-C ends it.");
+        say!("\nThe cluster stays up. In another terminal:\n");
+        say!("  export KUBECONFIG={}", kubeconfig.display());
+        say!("  kubectl get memcacheds,deployments,pods");
+        say!("  kubectl patch memcached {NAME} --type=merge -p '{{\"spec\":{{\"size\":2}}}}'");
+        say!("\nCtrl-C ends it.");
     }
 }

@@ -5,6 +5,14 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+/// Writes a line to standard output; a reader that went away is no reason to stop.
+macro_rules! say {
+    ($($part:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($part)*);
+    }};
+}
+
 mod cluster;
 mod demo;
 mod failure;

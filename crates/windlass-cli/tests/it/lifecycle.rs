@@ -64,6 +64,8 @@ fn wrong_flags_are_the_callers_fault() {
     for args in [
         vec!["cluster", "--no-such-flag"],
         vec!["cluster", "--bind", "nowhere"],
+        vec!["cluster", "--nodes", "x"],
+        vec!["cluster", "--nodes", "-1"],
         vec!["no-such-command"],
     ] {
         let ended = output(&args);
@@ -107,6 +109,34 @@ fn a_kubeconfig_that_can_not_be_written_is_told_in_one_line() {
     assert_eq!(ended.status.code(), Some(1));
     let line = one_line(&ended);
     assert!(line.contains(&path), "{line}");
+}
+
+#[test]
+fn nothing_is_begun_before_the_kubeconfig_is_known_to_be_writable() {
+    let dir = TempDir::new();
+    let (place, data) = (dir.join("place"), dir.join("data"));
+    std::fs::create_dir(&place).unwrap();
+    let ended = output(&["cluster", "--kubeconfig", &place, "--data-dir", &data]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(one_line(&ended).contains(&place));
+    assert!(!std::path::Path::new(&data).exists(), "no data directory was made");
+    let ended = output(&["demo", "--kubeconfig", &place]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(one_line(&ended).contains(&place));
+    assert!(ended.stdout.is_empty(), "the tour did not begin");
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_does_not_break_the_tour() {
+    let mut tour = windlass();
+    tour.args(["demo", "--once"]).stdout(std::process::Stdio::piped());
+    let mut tour = tour.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(tour.stdout.take());
+    let ended = tour.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), &*told), (Some(0), ""));
 }
 
 #[tokio::test]

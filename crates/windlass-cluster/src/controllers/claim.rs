@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use serde_json::{Value, json};
 use windlass::client::Patch;
 use windlass::cluster::Caches;
-use windlass::controller::Change;
+use windlass::controller::{Change, Watch};
 use windlass::{Context, Error, Key, Kind, List, Object, Result, ResultExt};
 
 /// How objects are claimed.
@@ -145,6 +146,17 @@ pub fn matching<K: Object<DynamicType = ()>>(
         selector.is_some_and(|s| s.matches(labels))
     };
     candidates.iter().filter(fits).map(|object| Key::of(&**object)).collect()
+}
+
+/// Pods nobody controls, for the objects of kind `K` whose selector matches them.
+pub fn orphans<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSelector>) -> Watch {
+    Watch::reading(Kind::of::<Pod>(), move |change: &Change, caches: &Caches| {
+        let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
+        let labels = orphan_labels(change).into_iter().filter(|labels| !labels.is_empty());
+        let keys = labels
+            .flat_map(|labels| matching::<K>(caches, namespace.as_deref(), &labels, selector));
+        keys.collect()
+    })
 }
 
 /// The labels of a changed object if no controller owns it, before or after.

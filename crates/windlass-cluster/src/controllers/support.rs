@@ -12,10 +12,12 @@ use super::{Add, Shared};
 mod interest;
 mod pods;
 mod trigger;
+mod wording;
 
 pub mod autoscalers;
 pub mod budgets;
 pub mod endpoints;
+pub mod ephemeral;
 pub mod evictions;
 pub mod mirrors;
 pub mod node_life;
@@ -36,6 +38,7 @@ pub const LIST: &[(&str, Add)] = &[
     ("disruption", budgets::add),
     ("resourcequota", quotas::add),
     ("persistentvolume-binder", volumes::add),
+    ("ephemeral-volume", ephemeral::add),
     ("persistentvolumeclaim-protection", protection::add_claims),
     ("persistentvolume-protection", protection::add_volumes),
     ("clusterrole-aggregation", roles::add),

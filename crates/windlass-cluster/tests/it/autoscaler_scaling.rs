@@ -79,3 +79,58 @@ async fn load_above_the_target_scales_up() {
     assert!(events.iter().any(|e| e == text), "{events:?}");
     world.cluster.stop().await;
 }
+
+async fn scaler_of(world: &World, name: &str, metric: Value) {
+    let target = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"});
+    let body = json!({"metadata": {"name": name}, "spec": {
+        "scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 5, "metrics": [metric],
+    }});
+    world.create("/apis/autoscaling/v2/namespaces/a/horizontalpodautoscalers", body).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_that_can_not_be_had_are_told_in_full() {
+    let world = World::start().await;
+    target(&world, 2).await;
+    let metric = json!({"type": "External", "external": {
+        "metric": {"name": "queue", "selector": {"matchLabels": {"q": "jobs"}}},
+        "target": {"type": "AverageValue", "averageValue": "5"},
+    }});
+    scaler_of(&world, "h", metric).await;
+    let found =
+        world.until(SCALER, |h| reason(h, "ScalingActive") == "FailedGetExternalMetric").await;
+    assert_eq!(found["status"]["currentMetrics"], json!([{"type": ""}]));
+    let events = world.events("a", "h").await;
+    let told = "FailedComputeMetricsReplicas: invalid metrics (1 invalid out of 1), first error \
+                is: failed to get queue external metric value: failed to get queue external \
+                metric: unable to get external metric a/queue/&LabelSelector{MatchLabels:\
+                map[string]string{q: jobs,},MatchExpressions:[]LabelSelectorRequirement{},}: \
+                unable to fetch metrics from external metrics API: no external metrics API \
+                (external.metrics.k8s.io) registered";
+    assert!(events.iter().any(|e| e == told), "{events:#?}");
+    world.cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_autoscalers_of_one_target_do_nothing_and_say_so() {
+    let world = World::start().await;
+    target(&world, 2).await;
+    let pods = "/api/v1/namespaces/a/pods";
+    world.until(pods, |list| list["items"].as_array().is_some_and(|l| l.len() == 2)).await;
+    let metric = json!({"type": "Resource", "resource": {
+        "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
+    }});
+    scaler_of(&world, "h", metric.clone()).await;
+    world.until(SCALER, |h| reason(h, "ScalingActive") == "FailedGetResourceMetric").await;
+    scaler_of(&world, "i", metric).await;
+    let rival = "/apis/autoscaling/v2/namespaces/a/horizontalpodautoscalers/i";
+    for path in [rival, SCALER] {
+        let found = world.until(path, |h| reason(h, "ScalingActive") == "AmbiguousSelector").await;
+        let conditions = found["status"]["conditions"].to_string();
+        let told = "pods by selector app=web are controlled by multiple HPAs: [{h a} {i a}]";
+        assert!(conditions.contains(told), "{conditions}");
+    }
+    world.delete(rival).await;
+    world.until(SCALER, |h| reason(h, "ScalingActive") == "FailedGetResourceMetric").await;
+    world.cluster.stop().await;
+}

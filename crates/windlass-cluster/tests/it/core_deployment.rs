@@ -166,3 +166,33 @@ async fn only_as_many_old_sets_stay_as_the_history_allows() {
     assert_eq!(sets(&client).await.len(), 2);
     cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_names_a_revision_goes_back_to_it() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    client.create(&deployment("web", 1)).await.expect("created");
+    available(&client, "web", 1).await;
+    image(&client, "web", "nginx:2").await;
+    available(&client, "web", 1).await;
+    for (to, found) in [("0", "nginx:1"), ("2", "nginx:2"), ("9", "nginx:2")] {
+        let wish = json!({"metadata": {"annotations": {"deprecated.deployment.rollback.to": to}}});
+        client.patch::<Deployment>(&key("web"), &Patch::Merge(wish)).await.expect("patched");
+        let done = |d: &serde_json::Value| {
+            d["metadata"]["annotations"]["deprecated.deployment.rollback.to"].is_null()
+        };
+        let after = until::<Deployment>(&client, &key("web"), done).await;
+        assert_eq!(after["spec"]["template"]["spec"]["containers"][0]["image"], found, "{to}");
+        assert_eq!(after["spec"]["template"]["metadata"]["labels"], json!({"app": "web"}));
+        available(&client, "web", 1).await;
+    }
+    let events = events(&client, "web").await;
+    for text in [
+        "DeploymentRollback: Rolled back deployment \"web\" to revision 1",
+        "DeploymentRollback: Rolled back deployment \"web\" to revision 2",
+        "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to.",
+    ] {
+        assert!(events.iter().any(|e| e == text), "{text}: {events:#?}");
+    }
+    cluster.stop().await;
+}

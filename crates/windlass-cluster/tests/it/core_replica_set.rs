@@ -60,3 +60,16 @@ async fn pods_that_are_not_ready_go_first() {
     assert_eq!(pods_of(&client, "rs").await.len(), 3);
     cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_ended_is_not_adopted() {
+    let world = crate::batch_world::World::new().await;
+    let spec = json!({"containers": [{"name": "c", "image": "nginx:1"}], "restartPolicy": "Never"});
+    let meta = json!({"name": "done", "labels": {"app": "rs"}});
+    world.create(json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})).await;
+    world.ended("done", 1).await;
+    world.create(value(&set(1))).await;
+    world.until_field("ReplicaSet", "rs", "/status/replicas", json!(1)).await;
+    let done = world.get("Pod", "done").await;
+    assert_eq!(done["metadata"]["ownerReferences"], json!(null));
+}

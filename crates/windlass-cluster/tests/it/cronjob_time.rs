@@ -105,3 +105,18 @@ async fn what_is_too_late_is_told_and_left_out() {
     let stamp = &job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"];
     assert!(text(stamp).ends_with("+05:30"), "{stamp}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_not_kept_goes_without_a_word_of_its_completion() {
+    let world = World::new().await;
+    world.create(cron("@hourly", json!({"successfulJobsHistoryLimit": 0}))).await;
+    hours(1).await;
+    world.until("a pod runs", || async { world.list("Pod").await.len() == 1 }).await;
+    end_all(&world, 0).await;
+    world.until("the job is gone", || async { world.list("Job").await.is_empty() }).await;
+    let status = world.get("CronJob", "tick").await["status"].clone();
+    assert!(status["lastSuccessfulTime"].is_string() && status["active"].is_null(), "{status}");
+    let events = world.events().await;
+    assert!(events.iter().any(|e| e.starts_with("SuccessfulDelete: Deleted job")), "{events:?}");
+    assert!(!events.iter().any(|e| e.starts_with("SawCompletedJob")), "{events:?}");
+}

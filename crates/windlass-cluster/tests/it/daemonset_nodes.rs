@@ -138,3 +138,49 @@ async fn a_failed_pod_is_deleted_and_made_again() {
     );
     world.until("it is told", || async { world.events().await.contains(&text) }).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_old_pod_that_does_not_work_uses_up_what_may_be_unavailable() {
+    let world = World::new().await;
+    node(&world, "a").await;
+    node(&world, "b").await;
+    world.create(set(rolling())).await;
+    until_targets(&world, &["a", "b"]).await;
+    let all = world.list("Pod").await;
+    let works = all.iter().find(|p| target(p) == "a").map(|p| text(&p["metadata"]["name"]));
+    let works = works.expect("a pod is meant for each node").to_string();
+    world.ready(&works).await;
+    world.until_field("DaemonSet", "agent", "/status/numberReady", json!(1)).await;
+    world.patch("DaemonSet", "agent", image("nginx:2")).await;
+    world.until("one is new", || async { pods(&world, "nginx:2").await.len() == 1 }).await;
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    assert_eq!(pods(&world, "nginx:1").await, [works]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_surge_a_pod_that_goes_is_replaced_before_it_is_gone() {
+    let world = World::new().await;
+    node(&world, "a").await;
+    let limits = json!({"maxSurge": 1, "maxUnavailable": 0});
+    world.create(set(json!({"type": "RollingUpdate", "rollingUpdate": limits}))).await;
+    until_targets(&world, &["a"]).await;
+    let first = pods(&world, "nginx:1").await.remove(0);
+    world.patch("Pod", &first, json!({"metadata": {"finalizers": ["test/hold"]}})).await;
+    world.delete("Pod", &first).await;
+    until_targets(&world, &["a", "a"]).await;
+    let free = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["test/hold"]}});
+    world.patch("Pod", &first, free).await;
+    until_targets(&world, &["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_matching_pod_without_owner_is_taken_when_it_comes() {
+    let world = World::new().await;
+    world.create(set(rolling())).await;
+    world.until_field("DaemonSet", "agent", "/status/observedGeneration", json!(1)).await;
+    let spec = json!({"containers": [{"name": "c", "image": "nginx:1"}]});
+    let meta = json!({"name": "stray", "labels": {"app": "agent"}});
+    world.create(json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})).await;
+    let owner = "/metadata/ownerReferences/0/name";
+    world.until_field("Pod", "stray", owner, json!("agent")).await;
+}

@@ -73,3 +73,39 @@ async fn a_pod_on_no_known_node_is_left_out_and_told() {
     world.until(SLICES, |s| endpoints(s).len() == 1).await;
     world.cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_prefers_its_node_hints_at_it_even_without_a_zone() {
+    let world = World::start().await;
+    world.create("/api/v1/nodes", json!({"metadata": {"name": "n"}})).await;
+    let spec = json!({
+        "ports": [{"port": 80}], "selector": {"app": "web"},
+        "trafficDistribution": "PreferSameNode",
+    });
+    service(&world, spec).await;
+    world.pod("one", "web", Some("n"), "10.0.0.1", true).await;
+    let found = world.until(SLICES, |s| endpoints(s).len() == 1).await;
+    assert_eq!(endpoints(&found)[0]["hints"], json!({"forNodes": [{"name": "n"}]}));
+    world.cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_with_the_labels_of_a_service_that_does_not_own_it_goes() {
+    let world = World::start().await;
+    service(&world, json!({"ports": [{"port": 80}], "selector": {"app": "web"}})).await;
+    world.until(SLICES, |s| s["items"].as_array().is_some_and(|l| l.len() == 1)).await;
+    let labels = json!({
+        "kubernetes.io/service-name": "web",
+        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+    });
+    let path = "/apis/discovery.k8s.io/v1/namespaces/a/endpointslices";
+    let body = json!({
+        "metadata": {"name": "stray", "labels": labels}, "addressType": "IPv4", "endpoints": [],
+    });
+    world.create(path, body).await;
+    world
+        .merge("/api/v1/namespaces/a/services/web", json!({"metadata": {"labels": {"x": "y"}}}))
+        .await;
+    world.until(&format!("{path}/stray"), |s| s["code"] == 404).await;
+    world.cluster.stop().await;
+}

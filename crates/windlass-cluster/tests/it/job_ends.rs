@@ -226,3 +226,17 @@ async fn a_job_that_is_over_goes_after_its_time_to_live() {
     let job = world.get("Job", "pi").await;
     assert!(job.is_null() || job["metadata"]["deletionTimestamp"].is_string());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_job_with_a_selector_of_its_own_takes_a_pod_that_comes_later() {
+    let world = World::new().await;
+    let selector = json!({"matchLabels": {"run": "pi"}});
+    world.create(job(json!({"manualSelector": true, "selector": selector}))).await;
+    until_running(&world, 1).await;
+    let mut pod = template(json!({"run": "pi"}), "Never");
+    pod["metadata"]["name"] = json!("late");
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    world.create(pod).await;
+    world.until_field("Pod", "late", "/metadata/ownerReferences/0/name", json!("pi")).await;
+}

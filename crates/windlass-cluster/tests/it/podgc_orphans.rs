@@ -16,7 +16,7 @@ async fn pods_of_a_missing_node_go_after_a_while() {
         "containers": [{"name": "c", "image": "i"}],
     }});
     world.create("/api/v1/namespaces/a/pods", waiting).await;
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    tokio::time::sleep(Duration::from_secs(55)).await;
     assert_eq!(world.get("/api/v1/namespaces/a/pods/lost").await["kind"], "Pod");
     world.until("/api/v1/namespaces/a/pods/lost", |p| p["code"] == 404).await;
     assert_eq!(world.get("/api/v1/namespaces/a/pods/kept").await["kind"], "Pod");

@@ -71,3 +71,38 @@ async fn what_admission_booked_stays_until_something_is_given_back() {
     world.until(path, |q| q["status"]["used"]["pods"] == "0").await;
     world.cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_any_kind_can_be_counted_and_are_given_back_at_once() {
+    let world = World::start().await;
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+    });
+    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {
+        "group": "example.com", "scope": "Namespaced", "versions": [version],
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+    }});
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.create(path, definition).await;
+    let hard = json!({"count/widgets.example.com": "3", "count/podtemplates": "2"});
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+    world.create("/api/v1/namespaces/a/resourcequotas", quota).await;
+    let path = "/api/v1/namespaces/a/resourcequotas/q";
+    let used = |q: &serde_json::Value| q["status"]["used"]["count/widgets.example.com"].clone();
+    let quota = world.until(path, |q| used(q) == "0").await;
+    assert_eq!(quota["status"]["used"]["count/podtemplates"], "0");
+    let widgets = "/apis/example.com/v1/namespaces/a/widgets";
+    for name in ["one", "two"] {
+        let widget = json!({
+            "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name},
+        });
+        world.create(widgets, widget).await;
+    }
+    world.until(path, |q| used(q) == "2").await;
+    world.delete(&format!("{widgets}/one")).await;
+    let begun = tokio::time::Instant::now();
+    world.until(path, |q| used(q) == "1").await;
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    world.cluster.stop().await;
+}

@@ -103,3 +103,21 @@ async fn a_missing_class_is_told_and_a_simulated_one_provisions() {
     world.until(&path, |v| v["code"] == 404).await;
     world.cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_names_a_taken_volume_waits_and_is_told() {
+    let world = World::start().await;
+    volume(&world, "v", "1Gi", "Retain").await;
+    claim(&world, "1Gi").await;
+    world.until(DATA, |c| c["status"]["phase"] == "Bound").await;
+    let body = json!({"metadata": {"name": "late"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "c", "volumeName": "v",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }});
+    world.create(CLAIMS, body).await;
+    let events = world.events("a", "late").await;
+    assert_eq!(events, ["FailedBinding: volume \"v\" already bound to a different claim."]);
+    let late = world.get(&format!("{CLAIMS}/late")).await;
+    assert_eq!(late["status"]["phase"], "Pending");
+    world.cluster.stop().await;
+}

@@ -55,8 +55,9 @@ impl Reconciler<CronJob> for CronJobs {
         let jobs = cx.list::<Job>().owned().items()?;
         let now = self.shared.server.clock().now();
         let mut sync = Sync { cx, cron: &cron, spec, now, status, jobs };
-        let next = sync.run().await;
+        // A job that goes at once is not told to have completed.
         let cleaned = sync.clean().await;
+        let next = sync.run().await;
         let Sync { mut status, .. } = sync;
         status.active = status.active.filter(|active| !active.is_empty());
         cx.status::<CronJobStatus>(|stored| *stored = status).await?;
@@ -297,7 +298,8 @@ impl Sync<'_> {
             let mut over: Vec<Arc<Job>> = over.cloned().collect();
             over.sort_by_cached_key(|job| {
                 let began = job.status.as_ref().and_then(|s| s.start_time.as_ref().map(|t| t.0));
-                (began, job.metadata.name.clone())
+                // Those that never began are kept longest.
+                (began.is_none(), began, job.metadata.name.clone())
             });
             let surplus = over.len().saturating_sub(limit);
             for job in over.into_iter().take(surplus) {

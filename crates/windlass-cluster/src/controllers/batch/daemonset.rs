@@ -23,7 +23,8 @@ use windlass::{Context, Controller, Error, Next, Reconciler, Result};
 
 use super::history;
 use crate::controllers::Shared;
-use crate::controllers::{amount, claim::Claim, pod};
+use crate::controllers::claim::{self, Claim};
+use crate::controllers::{amount, pod};
 
 /// The label of pods and revisions with the hash of the template.
 const HASH_LABEL: &str = "controller-revision-hash";
@@ -42,6 +43,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let sets = DaemonSets { shared: shared.clone(), failures: Mutex::default() };
     let controller = Controller::<DaemonSet>::builder("daemonset-controller")
         .owns::<Pod>()
+        .watch(claim::orphans::<DaemonSet>(|set| Some(set.spec.as_ref()?.selector.clone())))
         .owns::<ControllerRevision>()
         .reads::<Node>()
         .channel(keys)
@@ -129,10 +131,10 @@ impl Reconciler<DaemonSet> for DaemonSets {
 impl DaemonSets {
     async fn work(&self, sync: &mut Sync<'_>) -> Result<()> {
         let pods = sync.pods().await?;
-        self.manage(sync, &sync.by_node(&pods, false)).await?;
+        self.manage(sync, &sync.by_node(&pods)).await?;
         if sync.strategy() == "RollingUpdate" {
             let pods = sync.pods().await?;
-            let by_node = sync.by_node(&pods, false);
+            let by_node = sync.by_node(&pods);
             sync.update(by_node).await?;
         }
         Ok(())
@@ -151,6 +153,10 @@ impl DaemonSets {
                 None => {}
                 Some(here) if fit.may_stay => {
                     let running = self.without_ended(sync, &name, here, &mut surplus);
+                    if running.is_empty() && fit.should_run && sync.surges() {
+                        // The next pod does not wait until the last one is gone.
+                        missing.push(name);
+                    }
                     surplus.extend(sync.too_many(running));
                 }
                 Some(here) => {
@@ -241,11 +247,11 @@ impl Sync<'_> {
     }
 
     /// Sorts pods by the node they are meant for, oldest first.
-    fn by_node(&self, pods: &[Arc<Pod>], with_ended: bool) -> ByNode {
+    fn by_node(&self, pods: &[Arc<Pod>]) -> ByNode {
         let mut by_node = ByNode::new();
         for found in pods {
             let over = pod::is_finished(found) && pod::is_terminating(found);
-            if let Some(node) = place::target(found).filter(|_| with_ended || !over) {
+            if let Some(node) = place::target(found).filter(|_| !over) {
                 by_node.entry(node.to_string()).or_default().push(found.clone());
             }
         }
@@ -294,7 +300,7 @@ impl Sync<'_> {
     }
 
     async fn write_status(&mut self, pods: &[Arc<Pod>]) -> Result<()> {
-        let by_node = self.by_node(pods, true);
+        let by_node = self.by_node(pods);
         let mut status = DaemonSetStatus::default();
         let (mut available, mut updated) = (0, 0);
         for node in &self.nodes {

@@ -31,7 +31,8 @@ use windlass::{Context, Controller, Error, Next, Reconciler, Result};
 
 use crate::controllers::Shared;
 
-use crate::controllers::{amount, claim::Claim, pod};
+use crate::controllers::claim::{self, Claim};
+use crate::controllers::{amount, pod};
 use backoff::Record;
 use indexes::Indexes;
 
@@ -47,7 +48,10 @@ const MANAGER: &str = "kubernetes.io/job-controller";
 /// Adds the controllers of jobs and of pods that lost their job.
 pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let jobs = Jobs { shared: shared.clone(), backoff: Mutex::default() };
-    let controller = Controller::<Job>::builder("job-controller").owns::<Pod>().build(jobs);
+    let controller = Controller::<Job>::builder("job-controller")
+        .owns::<Pod>()
+        .watch(claim::orphans::<Job>(|job| job.spec.as_ref()?.selector.clone()))
+        .build(jobs);
     builder.add(controller).add(finalizers::controller())
 }
 

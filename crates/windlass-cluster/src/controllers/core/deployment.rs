@@ -6,6 +6,7 @@
 mod numbers;
 mod recreate;
 mod revision;
+mod rollback;
 mod rolling;
 mod scale;
 mod status;
@@ -101,6 +102,10 @@ impl Rollout<'_> {
             self.scale(false).await?;
             self.clean_up().await?;
             self.write_status(false).await?;
+            return Ok(Next::Done);
+        }
+        if let Some(revision) = self.rollback_to() {
+            self.roll_back(revision).await?;
             return Ok(Next::Done);
         }
         self.sync_revision(false).await?;

@@ -13,10 +13,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube::ResourceExt;
-use windlass::cluster::Caches;
-use windlass::controller::{Change, Context, Controller, Next, Watch};
+use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Builder;
-use windlass::{Error, Key, Kind, List, Object, Result, owner};
+use windlass::{Error, List, Object, Result, owner};
 
 use crate::controllers::Shared;
 use crate::controllers::claim::{self, Claim};
@@ -38,7 +37,7 @@ pub fn add_replication_controller(builder: Builder, _: &Shared) -> Builder {
 fn controller<K: Replicated>(name: &str) -> Controller<K> {
     Controller::<K>::builder(name)
         .owns::<Pod>()
-        .watch(Watch::reading(Kind::of::<Pod>(), orphans::<K>))
+        .watch(claim::orphans::<K>(Replicated::selector))
         .workers(5)
         .build(|cx: Context<K>| async move { reconcile(&cx).await })
 }
@@ -88,24 +87,15 @@ impl Failure {
     }
 }
 
-fn orphans<K: Replicated>(change: &Change, caches: &Caches) -> Vec<Key> {
-    let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
-    let labels = claim::orphan_labels(change).into_iter().filter(|l| !l.is_empty());
-    let keys = labels.flat_map(|labels| {
-        claim::matching::<K>(caches, namespace.as_deref(), &labels, Replicated::selector)
-    });
-    keys.collect()
-}
-
 async fn reconcile<K: Replicated>(cx: &Context<K>) -> Result<Next> {
     let Some(set) = cx.object() else { return Ok(Next::Done) };
     let (Some(selector), Some(template)) = (set.selector(), set.template()) else {
         return Ok(Next::Done);
     };
-    let all = Claim::new(cx, &*set, &selector)?.objects::<Pod>(|_| true).await?;
-    let (leaving, all): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|p| pod::is_terminating(p) && !pod::is_finished(p));
-    let mut active: Vec<Arc<Pod>> = all.into_iter().filter(|p| pod::is_active(p)).collect();
+    // Pods that ended or go are neither taken nor released.
+    let mut active = Claim::new(cx, &*set, &selector)?.objects::<Pod>(pod::is_active).await?;
+    let mut leaving = cx.list::<Pod>().owned().selector(&selector)?.items()?;
+    leaving.retain(|p| pod::is_terminating(p) && !pod::is_finished(p));
     let mut outcome = Ok(());
     if set.meta().deletion_timestamp.is_none() {
         outcome = scale(cx, &*set, template, &active).await;

@@ -15,12 +15,12 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerSpec,
-    HorizontalPodAutoscalerStatus,
+    HorizontalPodAutoscalerStatus, MetricStatus,
 };
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use parking_lot::Mutex;
 use serde_json::Value;
-use windlass::controller::{Context, Predicate, Watch};
+use windlass::controller::{Change, Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Object, Reconciler, Result, ResultExt};
 use windlass_apiserver::select::LabelSelector;
@@ -68,10 +68,15 @@ pub trait Metrics: fmt::Debug + Send + Sync {
 /// Adds the controller.
 pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let state = Arc::new(State::default());
+    let rivals = state.clone();
+    let rivals = Watch::changes(Kind::of::<HorizontalPodAutoscaler>(), move |change| {
+        rivals.rivals_of(change)
+    });
     builder.add(
         Controller::<HorizontalPodAutoscaler>::builder("horizontal-pod-autoscaler")
             .workers(2)
             .when(Predicate::generation_changed())
+            .watch(rivals)
             .watch(target::<Deployment>(&state))
             .watch(target::<ReplicaSet>(&state))
             .watch(target::<StatefulSet>(&state))
@@ -85,7 +90,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
 fn target<K: Object<DynamicType = ()>>(state: &Arc<State>) -> Watch {
     let (state, kind) = (state.clone(), Kind::of::<K>());
     let name = kind.kind().to_string();
-    let map = move |change: &windlass::controller::Change| {
+    let map = move |change: &Change| {
         let Some(entry) = change.entry() else { return Vec::new() };
         let targets = state.targets.lock();
         let found = targets.get(&(name.clone(), entry.key().clone()));
@@ -98,6 +103,10 @@ fn target<K: Object<DynamicType = ()>>(state: &Arc<State>) -> Watch {
 struct State {
     /// The autoscalers of each target, by kind and key.
     targets: Mutex<BTreeMap<(String, Key), BTreeSet<Key>>>,
+    /// The pods each autoscaler looked at last.
+    selectors: Mutex<BTreeMap<Key, LabelSelector>>,
+    /// The autoscalers that share a pod with each.
+    rivals: Mutex<BTreeMap<Key, BTreeSet<Key>>>,
     /// What each autoscaler recommended and did.
     history: Mutex<BTreeMap<Key, History>>,
 }
@@ -115,6 +124,33 @@ impl State {
         if let Some(target) = target {
             targets.entry(target).or_default().insert(key.clone());
         }
+    }
+
+    /// Writes down what an autoscaler selects; names all of those that select one of the pods.
+    fn select(&self, key: &Key, selector: LabelSelector, pods: &[Arc<Pod>]) -> BTreeSet<Key> {
+        let mut selectors = self.selectors.lock();
+        selectors.insert(key.clone(), selector);
+        let none = BTreeMap::new();
+        let here = selectors.iter().filter(|(other, _)| other.namespace() == key.namespace());
+        let selecting = here.filter(|(_, selector)| {
+            pods.iter().any(|pod| selector.matches(pod.metadata.labels.as_ref().unwrap_or(&none)))
+        });
+        let selecting: BTreeSet<Key> = selecting.map(|(key, _)| key.clone()).collect();
+        self.rivals.lock().insert(key.clone(), selecting.clone());
+        selecting
+    }
+
+    /// The autoscalers of the same pods, to whom a change of one matters.
+    fn rivals_of(&self, change: &Change) -> Vec<Key> {
+        let Some(entry) = change.entry() else { return Vec::new() };
+        let mut rivals = self.rivals.lock();
+        let mut found = rivals.get(entry.key()).cloned().unwrap_or_default();
+        found.remove(entry.key());
+        if change.is_delete() {
+            rivals.remove(entry.key());
+            self.selectors.lock().remove(entry.key());
+        }
+        found.into_iter().collect()
     }
 }
 
@@ -137,6 +173,8 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
     async fn reconcile(&self, cx: &Cx) -> Result<Next, Error> {
         let Some(scaler) = cx.object() else {
             self.state.retarget(cx.key(), None);
+            self.state.selectors.lock().remove(cx.key());
+            self.state.rivals.lock().remove(cx.key());
             self.state.history.lock().remove(cx.key());
             return Ok(Next::Done);
         };
@@ -185,6 +223,7 @@ impl Autoscalers {
         let least = spec.min_replicas.unwrap_or(1);
         let current = scale.wanted;
         self.with_history(cx, |history| history.begin(current));
+        let mut computed = false;
         let (desired, reason) = if current == 0 && least != 0 {
             let text = "scaling is disabled since the replica count of the target is zero";
             self.set(status, "ScalingActive", false, "ScalingDisabled", text.into());
@@ -194,6 +233,7 @@ impl Autoscalers {
         } else if current < least {
             (least, "Current number of replicas below Spec.MinReplicas".into())
         } else {
+            computed = true;
             status.current_replicas = Some(current);
             let found = self.by_metrics(cx, &spec, &scale, status)?;
             let Some((proposed, metric)) = found else { return Ok(()) };
@@ -208,6 +248,9 @@ impl Autoscalers {
             }
             (bounded.replicas, reason)
         };
+        if !computed {
+            status.current_metrics = None;
+        }
         status.current_replicas = Some(current);
         status.desired_replicas = desired;
         if desired != current {
@@ -250,15 +293,14 @@ impl Autoscalers {
         scale: &Scale,
         status: &mut HorizontalPodAutoscalerStatus,
     ) -> Result<Option<(i32, String)>> {
-        if scale.selector.is_empty() {
-            cx.warn("SelectorRequired", "selector is required");
-            let text = "the HPA target's scale is missing a selector";
-            self.set(status, "ScalingActive", false, "InvalidSelector", text.into());
-            return Ok(None);
-        }
-        let Ok(selector) = LabelSelector::parse(&scale.selector) else { return Ok(None) };
-        let mut pods = cx.list::<Pod>().items()?;
-        pods.retain(|pod| selector.matches(&pod.metadata.labels.clone().unwrap_or_default()));
+        let pods = match self.pods(cx, scale, status)? {
+            Ok(pods) => pods,
+            Err(why) => {
+                status.current_metrics = None;
+                cx.warn("FailedComputeMetricsReplicas", why);
+                return Ok(None);
+            }
+        };
         let view = metric::View {
             metrics: self.shared.settings.metrics.as_deref(),
             namespace: cx.namespace().unwrap_or_default(),
@@ -281,6 +323,7 @@ impl Autoscalers {
                 Err(failure) => {
                     cx.warn(failure.reason, failure.text.clone());
                     failures.push(failure);
+                    seen.push(MetricStatus::default());
                 }
             }
         }
@@ -305,6 +348,51 @@ impl Autoscalers {
             self.set(status, "ScalingActive", true, "ValidMetricFound", text);
         }
         Ok(best)
+    }
+
+    /// The pods of the target, or why they can not be told; the conditions say so then.
+    fn pods(
+        &self,
+        cx: &Cx,
+        scale: &Scale,
+        status: &mut HorizontalPodAutoscalerStatus,
+    ) -> Result<Result<Vec<Arc<Pod>>, String>> {
+        if scale.selector.is_empty() {
+            let why = "selector is required";
+            cx.warn("SelectorRequired", why);
+            let text = "the HPA target's scale is missing a selector";
+            self.set(status, "ScalingActive", false, "InvalidSelector", text.into());
+            return Ok(Err(why.into()));
+        }
+        let selector = match LabelSelector::parse(&scale.selector) {
+            Ok(selector) => selector,
+            Err(error) => {
+                let why = format!(
+                    "couldn't convert selector into a corresponding internal selector object: \
+                     {error}"
+                );
+                cx.warn("InvalidSelector", why.clone());
+                self.set(status, "ScalingActive", false, "InvalidSelector", why.clone());
+                return Ok(Err(why));
+            }
+        };
+        let mut pods = cx.list::<Pod>().items()?;
+        pods.retain(|pod| selector.matches(&pod.metadata.labels.clone().unwrap_or_default()));
+        let rivals = self.state.select(cx.key(), selector, &pods);
+        if rivals.len() > 1 {
+            let names = rivals
+                .iter()
+                .map(|key| format!("{{{} {}}}", key.name(), key.namespace().unwrap_or_default()));
+            let why = format!(
+                "pods by selector {} are controlled by multiple HPAs: [{}]",
+                scale.selector,
+                names.collect::<Vec<_>>().join(" "),
+            );
+            cx.warn("AmbiguousSelector", why.clone());
+            self.set(status, "ScalingActive", false, "AmbiguousSelector", why.clone());
+            return Ok(Err(why));
+        }
+        Ok(Ok(pods))
     }
 
     async fn rescale(

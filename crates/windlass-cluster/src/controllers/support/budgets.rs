@@ -3,6 +3,7 @@
 //! The eviction subresource takes from `disruptionsAllowed` and notes the pod; this controller
 //! counts anew. Both write with the version they read, so neither undoes the other.
 
+mod pods;
 mod scale;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result, ResultExt};
 
 use super::interest::Interest;
+use super::wording;
 use crate::controllers::Shared;
 use crate::controllers::pod;
 
@@ -32,6 +34,7 @@ const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
 pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let interest = Arc::new(Interest::default());
     let seen = interest.clone();
+    let builder = builder.add(pods::controller(shared, &interest));
     builder.add(
         Controller::<PodDisruptionBudget>::builder("disruption-controller")
             .reports_as("controllermanager")
@@ -174,8 +177,10 @@ impl Budgets {
             let Some(time) = noted.and_then(|noted| noted.get(pod::name(pod))) else { continue };
             let end = time.0.checked_add(DELETION_TIMEOUT).unwrap_or(time.0);
             if end < now {
+                // Kubernetes names the namespace twice.
+                let place = cx.namespace().unwrap_or_default();
                 let text =
-                    format!("Pod was expected by PDB {} to be deleted but it wasn't", cx.key());
+                    format!("Pod was expected by PDB {place}/{place} to be deleted but it wasn't");
                 super::publish(cx.recorder(), EventType::Warning, &**pod, "NotDeleted", text);
                 continue;
             }
@@ -259,8 +264,7 @@ fn scaled(value: &IntOrString, total: i32) -> Result<i32> {
 }
 
 fn unmanaged(selector: Option<&LabelSelector>) -> String {
-    let text = selector.cloned().and_then(|s| Selector::try_from(s).ok());
-    let text = text.map(|s| s.to_string()).unwrap_or_default();
+    let text = wording::selector(selector);
     format!(
         "Pods selected by this PodDisruptionBudget (selector: {text}) were found to be unmanaged. \
          As a result, the status of the PDB cannot be calculated correctly, which may result in \

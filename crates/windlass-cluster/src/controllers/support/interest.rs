@@ -46,17 +46,32 @@ impl Interest {
         keys
     }
 
+    /// The objects whose selector matches the labels of an object as it is.
+    pub fn of(&self, entry: &Entry) -> Vec<Key> {
+        let mut keys = Vec::new();
+        self.collect(entry, &mut keys);
+        keys
+    }
+
     fn collect(&self, entry: &Entry, keys: &mut Vec<Key>) {
-        let known = self.0.read();
-        if known.is_empty() {
+        if self.0.read().is_empty() {
             return;
         }
-        let namespace = entry.key().namespace();
         let labels: BTreeMap<String, String> =
             entry.labels().iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        keys.extend(self.selecting(entry.key().namespace(), &labels));
+    }
+
+    /// The objects of a namespace whose selector matches these labels.
+    pub fn selecting(
+        &self,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Vec<Key> {
+        let known = self.0.read();
         let here = known.range(Key::new(namespace, "")..);
         let here = here.take_while(|(key, _)| key.namespace() == namespace);
-        keys.extend(here.filter(|(_, s)| s.matches(&labels)).map(|(key, _)| key.clone()));
+        here.filter(|(_, s)| s.matches(labels)).map(|(key, _)| key.clone()).collect()
     }
 
     /// Every object that is written down.

@@ -20,8 +20,9 @@ use super::pods::{self, Brief};
 use crate::controllers::Shared;
 use crate::controllers::pod;
 
-/// How long a node has to be away.
-const QUARANTINE: Duration = Duration::from_secs(40);
+/// How long a node has to be away: Kubernetes looks every 20 seconds, waits for 40 after it
+/// first misses the node, and acts with the look after that.
+const QUARANTINE: Duration = Duration::from_secs(60);
 /// How many finished pods may stay.
 const FINISHED_MAX: usize = 12_500;
 /// The key under which finished pods are looked at; no node can have this name.

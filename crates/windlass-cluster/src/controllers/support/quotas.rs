@@ -15,7 +15,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota, ResourceQuotaStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use kube::core::DynamicObject;
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use windlass::cache::{Event, HandlerGuard, HandlerOptions};
 use windlass::controller::{Change, Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result, ResultExt};
@@ -25,7 +28,9 @@ use super::interest::Interest;
 use crate::controllers::Shared;
 use crate::controllers::pod::is_finished;
 
-/// How often kinds that are not watched are counted.
+/// Keys waiting because of objects of other kinds.
+const KEYS_MAX: usize = 1024;
+/// How often kinds beyond the usual ones are counted.
 const RECOUNT_EVERY: Duration = Duration::from_secs(60);
 
 /// Adds the controller.
@@ -44,7 +49,12 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
             keys
         }));
     }
-    builder.add(controller.build(Quotas { shared: shared.clone(), interest, given }))
+    let (tell, keys) = mpsc::channel(KEYS_MAX);
+    let others = Others { tell, interest: interest.clone(), given: given.clone() };
+    let others = Arc::new(others);
+    let watches = Mutex::default();
+    let quotas = Quotas { shared: shared.clone(), interest, given, others, watches };
+    builder.add(controller.channel(keys).build(quotas))
 }
 
 struct Quotas {
@@ -52,6 +62,49 @@ struct Quotas {
     interest: Arc<Interest>,
     /// The quotas something was given back to since they were last counted.
     given: Arc<Mutex<BTreeSet<Key>>>,
+    others: Arc<Others>,
+    /// Kinds beyond the usual ones that some quota counts.
+    watches: Mutex<BTreeMap<Kind, HandlerGuard>>,
+}
+
+/// Who has to hear of objects of other kinds that go.
+struct Others {
+    tell: mpsc::Sender<Key>,
+    interest: Arc<Interest>,
+    given: Arc<Mutex<BTreeSet<Key>>>,
+}
+
+// === impl Others ===
+
+impl Others {
+    fn see(&self, event: &Event<DynamicObject>) {
+        let Event::Deleted { last, .. } = event else { return };
+        let namespace = last.entry().key().namespace();
+        let quotas = self.interest.all().into_iter().filter(|key| key.namespace() == namespace);
+        for key in quotas {
+            self.given.lock().insert(key.clone());
+            // One that finds no room is counted with the next look at all kinds.
+            let _ = self.tell.try_send(key);
+        }
+    }
+}
+
+// === impl Quotas ===
+
+impl Quotas {
+    /// Hears of objects of these kinds from now on.
+    fn follow(&self, cx: &Context<ResourceQuota>, kinds: Vec<Kind>) -> Result<()> {
+        let mut watches = self.watches.lock();
+        for kind in kinds {
+            if !watches.contains_key(&kind) {
+                let informer = cx.client().caches().open(&kind, true)?;
+                let others = self.others.clone();
+                let hear = move |event: Event<DynamicObject>| others.see(&event);
+                watches.insert(kind, informer.handle(HandlerOptions::default(), hear));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Whether a change may leave less in use.
@@ -95,7 +148,11 @@ impl Reconciler<ResourceQuota> for Quotas {
             }
             written?;
         }
-        Ok(if unwatched { Next::After(RECOUNT_EVERY) } else { Next::Done })
+        if unwatched.is_empty() {
+            return Ok(Next::Done);
+        }
+        self.follow(cx, unwatched)?;
+        Ok(Next::After(RECOUNT_EVERY))
     }
 }
 

@@ -84,8 +84,13 @@ impl Slices {
             .items()?;
         let found = found.into_iter().filter(|s| s.metadata.deletion_timestamp.is_none());
         let mut by_type: BTreeMap<String, Vec<Slice>> = BTreeMap::new();
+        let mut foreign = Vec::new();
         for slice in found {
-            by_type.entry(slice.address_type.clone()).or_default().push(Slice::of(&slice)?);
+            if is_of(&slice, &service) {
+                by_type.entry(slice.address_type.clone()).or_default().push(Slice::of(&slice)?);
+            } else {
+                foreign.push(Slice::of(&slice)?);
+            }
         }
         let trigger = self.triggers.step(cx.key(), &service, &pods);
         let labels = labels(&service);
@@ -96,7 +101,7 @@ impl Slices {
             let plan = plan::plan(existing, groups, &labels, true);
             write::carry_out(cx, "v1", family, &plan, trigger.as_deref()).await?;
         }
-        for slice in by_type.into_values().flatten() {
+        for slice in by_type.into_values().flatten().chain(foreign) {
             write::delete(cx, &slice).await?;
         }
         self.report(cx, &lost);
@@ -172,6 +177,12 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
     labels.insert(SERVICE_NAME.into(), service.metadata.name.clone().unwrap_or_default());
     labels.insert(MANAGED_BY.into(), ME.into());
     labels
+}
+
+/// Whether a slice with the labels of a service's slices belongs to this very service.
+fn is_of(slice: &EndpointSlice, service: &Service) -> bool {
+    let mut owners = slice.metadata.owner_references.iter().flatten();
+    owners.any(|o| o.kind == "Service" && Some(&o.uid) == service.metadata.uid.as_ref())
 }
 
 /// The address types a service has slices for.

@@ -24,8 +24,8 @@ use windlass::manager::Builder;
 use windlass::{Controller, IndexBy, Key, Kind};
 use windlass_apiserver::decode::quantity::Quantity;
 
+use super::ephemeral::claim_name;
 use crate::controllers::Shared;
-use crate::controllers::pod;
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -133,7 +133,7 @@ pub(super) fn claims_used(pod: &Pod) -> Vec<Key> {
     let volumes = pod.spec.iter().flat_map(|s| s.volumes.iter().flatten());
     let names = volumes.filter_map(|volume| {
         if volume.ephemeral.is_some() {
-            return Some(format!("{}-{}", pod::name(pod), volume.name));
+            return Some(claim_name(pod, volume));
         }
         volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone())
     });

@@ -35,7 +35,7 @@ impl Sync<'_> {
             let leaving = self.replaceable(&by_node, limits.unavailable);
             return self.apply(&leaving, &[]).await;
         }
-        let (leaving, nodes) = self.surging(&by_node, limits.surge);
+        let (leaving, nodes) = self.surging(&by_node, limits.surge, wanted);
         self.apply(&leaving, &nodes).await
     }
 
@@ -53,7 +53,7 @@ impl Sync<'_> {
     }
 
     /// Tells whether two pods of a node are allowed for the time of the change.
-    fn surges(&self) -> bool {
+    pub fn surges(&self) -> bool {
         self.strategy() == "RollingUpdate"
             && self.limits(amount::number(self.nodes.len())).surge > 0
     }
@@ -69,6 +69,7 @@ impl Sync<'_> {
                         candidates.push(old.clone());
                     } else {
                         leaving.push(old.clone());
+                        lacking += 1;
                     }
                 }
                 Some(Pair { new: Some(new), old: None }) => {
@@ -82,32 +83,40 @@ impl Sync<'_> {
     }
 
     /// Old pods that go because the new one is there, and nodes that get a new one.
-    fn surging(&self, by_node: &ByNode, max: usize) -> (Vec<Arc<Pod>>, Vec<String>) {
-        let mut on_top = 0;
-        let mut leaving = Vec::new();
+    fn surging(&self, by_node: &ByNode, max: usize, wanted: i32) -> (Vec<Arc<Pod>>, Vec<String>) {
+        let (mut on_top, mut working) = (0, 0);
+        let (mut leaving, mut retiring) = (Vec::new(), Vec::new());
         let (mut nodes, mut candidates) = (Vec::new(), Vec::new());
         for (node, pods) in by_node {
-            match self.pair(pods) {
-                None => on_top += 1,
-                Some(Pair { old: None, .. }) => {}
-                Some(Pair { old: Some(old), new: None }) => {
-                    if self.is_available(old) {
-                        candidates.push(node.clone());
-                    } else {
-                        nodes.push(node.clone());
-                    }
-                }
-                Some(Pair { old: Some(old), new: Some(new) }) => {
-                    if self.is_available(new) {
-                        leaving.push(old.clone());
-                    } else {
-                        on_top += 1;
-                    }
-                }
+            let Some(Pair { old, new }) = self.pair(pods) else {
+                on_top += 1;
+                continue;
+            };
+            let works = old.or(new).is_some_and(|pod| self.is_available(pod));
+            working += i32::from(works);
+            match (old, new) {
+                (None, _) => {}
+                (Some(old), None) => match (self.should_run(node), works) {
+                    (true, true) => candidates.push(node.clone()),
+                    (true, false) => nodes.push(node.clone()),
+                    (false, true) => retiring.push(old.clone()),
+                    (false, false) => leaving.push(old.clone()),
+                },
+                (Some(old), Some(new)) if self.is_available(new) => leaving.push(old.clone()),
+                _ => on_top += 1,
             }
         }
+        // A pod where none should be goes once enough others work.
+        let spare = usize::try_from(working.saturating_sub(wanted)).unwrap_or(0);
+        leaving.extend(retiring.into_iter().take(spare));
         nodes.extend(candidates.into_iter().take(max.saturating_sub(on_top)));
         (leaving, nodes)
+    }
+
+    fn should_run(&self, node: &str) -> bool {
+        let mut nodes = self.nodes.iter();
+        let found = nodes.find(|n| n.metadata.name.as_deref() == Some(node));
+        found.is_some_and(|node| nodes::fit(self.spec, node).should_run)
     }
 
     /// The new and the old pod of a node; `None` if there are several of a kind.

@@ -141,6 +141,11 @@ impl Sync<'_> {
 
     fn tell(&self, last: &JobCondition) {
         if last.type_ == "Complete" {
+            let succeeded = self.status.succeeded.unwrap_or(0);
+            if self.spec.completions.is_some_and(|wanted| succeeded > wanted) {
+                let text = "Too many succeeded pods running after completion count reached";
+                self.cx.warn("TooManySucceededPods", text);
+            }
             self.cx.event("Completed", "Job completed");
         } else {
             let text = last.message.clone().unwrap_or_default();

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::core::Resource;
 use serde_json::json;
 use windlass::client::Patch;
-use windlass::{Context, Key, Result, ResultExt};
+use windlass::{Context, Error, Key, Result, ResultExt};
 
 use super::identity;
 use crate::controllers::pod;
@@ -50,6 +50,10 @@ fn wanted(set: &StatefulSet, spec: &StatefulSetSpec, ordinal: i32) -> Vec<Persis
 }
 
 /// Creates the claims of a pod that are missing.
+///
+/// # Errors
+///
+/// Fails if one could not be made, or is there but on its way out.
 pub async fn create(
     cx: &Context<StatefulSet>,
     set: &StatefulSet,
@@ -58,9 +62,13 @@ pub async fn create(
 ) -> Result<()> {
     let Some(ordinal) = identity::ordinal(replica) else { return Ok(()) };
     let pod_name = replica.metadata.name.as_deref().unwrap_or_default();
+    let mut failure = None;
     for mut claim in wanted(set, spec, ordinal) {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        if cx.get::<PersistentVolumeClaim>(&name)?.is_some() {
+        if let Some(there) = cx.get::<PersistentVolumeClaim>(&name)? {
+            if there.metadata.deletion_timestamp.is_some() {
+                failure.get_or_insert(format!("pvc {name} is being deleted"));
+            }
             continue;
         }
         claim.metadata.owner_references =
@@ -72,22 +80,20 @@ pub async fn create(
             ),
             Err(error) if error.is_already_exists() => {}
             Err(error) => {
-                cx.warn(
-                    "FailedCreate",
-                    format!(
-                        "Create Claim {name} for Pod {pod_name} in StatefulSet {} failed error: {}",
-                        cx.name(),
-                        pod::message(&error)
-                    ),
+                let why = pod::message(&error);
+                let text = format!(
+                    "Create Claim {name} for Pod {pod_name} in StatefulSet {} failed error: {why}",
+                    cx.name(),
                 );
-                return Err(error);
+                cx.warn("FailedCreate", text);
+                failure.get_or_insert(format!("failed to create PVC {name}: {why}"));
             }
         }
     }
-    Ok(())
+    failure.map_or(Ok(()), |why| Err(Error::other(why)))
 }
 
-/// Tells whether a claim waits for its end, so that no pod may be made with it.
+/// Tells whether a claim still belongs to an earlier pod of that name, which takes it along.
 pub fn stale(
     cx: &Context<StatefulSet>,
     set: &StatefulSet,
@@ -95,6 +101,9 @@ pub fn stale(
     replica: &Pod,
 ) -> Result<bool> {
     let Some(ordinal) = identity::ordinal(replica) else { return Ok(false) };
+    if !retention(spec).deleted_with_pod {
+        return Ok(false);
+    }
     for claim in wanted(set, spec, ordinal) {
         let name = claim.metadata.name.as_deref().unwrap_or_default();
         if let Some(there) = cx.get::<PersistentVolumeClaim>(name)? {
@@ -103,7 +112,7 @@ pub fn stale(
                 o.name == replica.metadata.name.as_deref().unwrap_or_default()
                     && Some(&o.uid) != replica.metadata.uid.as_ref()
             });
-            if there.metadata.deletion_timestamp.is_some() || old_pod {
+            if old_pod {
                 return Ok(true);
             }
         }
@@ -111,14 +120,16 @@ pub fn stale(
     Ok(false)
 }
 
-/// Brings the owners of a pod's claims in line with the retention policy.
+/// Brings the owners of a pod's claims in line with the retention policy; tells whether any
+/// had to change.
 pub async fn retain(
     cx: &Context<StatefulSet>,
     set: &StatefulSet,
     spec: &StatefulSetSpec,
     replica: &Pod,
-) -> Result<()> {
-    let Some(ordinal) = identity::ordinal(replica) else { return Ok(()) };
+) -> Result<bool> {
+    let Some(ordinal) = identity::ordinal(replica) else { return Ok(false) };
+    let mut changed = false;
     for claim in wanted(set, spec, ordinal) {
         let name = claim.metadata.name.as_deref().unwrap_or_default();
         let Some(there) = cx.get::<PersistentVolumeClaim>(name)? else { continue };
@@ -126,12 +137,40 @@ pub async fn retain(
             continue;
         }
         let Some(owners) = owners(&there.metadata, set, spec, replica) else { continue };
+        changed = true;
         let patch = Patch::Merge(json!({"metadata": {
             "uid": there.metadata.uid,
             "ownerReferences": owners,
         }}));
         let key = Key::of(&*there);
         cx.client().patch::<PersistentVolumeClaim>(&key, &patch).await.ignore_not_found()?;
+    }
+    Ok(changed)
+}
+
+/// Tells of claims whose retention is up to another controller.
+pub fn tell_conflicts(
+    cx: &Context<StatefulSet>,
+    set: &StatefulSet,
+    spec: &StatefulSetSpec,
+    replica: &Pod,
+) -> Result<()> {
+    let retention = retention(spec);
+    let Some(ordinal) = identity::ordinal(replica) else { return Ok(()) };
+    if !retention.deleted_with_pod && !retention.deleted_with_set {
+        return Ok(());
+    }
+    for claim in wanted(set, spec, ordinal) {
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        let there = cx.get::<PersistentVolumeClaim>(name)?;
+        if there.is_some_and(|there| is_managed_elsewhere(&there.metadata, set, replica)) {
+            // The words are those of Kubernetes, slip included.
+            let text = format!(
+                "PersistentVolumeClaim {name} has a conflicting OwnerReference that acts as a \
+                 manging controller, the retention policy is ignored for this claim"
+            );
+            cx.warn("ConflictingController", text);
+        }
     }
     Ok(())
 }
@@ -150,17 +189,23 @@ fn owners(
     let by_pod = retention.deleted_with_pod && condemned;
     let by_set = retention.deleted_with_set && !by_pod;
     let before = claim.owner_references.clone().unwrap_or_default();
-    // Claims that another controller manages are not touched.
-    if before
-        .iter()
-        .any(|o| o.controller == Some(true) && Some(&o.uid) != set.metadata.uid.as_ref())
-    {
+    if is_managed_elsewhere(claim, set, replica) {
         return None;
     }
     let mut after = before.clone();
     put(&mut after, set, by_set);
     put(&mut after, replica, by_pod);
     (after != before).then_some(after)
+}
+
+/// Tells whether another controller manages a claim, which is then left to it.
+fn is_managed_elsewhere(claim: &ObjectMeta, set: &StatefulSet, replica: &Pod) -> bool {
+    let ours = [&set.metadata.uid, &replica.metadata.uid];
+    let mut owners = claim.owner_references.iter().flatten();
+    owners.any(|owner| {
+        let mine = ours.iter().any(|uid| uid.as_ref() == Some(&owner.uid));
+        owner.controller == Some(true) && !mine
+    })
 }
 
 fn put<K: Resource<DynamicType = ()>>(owners: &mut Vec<OwnerReference>, owner: &K, wanted: bool) {
@@ -172,8 +217,8 @@ fn put<K: Resource<DynamicType = ()>>(owners: &mut Vec<OwnerReference>, owner: &
             kind: K::kind(&()).into_owned(),
             name: name.clone(),
             uid: uid.clone(),
-            controller: None,
-            block_owner_deletion: None,
+            controller: Some(true),
+            block_owner_deletion: Some(true),
         });
     }
 }

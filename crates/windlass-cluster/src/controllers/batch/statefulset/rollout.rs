@@ -143,17 +143,24 @@ impl<'a> Rollout<'a> {
         }
         if pod::phase(&replica) == "Pending" {
             claims::create(self.cx, self.set, self.spec, &replica).await?;
+            claims::tell_conflicts(self.cx, self.set, self.spec, &replica)?;
+            claims::retain(self.cx, self.set, self.spec, &replica).await?;
         }
         if ordered && (pod::is_terminating(&replica) || !self.available(&replica)) {
             return Ok(Step::Wait);
         }
         self.keep_identity(at).await?;
-        claims::retain(self.cx, self.set, self.spec, &self.replicas[at]).await?;
+        if claims::retain(self.cx, self.set, self.spec, &self.replicas[at]).await? {
+            self.tell("Update", &self.replicas[at], None);
+        }
         Ok(Step::On)
     }
 
     async fn create(&self, planned: &Pod) -> Result<Pod> {
-        claims::create(self.cx, self.set, self.spec, planned).await?;
+        if let Err(error) = claims::create(self.cx, self.set, self.spec, planned).await {
+            self.tell("Create", planned, Some(&error));
+            return Err(error);
+        }
         let result = self.cx.client().create(planned).await;
         self.tell("Create", planned, result.as_ref().err());
         result

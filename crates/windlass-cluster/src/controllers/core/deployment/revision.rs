@@ -15,7 +15,8 @@ const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 pub const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 /// The same with the surge.
 pub const MAX: &str = "deployment.kubernetes.io/max-replicas";
-const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+/// Asks for going back to a revision.
+pub const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The longest text of earlier revisions.
 const HISTORY_MAX: usize = 2000;
@@ -147,6 +148,11 @@ impl Rollout<'_> {
     }
 }
 
+/// Tells whether an annotation is one of controllers and clients, which is not carried over.
+pub fn is_own(name: &str) -> bool {
+    [LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK].contains(&name)
+}
+
 /// The revision of a ReplicaSet; 0 if it has none.
 pub fn revision(set: &ReplicaSet) -> i64 {
     annotation(set, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -169,8 +175,7 @@ fn annotate(
     next: i64,
 ) -> bool {
     let mut changed = false;
-    let own = [LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK];
-    for (name, value) in ours.iter().filter(|(name, _)| !own.contains(&name.as_str())) {
+    for (name, value) in ours.iter().filter(|(name, _)| !is_own(name)) {
         if annotations.get(name) != Some(value) {
             annotations.insert(name.clone(), value.clone());
             changed = true;

@@ -26,6 +26,14 @@ fn plain(template: &PodTemplateSpec) -> PodTemplateSpec {
     template
 }
 
+/// The template as a Deployment has it.
+pub fn without_hash(mut template: PodTemplateSpec) -> PodTemplateSpec {
+    if let Some(labels) = template.metadata.as_mut().and_then(|meta| meta.labels.as_mut()) {
+        labels.remove(HASH_LABEL);
+    }
+    template
+}
+
 /// A short name for a template, another one for each collision.
 pub fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let json = serde_json::to_vec(&plain(template)).unwrap_or_default();

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::autoscaling::v2::{MetricSpec, MetricStatus, MetricTarget};
 use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 use windlass_apiserver::decode::quantity::Quantity;
 
 use super::Metrics;
 use super::replicas::{self, Sample};
 use crate::controllers::pod;
+use crate::controllers::support::wording;
 
 /// How long after its start a pod's load is not typical.
 const INITIALIZATION: SignedDuration = SignedDuration::from_secs(300);
@@ -56,7 +58,7 @@ impl View<'_> {
             });
         }
         if let Some(source) = &spec.container_resource {
-            let prefix = format!("failed to get {} container metric value: ", source.name);
+            let prefix = format!("failed to get {} container metric value: ", source.container);
             return self.resource(&source.name, Some(&source.container), &source.target).map_err(
                 |text| Failure { reason: "FailedGetContainerResourceMetric", prefix, text },
             );
@@ -70,21 +72,31 @@ impl View<'_> {
             });
         }
         if let Some(source) = &spec.object {
-            let prefix = "failed to get object metric value: ".to_string();
             let (name, object) = (&source.metric.name, &source.described_object);
+            let mut prefix = "failed to get object metric value: ".to_string();
+            if source.target.value.is_none() {
+                prefix += &format!("failed to get {name} object metric: ");
+            }
             let found = self.of_object(&object.kind, &object.name, name);
             let current = json!({"describedObject": object, "metric": source.metric});
-            let label = format!("{} metric {name}", object.kind);
+            let label = match &source.target.value {
+                Some(_) => format!("{} metric {name}", object.kind),
+                None => external(name, source.metric.selector.as_ref()),
+            };
             return found
                 .and_then(|usage| self.total(usage, &source.target, "Object", current, label))
                 .map_err(|text| Failure { reason: "FailedGetObjectMetric", prefix, text });
         }
         if let Some(source) = &spec.external {
             let name = &source.metric.name;
-            let prefix = format!("failed to get {name} external metric: ");
-            let found = self.of_external(name);
+            let mut prefix = format!("failed to get {name} external metric value: ");
+            prefix += &match &source.target.average_value {
+                Some(_) => format!("failed to get {name} external metric: "),
+                None => format!("failed to get external metric {name}: "),
+            };
+            let found = self.of_external(name, source.metric.selector.as_ref());
             let current = json!({"metric": source.metric});
-            let label = format!("external metric {name}(nil)");
+            let label = external(name, source.metric.selector.as_ref());
             return found
                 .and_then(|usage| self.total(usage, &source.target, "External", current, label))
                 .map_err(|text| Failure { reason: "FailedGetExternalMetric", prefix, text });
@@ -188,8 +200,9 @@ impl View<'_> {
         value.ok_or_else(|| format!("{lead}no metrics returned from custom metrics API"))
     }
 
-    fn of_external(&self, name: &str) -> Result<i64, String> {
-        let lead = format!("unable to get external metric {}/{name}/nil: ", self.namespace);
+    fn of_external(&self, name: &str, selector: Option<&LabelSelector>) -> Result<i64, String> {
+        let selector = wording::selector(selector);
+        let lead = format!("unable to get external metric {}/{name}/{selector}: ", self.namespace);
         let Some(metrics) = self.metrics else {
             return Err(format!(
                 "{lead}unable to fetch metrics from external metrics API: no external metrics \
@@ -283,6 +296,11 @@ impl View<'_> {
         }
         Ok(requests)
     }
+}
+
+/// What a metric from outside is called in messages.
+fn external(name: &str, selector: Option<&LabelSelector>) -> String {
+    format!("external metric {name}({})", wording::selector(selector))
 }
 
 fn found(replicas: i32, name: String, status: Value) -> Result<Found, String> {

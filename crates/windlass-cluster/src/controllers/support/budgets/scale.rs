@@ -58,7 +58,12 @@ async fn by_subresource(
     let version = owner.api_version.rsplit('/').next().unwrap_or_default();
     let kind = match cx.client().kind_of(group, version, &owner.kind).await {
         Ok(kind) => kind,
-        Err(Error::NoKind { .. }) => return Ok(None),
+        Err(Error::NoKind { .. }) => {
+            let (kind, version) = (&owner.kind, &owner.api_version);
+            return Err(Error::other(format!(
+                "no matches for kind {kind:?} in version {version:?}"
+            )));
+        }
         Err(error) => return Err(error),
     };
     let api = cx.client().dynamic(&kind);

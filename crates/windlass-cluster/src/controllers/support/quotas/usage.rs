@@ -15,7 +15,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::{Ingress, NetworkPolicy};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::discovery::ApiResource;
+use kube::discovery::{ApiCapabilities, Discovery, verbs};
 use windlass::controller::Context;
 use windlass::{Kind, List, Result};
 use windlass_apiserver::decode::quantity::{Format, Quantity};
@@ -59,17 +60,17 @@ pub fn counted() -> Vec<Counted> {
     ]
 }
 
-/// What the namespace of a quota uses, and whether something of it is not watched.
+/// What the namespace of a quota uses, and the kinds among it that are not watched.
 pub async fn of(
     cx: &Context<ResourceQuota>,
     spec: &ResourceQuotaSpec,
     now: Timestamp,
-) -> Result<(BTreeMap<String, Quantity>, bool)> {
+) -> Result<(BTreeMap<String, Quantity>, Vec<Kind>)> {
     let mut usage = Usage { spec, used: BTreeMap::new() };
     usage.pods(&cx.list::<Pod>().items()?, now);
     let scoped = spec.scopes.as_ref().is_some_and(|s| !s.is_empty())
         || spec.scope_selector.as_ref().is_some_and(|s| s.match_expressions.is_some());
-    let mut unwatched = false;
+    let mut unwatched = Vec::new();
     if !scoped {
         usage.services(&cx.list::<Service>().items()?);
         usage.claims(&cx.list::<PersistentVolumeClaim>().items()?);
@@ -154,8 +155,8 @@ impl Usage<'_> {
         }
     }
 
-    /// Counts of objects by kind; tells whether kinds were listed that are not watched.
-    async fn objects(&mut self, cx: &Context<ResourceQuota>) -> Result<bool> {
+    /// Counts of objects by kind; tells which kinds were listed that are not watched.
+    async fn objects(&mut self, cx: &Context<ResourceQuota>) -> Result<Vec<Kind>> {
         let watched = counted();
         for (name, kind) in &watched {
             let counted = format!("count/{name}");
@@ -175,34 +176,35 @@ impl Usage<'_> {
             }
         }
         let names: Vec<String> = self.spec.hard.iter().flatten().map(|(n, _)| n.clone()).collect();
-        let mut unwatched = false;
+        let mut unwatched = Vec::new();
         for name in &names {
             let Some(resource) = name.strip_prefix("count/") else { continue };
             if watched.iter().any(|(known, _)| *known == resource) {
                 continue;
             }
-            if let Some(kind) = custom_kind(cx, resource).await? {
+            if let Some(kind) = served_kind(cx, resource).await? {
                 let list = List::within(cx.namespace().unwrap_or_default());
                 let count = cx.live().dynamic(&kind).list(&list).await?.len();
                 self.add_count(name, count);
-                unwatched = true;
+                unwatched.push(kind);
             }
         }
         Ok(unwatched)
     }
 }
 
-/// The kind a definition serves under a resource and group.
-async fn custom_kind(cx: &Context<ResourceQuota>, resource: &str) -> Result<Option<Kind>> {
-    let key = windlass::Key::cluster(resource);
-    let found = cx.live().get::<CustomResourceDefinition>(&key).await?;
-    Ok(found.and_then(|definition| {
-        let spec = &definition.spec;
-        let version = spec.versions.iter().find(|version| version.served)?;
-        let (names, group) = (&spec.names, &spec.group);
-        (spec.scope == "Namespaced")
-            .then(|| Kind::new(group, &version.name, &names.kind, &names.plural))
-    }))
+/// The kind that is served under a name like `widgets.example.com`.
+async fn served_kind(cx: &Context<ResourceQuota>, resource: &str) -> Result<Option<Kind>> {
+    let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let discovery = Discovery::new(cx.client().kube()).run_aggregated().await?;
+    let found = discovery.groups().find(|known| known.name() == group);
+    let mut kinds = found.into_iter().flat_map(|group| group.resources_by_stability());
+    let fits = |(found, able): &(ApiResource, ApiCapabilities)| {
+        let all = [verbs::LIST, verbs::WATCH];
+        found.plural == plural && all.iter().all(|verb| able.supports_operation(verb))
+    };
+    let found = kinds.find(fits).map(|(found, able)| Kind::discovered(&found, &able.scope));
+    Ok(found.filter(Kind::namespaced))
 }
 
 /// Whether a pod still uses anything: not ended, and not deleted beyond its grace period.

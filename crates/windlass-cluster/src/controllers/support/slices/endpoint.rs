@@ -63,12 +63,14 @@ fn hints(spec: &ServiceSpec, ready: bool, zone: Option<&str>, node: Option<&str>
         "PreferSameNode" => true,
         _ => return None,
     };
-    let zone = zone.filter(|_| ready)?;
-    let mut hints = json!({"forZones": [{"name": zone}]});
-    if let (true, Some(node)) = (by_node, node) {
-        hints["forNodes"] = json!([{"name": node}]);
+    let mut hints = serde_json::Map::new();
+    if let Some(zone) = zone {
+        hints.insert("forZones".into(), json!([{"name": zone}]));
     }
-    Some(hints)
+    if let (true, Some(node)) = (by_node, node) {
+        hints.insert("forNodes".into(), json!([{"name": node}]));
+    }
+    Some(Value::Object(hints)).filter(|_| ready).filter(|hints| *hints != json!({}))
 }
 
 /// The host name of a pod within a service, if it has one there.

@@ -87,9 +87,9 @@ impl Claims {
         if free || matching::refers_to(&volume, claim) {
             return bind(cx.client(), &volume, claim).await;
         }
+        let text = format!("volume {name:?} already bound to a different claim.");
+        cx.warn("FailedBinding", text);
         if has_annotation(&claim.metadata, BOUND_BY_CONTROLLER) {
-            let text = format!("volume {name:?} already bound to a different claim.");
-            cx.warn("FailedBinding", text);
             return Ok(());
         }
         claim_status(cx.client(), claim, "Pending", None).await

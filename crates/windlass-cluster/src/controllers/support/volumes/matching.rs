@@ -95,7 +95,15 @@ pub fn same_mode(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bo
 }
 
 /// Why a volume that a claim names cannot be bound to it.
-pub fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<&'static str> {
+pub fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
+    if volume.metadata.deletion_timestamp.is_some() {
+        let name = volume.metadata.name.as_deref().unwrap_or_default();
+        return Some(format!("the volume is marked for deletion {name:?}"));
+    }
+    unfit(volume, claim).map(Into::into)
+}
+
+fn unfit(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<&'static str> {
     let has = volume.spec.as_ref().and_then(|s| s.volume_attributes_class_name.as_deref());
     let wants = claim.spec.as_ref().and_then(|s| s.volume_attributes_class_name.as_deref());
     if capacity(volume) < request(claim) {

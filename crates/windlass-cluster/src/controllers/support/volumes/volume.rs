@@ -6,12 +6,13 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::json;
 use windlass::client::{Deletion, Patch};
 use windlass::controller::Context;
+use windlass::events::EventType;
 use windlass::{Error, Next, Reconciler, Result};
 
 use super::bind::volume_phase;
 use super::{BOUND_BY_CONTROLLER, PROVISIONED_BY, State};
 use super::{claim_key, has_annotation, matching, provision};
-use crate::controllers::support::again;
+use crate::controllers::support::{again, publish};
 
 pub struct Volumes {
     pub state: Arc<State>,
@@ -59,6 +60,12 @@ impl Volumes {
                     claim.metadata.name.as_deref().unwrap_or_default()
                 );
                 cx.warn("VolumeMismatch", text);
+                let text = format!(
+                    "Cannot bind PersistentVolume {:?} to requested PersistentVolumeClaim due to \
+                     incompatible volumeMode.",
+                    cx.name()
+                );
+                publish(cx.recorder(), EventType::Warning, &*claim, "VolumeMismatch", text);
             }
             return Ok(());
         }

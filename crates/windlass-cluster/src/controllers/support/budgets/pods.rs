@@ -1,0 +1,119 @@
+//! What budgets have to say about single pods: one that several guard, and one that was to go and
+//! did not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Pod;
+use serde::Deserialize;
+use serde_json::json;
+use windlass::cache::Entry;
+use windlass::controller::{Context, Predicate};
+use windlass::{Controller, Error, Next, Reconciler, Result};
+
+use super::Interest;
+use crate::controllers::support::pods::patch_status;
+use crate::controllers::{Shared, pod};
+
+/// How long a pod that was to go is believed to.
+const STALE_AFTER: SignedDuration = SignedDuration::from_secs(120);
+const TARGET: &str = "DisruptionTarget";
+
+/// The controller of pods that budgets have something to say about.
+pub fn controller(shared: &Shared, interest: &Arc<Interest>) -> Controller<Pod> {
+    let known = interest.clone();
+    let concerns = Predicate::new(move |change| {
+        change.new.as_ref().is_some_and(|pod| known.of(pod).len() > 1 || is_target(pod))
+    });
+    let pods = Pods { shared: shared.clone(), interest: interest.clone() };
+    Controller::<Pod>::builder("disruption-pod-controller")
+        .reports_as("controllermanager")
+        .when(concerns)
+        .build(pods)
+}
+
+struct Pods {
+    shared: Shared,
+    interest: Arc<Interest>,
+}
+
+/// The conditions of a pod, cheap to decode.
+#[derive(Debug, Deserialize)]
+struct Brief {
+    #[serde(default)]
+    status: BriefStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct BriefStatus {
+    #[serde(default)]
+    conditions: Vec<BriefCondition>,
+}
+
+#[derive(Debug, Deserialize)]
+struct BriefCondition {
+    r#type: String,
+    status: String,
+}
+
+fn is_target(entry: &Entry) -> bool {
+    let brief = entry.decode::<Brief>();
+    brief.is_ok_and(|pod| {
+        pod.status.conditions.iter().any(|c| c.r#type == TARGET && c.status == "True")
+    })
+}
+
+impl Reconciler<Pod> for Pods {
+    async fn reconcile(&self, cx: &Context<Pod>) -> Result<Next, Error> {
+        let Some(pod) = cx.object() else { return Ok(Next::Done) };
+        self.tell_several(cx, &pod);
+        match self.stale_after(&pod) {
+            None => Ok(Next::Done),
+            Some(wait) if !wait.is_zero() => Ok(Next::After(wait)),
+            Some(_) => {
+                let mut condition = json!({
+                    "type": TARGET, "status": "False", "reason": null, "message": null,
+                    "lastTransitionTime": self.shared.server.clock().stamp(),
+                });
+                if let Some(generation) = pod.metadata.generation {
+                    condition["observedGeneration"] = json!(generation);
+                }
+                patch_status(cx.client(), &pod, &json!({"conditions": [condition]})).await?;
+                Ok(Next::Done)
+            }
+        }
+    }
+}
+
+// === impl Pods ===
+
+impl Pods {
+    fn tell_several(&self, cx: &Context<Pod>, pod: &Pod) {
+        let labels = pod.metadata.labels.clone().unwrap_or_default();
+        let budgets = self.interest.selecting(cx.namespace(), &labels);
+        if let [first, _, ..] = budgets.as_slice() {
+            let text = format!(
+                "Pod {:?}/{:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
+                cx.namespace().unwrap_or_default(),
+                cx.name(),
+                first.name(),
+            );
+            cx.warn("MultiplePodDisruptionBudgets", text);
+        }
+    }
+
+    /// How long it is still believed that a pod goes; `None` if nobody said so, or it does.
+    fn stale_after(&self, pod: &Pod) -> Option<Duration> {
+        if pod::is_terminating(pod) || pod::is_finished(pod) {
+            return None;
+        }
+        let target = pod::condition(pod, TARGET).filter(|c| c.status == "True")?;
+        if target.reason.as_deref() == Some("TerminationByKubelet") {
+            return None;
+        }
+        let since = target.last_transition_time.as_ref()?.0;
+        let passed = self.shared.server.clock().now().duration_since(since);
+        Some(Duration::try_from(STALE_AFTER.checked_sub(passed)?).unwrap_or_default())
+    }
+}

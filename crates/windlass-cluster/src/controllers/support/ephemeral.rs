@@ -1,0 +1,118 @@
+//! Ephemeral volumes: claims that a pod brings along, and takes along.
+//!
+//! A claim is made when the pod comes, owned by it, so that the garbage collector takes it when the
+//! pod goes. A claim of that name that is not the pod's is left alone, and the pod told so.
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
+use kube::core::ObjectMeta;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use windlass::controller::{Change, Context, Predicate, Watch};
+use windlass::manager::Builder;
+use windlass::{Controller, Error, Key, Kind, Next, Result, owner};
+
+use crate::controllers::{Shared, pod};
+
+/// The part of a pod that says what volumes it has, cheap to decode.
+#[derive(Debug, Deserialize)]
+struct Brief {
+    spec: BriefSpec,
+}
+
+#[derive(Debug, Deserialize)]
+struct BriefSpec {
+    #[serde(default)]
+    volumes: Vec<BriefVolume>,
+}
+
+#[derive(Debug, Deserialize)]
+struct BriefVolume {
+    ephemeral: Option<IgnoredAny>,
+}
+
+/// Adds the controller.
+pub fn add(builder: Builder, _: &Shared) -> Builder {
+    // A claim that is lost is made again for the pod that owned it.
+    let lost = Watch::changes(Kind::of::<PersistentVolumeClaim>(), owning_pod)
+        .when(Predicate::new(|change| change.is_delete()));
+    builder.add(
+        Controller::<Pod>::builder("ephemeral-volume-controller")
+            .reports_as("ephemeral_volume")
+            .when(Predicate::new(brings_claims))
+            .watch(lost)
+            .build(|cx: Context<Pod>| async move { reconcile(&cx).await }),
+    )
+}
+
+/// The name of the claim of a volume.
+pub(super) fn claim_name(pod: &Pod, volume: &Volume) -> String {
+    format!("{}-{}", pod::name(pod), volume.name)
+}
+
+/// Volumes of a pod never change, so only its coming matters.
+fn brings_claims(change: &Change) -> bool {
+    change.old.is_none()
+        && change
+            .entry()
+            .and_then(|entry| entry.decode::<Brief>().ok())
+            .is_some_and(|pod| pod.spec.volumes.iter().any(|volume| volume.ephemeral.is_some()))
+}
+
+fn owning_pod(change: &Change) -> Vec<Key> {
+    let Some(entry) = change.entry() else { return Vec::new() };
+    let pod = entry.owners().iter().find(|o| o.controller && &*o.kind == "Pod");
+    pod.map(|pod| Key::new(entry.key().namespace(), &pod.name)).into_iter().collect()
+}
+
+fn ephemeral(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter(|volume| volume.ephemeral.is_some())
+}
+
+async fn reconcile(cx: &Context<Pod>) -> Result<Next> {
+    let Some(pod) = cx.object() else { return Ok(Next::Done) };
+    if pod::is_terminating(&pod) {
+        return Ok(Next::Done);
+    }
+    for volume in ephemeral(&pod) {
+        if let Err(why) = provide(cx, &pod, volume).await? {
+            let text = format!("ephemeral volume {}: {why}", volume.name);
+            cx.warn("FailedBinding", &*text);
+            return Err(Error::other(format!("pod {}, {text}", cx.key())));
+        }
+    }
+    Ok(Next::Done)
+}
+
+/// Makes the claim of a volume unless it is there; the inner error is what the pod is told.
+async fn provide(cx: &Context<Pod>, pod: &Pod, volume: &Volume) -> Result<Result<(), String>> {
+    let name = claim_name(pod, volume);
+    if let Some(there) = cx.get::<PersistentVolumeClaim>(&name)? {
+        if owner::is_controlled_by(&*there, pod) {
+            return Ok(Ok(()));
+        }
+        let place = there.metadata.namespace.as_deref().unwrap_or_default();
+        let text =
+            format!("PVC {place}/{name} was not created for pod {} (pod is not owner)", cx.key());
+        return Ok(Err(text));
+    }
+    let template = volume.ephemeral.as_ref().and_then(|e| e.volume_claim_template.clone());
+    let Some(template) = template else { return Ok(Ok(())) };
+    let meta = template.metadata.unwrap_or_default();
+    let mut claim = PersistentVolumeClaim {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            namespace: pod.metadata.namespace.clone(),
+            labels: meta.labels,
+            annotations: meta.annotations,
+            ..ObjectMeta::default()
+        },
+        spec: Some(template.spec),
+        status: None,
+    };
+    owner::set_controller(pod, &mut claim)?;
+    match cx.client().create(&claim).await {
+        Ok(_) => Ok(Ok(())),
+        Err(error) => Ok(Err(format!("create PVC {name}: {}", pod::message(&error)))),
+    }
+}
