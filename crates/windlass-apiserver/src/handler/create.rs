@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::stored::Written;
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
 use crate::builtin::rules::meta::{validate_meta, validate_meta_common};
@@ -26,15 +27,15 @@ impl Call {
         let options = self.write_options("CreateOptions", false)?;
         let object = self.decode_body(&options)?;
         let created = self.create_object(object, &options).await?;
-        Ok(Answer::Object(201, created))
+        self.answer_written(201, created).await
     }
 
-    /// Creates an object and gives it as stored, with apiVersion and kind.
+    /// Creates an object and gives it as stored.
     pub(super) async fn create_object(
         &self,
         object: Value,
         options: &WriteOptions,
-    ) -> Result<Value> {
+    ) -> Result<Written> {
         self.create_object_with(object, options, None).await
     }
 
@@ -44,7 +45,7 @@ impl Call {
         mut object: Value,
         options: &WriteOptions,
         managed: Option<Value>,
-    ) -> Result<Value> {
+    ) -> Result<Written> {
         self.place(&mut object)?;
         self.check_not_terminating(&object)?;
         let given_version = object::meta_str(&object, "resourceVersion");
@@ -104,7 +105,7 @@ impl Call {
         object: &Value,
         given_version: &str,
         options: &WriteOptions,
-    ) -> std::result::Result<Value, (bool, Status)> {
+    ) -> std::result::Result<Written, (bool, Status)> {
         let mut object = object.clone();
         let fail = |status| (false, status);
         self.rules().prepare_create(&mut object);
@@ -125,7 +126,7 @@ impl Call {
         mut object: Value,
         given_version: &str,
         options: &WriteOptions,
-    ) -> std::result::Result<Value, (bool, Status)> {
+    ) -> std::result::Result<Written, (bool, Status)> {
         let fail = |status| (false, status);
         for warning in self.rules().warnings(&object, None) {
             self.warn(warning);
@@ -160,10 +161,10 @@ impl Call {
                 "" => metadata.remove("resourceVersion"),
                 given => metadata.insert("resourceVersion".into(), given.into()),
             };
-            return Ok(object);
+            return Ok(Written::Shown(object));
         }
         let entry = self.insert(&key, object).await.map_err(|status| (true, status))?;
-        self.object_of(&entry).await.map_err(fail)
+        Ok(Written::Stored(entry))
     }
 
     async fn insert(&self, key: &Key, object: Value) -> Result<Arc<Entry>> {
