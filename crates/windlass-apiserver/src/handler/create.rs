@@ -74,39 +74,34 @@ impl Call {
         self.dedup_owners(&mut object);
         self.fill_system_fields(&mut object);
         let generated = object::name(&object).is_empty();
-        for attempt in 1.. {
-            if generated {
-                self.generate_name(&mut object);
-            }
-            let (prepared, status) = match self.try_create(&object, &given_version, options).await {
-                Ok(created) => return Ok(created),
-                Err((prepared, status)) => (prepared, status),
-            };
-            let taken = status.code == 409 && status.reason == "AlreadyExists";
-            if !(generated && taken && prepared && !object::name(&object).is_empty()) {
-                return Err(status);
-            }
-            if attempt == NAME_TRIES {
-                return Err(Status {
-                    message: format!(
-                        "{}, the server was not able to generate a unique name for the object",
-                        status.message
-                    ),
-                    ..status
-                });
-            }
+        if generated {
+            self.generate_free_name(&mut object);
         }
-        unreachable!("the loop returns at its last try")
+        let named = !object::name(&object).is_empty();
+        let (prepared, status) = match self.try_create(object, &given_version, options).await {
+            Ok(created) => return Ok(created),
+            Err((prepared, status)) => (prepared, status),
+        };
+        let taken = status.code == 409 && status.reason == "AlreadyExists";
+        if !(generated && taken && prepared && named) {
+            return Err(status);
+        }
+        Err(Status {
+            message: format!(
+                "{}, the server was not able to generate a unique name for the object",
+                status.message
+            ),
+            ..status
+        })
     }
 
-    /// One try under one name; the flag tells whether the object itself was in order.
+    /// Creates under the object's name; the flag tells whether the object itself was in order.
     async fn try_create(
         &self,
-        object: &Value,
+        mut object: Value,
         given_version: &str,
         options: &WriteOptions,
     ) -> std::result::Result<Written, (bool, Status)> {
-        let mut object = object.clone();
         let fail = |status| (false, status);
         self.rules().prepare_create(&mut object);
         let errors = self.validate_new(&object);
@@ -246,6 +241,18 @@ impl Call {
         metadata.insert("creationTimestamp".into(), self.server.clock.stamp().into());
         if generation {
             metadata.insert("generation".into(), json!(1));
+        }
+    }
+
+    /// Generates a name that is free at this moment; the last try stays if none is.
+    fn generate_free_name(&self, object: &mut Value) {
+        let world = self.server.store.world();
+        for _ in 0..NAME_TRIES {
+            self.generate_name(object);
+            let key = Key::new(self.namespace(), object::name(object));
+            if world.get(&self.storage, &key).is_none() {
+                return;
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::stored::Written;
@@ -68,8 +69,17 @@ impl Call {
         {
             return self.create_by_update(object, &options).await;
         }
-        let body = object;
-        let written = self.change(&update, &|_| Ok(body.clone())).await?;
+        let body = Mutex::new(Some(object));
+        let make = |_: &Value| match body.lock().take() {
+            Some(object) => Ok(object),
+            // Somebody wrote in between: reading the body again is rarer than a copy of it.
+            None => {
+                let mut object = self.decode_body(&options)?;
+                self.place(&mut object)?;
+                Ok(object)
+            }
+        };
+        let written = self.change(&update, &make).await?;
         self.answer_written(200, written).await
     }
 
