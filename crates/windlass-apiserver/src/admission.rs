@@ -71,7 +71,7 @@ pub struct Review<'a> {
     /// The new object, with apiVersion and kind.
     pub object: Option<Value>,
     /// The stored object.
-    pub old: Option<Value>,
+    pub old: Option<&'a Value>,
     /// Who writes.
     pub user: &'a User,
     /// Whether nothing will be stored.

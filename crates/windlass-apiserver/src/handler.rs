@@ -29,8 +29,10 @@ mod get;
 mod kind;
 mod list;
 mod list_options;
+mod metadata;
 mod options;
 mod patch;
+mod stored;
 mod subresource;
 mod update;
 mod watch;
@@ -52,6 +54,8 @@ pub(crate) struct Call {
     pub fault: crate::fault::Fault,
     /// Whether admission has let it pass already, under another name.
     pub admitted: bool,
+    /// Whether it came over a connection, not from within the process.
+    pub over_wire: bool,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -92,6 +96,7 @@ impl Call {
             body,
             fault: Default::default(),
             admitted: false,
+            over_wire: false,
             warnings: Mutex::default(),
         }
     }

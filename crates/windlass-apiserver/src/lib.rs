@@ -25,6 +25,7 @@ pub mod select;
 pub mod serve;
 pub mod server;
 pub mod shape;
+mod skim;
 pub mod status;
 pub mod store;
 pub mod table;

@@ -36,6 +36,10 @@ pub use body::{AnswerBody, RequestBody};
 /// Any error, for bodies and services.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The mark of a request that came over a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct OverWire;
+
 /// What a peer may take, and how long.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -250,6 +254,7 @@ where
         let answer_end = end.clone();
         let handler = hyper::service::service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(|body| RequestBody::new(body, body_timeout));
+            request.extensions_mut().insert(OverWire);
             if let Some(peer) = &peer {
                 request.extensions_mut().insert(peer.clone());
             }

@@ -23,7 +23,9 @@ use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
 use crate::response::{Body, Form};
 use crate::status::{Cause, Details, Result, Status};
-use crate::store::{Change, Entry, Journal, JournalError, Key, LogLimits, ResourceKey, Store};
+use crate::store::{
+    Change, Entry, Journal, JournalError, Key, LogLimits, ResourceKey, Seed, Store,
+};
 
 mod convert;
 mod definitions;
@@ -318,24 +320,23 @@ struct Identity(User);
 impl Inner {
     /// Puts the objects that every server starts with where they are missing.
     fn bootstrap(&self) {
-        for object in crate::auth::bootstrap_objects() {
-            self.put_first(object);
-        }
-        self.store.compact();
+        let objects = crate::auth::bootstrap_objects().into_iter();
+        // A failing journal shows at the first real write.
+        let _ = self.store.seed(objects.filter_map(|object| self.first(object)));
         self.allocator.load(&self.store);
         self.sync_definitions();
     }
 
-    /// Puts an object that every server starts with where it is missing.
-    fn put_first(&self, mut object: serde_json::Value) {
+    /// An object that every server starts with, made this server's own; `None` if it is there.
+    fn first(&self, mut object: serde_json::Value) -> Option<(ResourceKey, Key, Seed)> {
         let (group, version) =
             crate::resource::split_api_version(object["apiVersion"].as_str().unwrap_or("v1"));
         let kind = object["kind"].as_str().unwrap_or_default();
-        let Some(resource) = self.registry.find_kind(group, version, kind) else { return };
+        let resource = self.registry.find_kind(group, version, kind)?;
         let key = Key::new(object::namespace(&object), object::name(&object));
         let storage = storage_of(&resource);
         if self.store.world().get(&storage, &key).is_some() {
-            return;
+            return None;
         }
         let metadata = object::meta_mut(&mut object);
         metadata.insert("uid".into(), self.chance.uuid().into());
@@ -344,8 +345,7 @@ impl Inner {
         let fields = strategy.selectable_fields(&object).unwrap_or_default();
         let fields = fields.into_iter().map(|(k, v)| (k.into(), v)).collect();
         object::strip_type(&mut object);
-        // A failing journal shows at the first real write.
-        let _ = self.store.write(&storage, &key, None, Change::Put { object, fields });
+        Some((storage, key, Seed { object, fields }))
     }
 
     /// Brings back the service the server is reached by, as it does for the real one.
@@ -357,7 +357,10 @@ impl Inner {
             if object["kind"] == "Service" {
                 self.allocator.keep(&object);
             }
-            self.put_first(object);
+            if let Some((storage, key, Seed { object, fields })) = self.first(object) {
+                // A failing journal shows at the first real write.
+                let _ = self.store.write(&storage, &key, None, Change::Put { object, fields });
+            }
         }
     }
 

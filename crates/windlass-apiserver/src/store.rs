@@ -58,6 +58,8 @@ pub struct Entry {
     pub fields: Vec<(Arc<str>, String)>,
     /// The object in protobuf, once somebody asked for it.
     protobuf: OnceLock<Bytes>,
+    /// The object as the server itself reads it, once it did.
+    known: OnceLock<Arc<Value>>,
 }
 
 /// The state at one revision.
@@ -102,6 +104,14 @@ pub enum Change {
     },
     /// Removes the object.
     Delete,
+}
+
+/// An object of a store's beginning.
+pub struct Seed {
+    /// The object, without apiVersion and kind.
+    pub object: Value,
+    /// Values of its field selectors.
+    pub fields: Vec<(Arc<str>, String)>,
 }
 
 /// Why a write was not done.
@@ -267,6 +277,44 @@ impl Store {
         Ok(entry)
     }
 
+    /// Puts objects where there are none, all at once, in a history that nobody can watch.
+    ///
+    /// # Errors
+    /// If the journal failed; the objects before that are there.
+    pub fn seed(
+        &self,
+        objects: impl IntoIterator<Item = (ResourceKey, Key, Seed)>,
+    ) -> Result<(), WriteError> {
+        let mut writer = self.writer.lock();
+        let mut world = World::clone(&self.world.load());
+        let mut tables: BTreeMap<ResourceKey, Table> = BTreeMap::new();
+        let mut outcome = Ok(());
+        for (resource, key, Seed { object, fields }) in objects {
+            let table = tables.entry(resource.clone()).or_insert_with(|| world.table(&resource));
+            if table.items.contains_key(&key) {
+                continue;
+            }
+            let revision = world.revision + 1;
+            let entry = Arc::new(Entry::new(key.clone(), revision, object, fields));
+            if let Some(journal) = &mut writer.journal
+                && let Err(error) = journal.append(&Record::of(&resource, &entry, false))
+            {
+                outcome = Err(error.into());
+                break;
+            }
+            table.items.insert(key, entry);
+            table.revision = revision;
+            world.revision = revision;
+        }
+        world.tables.extend(tables);
+        writer.compacted = world.revision;
+        for log in self.logs.read().values() {
+            log.compact(writer.compacted);
+        }
+        self.world.store(Arc::new(world));
+        outcome
+    }
+
     /// Makes what was acknowledged durable against a loss of power, too.
     ///
     /// # Errors
@@ -348,13 +396,40 @@ impl Entry {
         object["metadata"]["resourceVersion"] = revision.to_string().into();
         let labels = labels_of(&object);
         let body = crate::object::encode(&object);
-        Self { key, revision, body: body.into(), labels, fields, protobuf: OnceLock::new() }
+        Self {
+            key,
+            revision,
+            body: body.into(),
+            labels,
+            fields,
+            protobuf: OnceLock::new(),
+            known: OnceLock::new(),
+        }
     }
 
     /// The same state under another revision.
     fn at(&self, revision: u64) -> Self {
-        let object = serde_json::from_slice(&self.body).unwrap_or_default();
-        Self::new(self.key.clone(), revision, object, self.fields.clone())
+        let Some(body) = self.body_at(revision) else {
+            return Self::new(self.key.clone(), revision, self.object(), self.fields.clone());
+        };
+        Self {
+            key: self.key.clone(),
+            revision,
+            body,
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            protobuf: OnceLock::new(),
+            known: OnceLock::new(),
+        }
+    }
+
+    /// The body with another revision put into its place.
+    fn body_at(&self, revision: u64) -> Option<Bytes> {
+        let metadata = crate::skim::member(&self.body, "metadata")?;
+        let place = crate::skim::member(&self.body[metadata.clone()], "resourceVersion")?;
+        let (start, end) = (metadata.start + place.start, metadata.start + place.end);
+        let version = format!("\"{revision}\"");
+        Some([&self.body[..start], version.as_bytes(), &self.body[end..]].concat().into())
     }
 
     /// The object in protobuf, encoded once for all lists and watches; `None` if it has no such
@@ -367,6 +442,14 @@ impl Entry {
         message.encode(&self.object(), &mut bytes).ok()?;
         bytes.shrink_to_fit();
         Some(self.protobuf.get_or_init(|| bytes.into()).clone())
+    }
+
+    /// The object as `read` makes it of this entry, kept for the next time.
+    ///
+    /// For the few objects that decide over others, such as namespaces: a value takes several
+    /// times the room of a body.
+    pub fn known(&self, read: impl FnOnce(&Self) -> Value) -> Arc<Value> {
+        self.known.get_or_init(|| Arc::new(read(self))).clone()
     }
 
     /// The object, without apiVersion and kind.

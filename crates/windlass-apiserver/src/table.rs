@@ -96,7 +96,8 @@ pub fn row(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
         return out;
     }
     let mut out = cells::cells(&resource.gvk.group, &resource.plural, object, now);
-    out.resize(columns(resource).len(), Value::Null);
+    let key = (&*resource.gvk.group, &*resource.gvk.version, &*resource.plural);
+    out.resize(builtin_columns().get(&key).map_or(2, Vec::len), Value::Null);
     out
 }
 
@@ -114,13 +115,13 @@ pub fn table(
         .iter()
         .map(|object| table_row(resource, object, include, now, api_version))
         .collect();
-    json!({
-        "kind": "Table",
-        "apiVersion": api_version,
-        "metadata": {},
-        "columnDefinitions": columns(resource),
-        "rows": rows,
-    })
+    let mut out = Map::new();
+    out.insert("kind".into(), "Table".into());
+    out.insert("apiVersion".into(), api_version.into());
+    out.insert("metadata".into(), json!({}));
+    out.insert("columnDefinitions".into(), columns(resource).into());
+    out.insert("rows".into(), rows.into());
+    Value::Object(out)
 }
 
 /// The Table of a `Scale`, whatever it scales; its metadata is left empty.
@@ -165,11 +166,12 @@ pub fn scale_table(
 
 /// The PartialObjectMetadata of an object.
 pub fn partial_metadata(object: &Value) -> Value {
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
-    })
+    let mut out = Map::new();
+    out.insert("kind".into(), "PartialObjectMetadata".into());
+    out.insert("apiVersion".into(), "meta.k8s.io/v1".into());
+    let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    out.insert("metadata".into(), metadata);
+    Value::Object(out)
 }
 
 fn table_row(

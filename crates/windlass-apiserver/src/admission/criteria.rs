@@ -132,10 +132,10 @@ impl Criteria {
     }
 
     fn matches_object(&self, review: &Review<'_>) -> bool {
-        let selected = |object: &Option<Value>| {
-            object.as_ref().is_some_and(|object| self.objects.matches_object(object))
+        let selected = |object: Option<&Value>| {
+            object.is_some_and(|object| self.objects.matches_object(object))
         };
-        self.objects.is_everything() || selected(&review.object) || selected(&review.old)
+        self.objects.is_everything() || selected(review.object.as_ref()) || selected(review.old)
     }
 
     fn matches_namespace(&self, server: &Inner, review: &Review<'_>) -> Result<bool> {

@@ -35,7 +35,7 @@ impl Inner {
         let resized = review.is_update() && review.subresource == "resize";
         let pod = review.concerns("", "pods") && (created || resized);
         let claim = review.writes("", "persistentvolumeclaims");
-        if !(pod || claim) || review.old.as_ref().is_some_and(object::is_deleting) {
+        if !(pod || claim) || review.old.is_some_and(object::is_deleting) {
             return Ok(());
         }
         for range in self.list("", "limitranges", Some(&review.namespace)) {

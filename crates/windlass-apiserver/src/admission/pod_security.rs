@@ -75,11 +75,11 @@ impl Inner {
     ) -> Result<()> {
         let name = object::name(namespace);
         let errors = label_errors(namespace);
-        let before = review.old.as_ref().map(label_errors).unwrap_or_default();
+        let before = review.old.map(label_errors).unwrap_or_default();
         if !errors.is_empty() && errors != before {
             return Err(Status::invalid("", "Namespace", name, &errors));
         }
-        let Some(old) = review.old.as_ref().filter(|_| review.is_update()) else { return Ok(()) };
+        let Some(old) = review.old.filter(|_| review.is_update()) else { return Ok(()) };
         let (was, now) = (Policy::read(old, "enforce"), Policy::read(namespace, "enforce"));
         if now.level <= was.level && now.version == was.version {
             return Ok(());

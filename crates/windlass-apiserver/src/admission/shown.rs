@@ -48,7 +48,7 @@ impl Inner {
         call: &Call,
     ) -> Result<Shown> {
         let kind = kind_of(&resource, review.subresource);
-        let mut objects = [review.object.clone(), review.old.clone()];
+        let mut objects = [review.object.clone(), review.old.cloned()];
         for object in objects.iter_mut().flatten() {
             if is_scale(review) {
                 *object = call.scale_of(object)?;

@@ -101,7 +101,7 @@ impl Call {
         if *gvk == self.resource.gvk {
             self.rules().defaults(&mut value);
         }
-        if document.to_value().is_ok_and(|sent| is_reset(&sent)) {
+        if resets(&document) {
             put_reset(&mut value);
         }
         Ok(value)
@@ -191,26 +191,28 @@ impl Call {
         };
         let gvk = &self.resource.gvk;
         let reset = is_reset(&document);
-        let shown = document.to_string();
         let mut value = if self.resource.is_custom() {
+            let shown = document.to_string();
             let (value, unknown) =
                 self.prune(document).map_err(|error| refuse(shown.clone(), &error))?;
             strict.extend(unknown);
+            self.report(&strict, options, |strict| refuse(shown, &decode::strict_error(strict)))?;
             value
         } else {
             if let Some(error) = self.unknown_kind(&document) {
-                return Err(refuse(shown, &error));
+                return Err(refuse(document.to_string(), &error));
             }
             let checked = decode::check_value(&document, gvk)
-                .map_err(|error| refuse(shown.clone(), &error))?;
+                .map_err(|error| refuse(document.to_string(), &error))?;
             strict.extend(checked.strict);
-            checked.value
-        };
-        self.report(&strict, options, |strict| refuse(shown, &decode::strict_error(strict)))?;
-        if !self.resource.is_custom() {
+            self.report(&strict, options, |strict| {
+                refuse(document.to_string(), &decode::strict_error(strict))
+            })?;
+            let mut value = checked.value;
             object::set_type(&mut value, &gvk.api_version(), &gvk.kind);
             self.rules().defaults(&mut value);
-        }
+            value
+        };
         if reset {
             put_reset(&mut value);
         }
@@ -376,6 +378,12 @@ fn delete_options_json(body: &[u8]) -> Result<Vec<u8>> {
 /// Whether a client asks for all owners of fields to be forgotten.
 fn is_reset(object: &Value) -> bool {
     object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty)
+}
+
+/// The same, of a body that is not made a value yet.
+fn resets(document: &Document<'_>) -> bool {
+    let entries = document.root().get("metadata").and_then(|meta| meta.get("managedFields"));
+    matches!(entries, Some(decode::Node::Array(entries)) if entries.is_empty())
 }
 
 /// Puts the empty list back that decoding leaves out.

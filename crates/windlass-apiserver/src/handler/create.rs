@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::stored::Written;
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
 use crate::builtin::rules::meta::{validate_meta, validate_meta_common};
@@ -26,15 +27,15 @@ impl Call {
         let options = self.write_options("CreateOptions", false)?;
         let object = self.decode_body(&options)?;
         let created = self.create_object(object, &options).await?;
-        Ok(Answer::Object(201, created))
+        self.answer_written(201, created).await
     }
 
-    /// Creates an object and gives it as stored, with apiVersion and kind.
+    /// Creates an object and gives it as stored.
     pub(super) async fn create_object(
         &self,
         object: Value,
         options: &WriteOptions,
-    ) -> Result<Value> {
+    ) -> Result<Written> {
         self.create_object_with(object, options, None).await
     }
 
@@ -44,7 +45,7 @@ impl Call {
         mut object: Value,
         options: &WriteOptions,
         managed: Option<Value>,
-    ) -> Result<Value> {
+    ) -> Result<Written> {
         self.place(&mut object)?;
         self.check_not_terminating(&object)?;
         let given_version = object::meta_str(&object, "resourceVersion");
@@ -73,39 +74,34 @@ impl Call {
         self.dedup_owners(&mut object);
         self.fill_system_fields(&mut object);
         let generated = object::name(&object).is_empty();
-        for attempt in 1.. {
-            if generated {
-                self.generate_name(&mut object);
-            }
-            let (prepared, status) = match self.try_create(&object, &given_version, options).await {
-                Ok(created) => return Ok(created),
-                Err((prepared, status)) => (prepared, status),
-            };
-            let taken = status.code == 409 && status.reason == "AlreadyExists";
-            if !(generated && taken && prepared && !object::name(&object).is_empty()) {
-                return Err(status);
-            }
-            if attempt == NAME_TRIES {
-                return Err(Status {
-                    message: format!(
-                        "{}, the server was not able to generate a unique name for the object",
-                        status.message
-                    ),
-                    ..status
-                });
-            }
+        if generated {
+            self.generate_free_name(&mut object);
         }
-        unreachable!("the loop returns at its last try")
+        let named = !object::name(&object).is_empty();
+        let (prepared, status) = match self.try_create(object, &given_version, options).await {
+            Ok(created) => return Ok(created),
+            Err((prepared, status)) => (prepared, status),
+        };
+        let taken = status.code == 409 && status.reason == "AlreadyExists";
+        if !(generated && taken && prepared && named) {
+            return Err(status);
+        }
+        Err(Status {
+            message: format!(
+                "{}, the server was not able to generate a unique name for the object",
+                status.message
+            ),
+            ..status
+        })
     }
 
-    /// One try under one name; the flag tells whether the object itself was in order.
+    /// Creates under the object's name; the flag tells whether the object itself was in order.
     async fn try_create(
         &self,
-        object: &Value,
+        mut object: Value,
         given_version: &str,
         options: &WriteOptions,
-    ) -> std::result::Result<Value, (bool, Status)> {
-        let mut object = object.clone();
+    ) -> std::result::Result<Written, (bool, Status)> {
         let fail = |status| (false, status);
         self.rules().prepare_create(&mut object);
         let errors = self.validate_new(&object);
@@ -125,7 +121,7 @@ impl Call {
         mut object: Value,
         given_version: &str,
         options: &WriteOptions,
-    ) -> std::result::Result<Value, (bool, Status)> {
+    ) -> std::result::Result<Written, (bool, Status)> {
         let fail = |status| (false, status);
         for warning in self.rules().warnings(&object, None) {
             self.warn(warning);
@@ -160,10 +156,10 @@ impl Call {
                 "" => metadata.remove("resourceVersion"),
                 given => metadata.insert("resourceVersion".into(), given.into()),
             };
-            return Ok(object);
+            return Ok(Written::Shown(object));
         }
         let entry = self.insert(&key, object).await.map_err(|status| (true, status))?;
-        self.object_of(&entry).await.map_err(fail)
+        Ok(Written::Stored(entry))
     }
 
     async fn insert(&self, key: &Key, object: Value) -> Result<Arc<Entry>> {
@@ -245,6 +241,18 @@ impl Call {
         metadata.insert("creationTimestamp".into(), self.server.clock.stamp().into());
         if generation {
             metadata.insert("generation".into(), json!(1));
+        }
+    }
+
+    /// Generates a name that is free at this moment; the last try stays if none is.
+    fn generate_free_name(&self, object: &mut Value) {
+        let world = self.server.store.world();
+        for _ in 0..NAME_TRIES {
+            self.generate_name(object);
+            let key = Key::new(self.namespace(), object::name(object));
+            if world.get(&self.storage, &key).is_none() {
+                return;
+            }
         }
     }
 

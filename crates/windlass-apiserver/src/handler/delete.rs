@@ -233,7 +233,7 @@ impl Call {
             name: key.name.to_string(),
             namespace: self.namespace_of(key),
             object: None,
-            old: Some(old.clone()),
+            old: Some(old),
             user: &self.user,
             dry_run: options.dry_run == DryRun::All,
             options: options.object.clone(),

@@ -13,6 +13,6 @@ impl Call {
             self.server.wait_for_revision(wanted).await?;
         }
         let entry = self.entry()?;
-        Ok(Answer::Object(200, self.object_of(&entry).await?))
+        self.answer_stored(200, &entry).await
     }
 }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::list_options::{ListOptions, VersionMatch, parse_version};
 use super::{Answer, Call};
@@ -217,6 +217,9 @@ impl Call {
         if raw {
             return Ok(self.raw_list(&metadata, page.entries));
         }
+        if let Some(answer) = self.metadata_list(&metadata, &page.entries) {
+            return Ok(answer);
+        }
         let metadata = match self.protobuf_list(metadata, &page.entries) {
             Ok(answer) => return Ok(answer),
             Err(metadata) => metadata,
@@ -245,10 +248,7 @@ impl Call {
                     item["apiVersion"] = api_version.into();
                     item
                 });
-                json!({
-                    "kind": "PartialObjectMetadataList", "apiVersion": api_version,
-                    "metadata": metadata, "items": items.collect::<Vec<_>>(),
-                })
+                list_of("PartialObjectMetadataList", api_version, metadata, items.collect())
             }
             AnswerShape::Object => self.list_object(metadata, objects),
         };
@@ -264,10 +264,8 @@ impl Call {
             }
             object
         });
-        json!({
-            "kind": &*self.resource.list_kind, "apiVersion": self.resource.gvk.api_version(),
-            "metadata": metadata, "items": items.collect::<Vec<_>>(),
-        })
+        let api_version = self.resource.gvk.api_version();
+        list_of(&self.resource.list_kind, &api_version, metadata, items.collect())
     }
 
     /// A list made of the stored bytes, streamed.
@@ -320,8 +318,23 @@ impl Call {
     }
 }
 
+/// A list document; its parts are moved into it.
+fn list_of(
+    kind: &str,
+    api_version: &str,
+    metadata: Map<String, Value>,
+    items: Vec<Value>,
+) -> Value {
+    let mut list = Map::new();
+    list.insert("kind".into(), kind.into());
+    list.insert("apiVersion".into(), api_version.into());
+    list.insert("metadata".into(), Value::Object(metadata));
+    list.insert("items".into(), Value::Array(items));
+    Value::Object(list)
+}
+
 /// An answer of many pieces: at once if it is short, else streamed.
-fn streamed(
+pub(super) fn streamed(
     content_type: &'static str,
     pieces: impl Iterator<Item = Bytes> + Send + 'static,
 ) -> Answer {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::stored::Written;
 use super::update::{Part, Update};
 use super::{Answer, Call, FieldValidation, WriteOptions};
 use crate::decode::Media;
@@ -47,8 +48,8 @@ impl Call {
             tracked: false,
         };
         let make = |old: &Value| self.patched(kind, &patch, old, &options);
-        let (_, object) = self.change(&update, &make).await?;
-        Ok(Answer::Object(200, object))
+        let written = self.change(&update, &make).await?;
+        self.answer_written(200, written).await
     }
 
     pub(super) fn patch_kind(&self) -> Result<PatchKind> {
@@ -142,8 +143,8 @@ impl Call {
         let update =
             Update { part, options, options_kind: "PatchOptions", versioned: false, tracked: true };
         let make = |old: &Value| self.applied(&patch, Some(old), options);
-        let (_, object) = self.change(&update, &make).await?;
-        Ok(Answer::Object(200, object))
+        let written = self.change(&update, &make).await?;
+        self.answer_written(200, written).await
     }
 
     async fn apply_new(&self, patch: &Value, options: &WriteOptions) -> Result<Answer> {
@@ -161,10 +162,10 @@ impl Call {
         let mut object = self.applied(patch, None, options)?;
         object::meta_mut(&mut object).remove("resourceVersion");
         let created = self.create_tracked(object, options).await?;
-        Ok(Answer::Object(201, created))
+        self.answer_written(201, created).await
     }
 
-    async fn create_tracked(&self, mut object: Value, options: &WriteOptions) -> Result<Value> {
+    async fn create_tracked(&self, mut object: Value, options: &WriteOptions) -> Result<Written> {
         // The books are right already: they must survive the tracking of a plain create.
         let managed = object::meta_mut(&mut object).remove("managedFields");
         let keep = managed.unwrap_or_default();

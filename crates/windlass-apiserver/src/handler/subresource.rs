@@ -91,8 +91,8 @@ impl Call {
             tracked: false,
         };
         let make = |_: &Value| Ok(body.clone());
-        let (_, object) = self.change(&update, &make).await?;
-        Ok(Answer::Object(200, object))
+        let written = self.change(&update, &make).await?;
+        self.answer_written(200, written).await
     }
 
     /// POST of a binding: puts a pod onto a node.

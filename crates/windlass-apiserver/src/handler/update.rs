@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::stored::Written;
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
 use crate::builtin::rules::meta::{validate_meta_update, validate_meta_update_common};
@@ -67,9 +69,18 @@ impl Call {
         {
             return self.create_by_update(object, &options).await;
         }
-        let body = object;
-        let (_, object) = self.change(&update, &|_| Ok(body.clone())).await?;
-        Ok(Answer::Object(200, object))
+        let body = Mutex::new(Some(object));
+        let make = |_: &Value| match body.lock().take() {
+            Some(object) => Ok(object),
+            // Somebody wrote in between: reading the body again is rarer than a copy of it.
+            None => {
+                let mut object = self.decode_body(&options)?;
+                self.place(&mut object)?;
+                Ok(object)
+            }
+        };
+        let written = self.change(&update, &make).await?;
+        self.answer_written(200, written).await
     }
 
     async fn create_by_update(&self, mut object: Value, options: &WriteOptions) -> Result<Answer> {
@@ -80,17 +91,17 @@ impl Call {
         self.server.check_create_allowed(self, &self.info.name)?;
         object::meta_mut(&mut object).remove("resourceVersion");
         let created = self.create_object(object, options).await?;
-        Ok(Answer::Object(201, created))
+        self.answer_written(201, created).await
     }
 
     /// Changes the stored object by `make`, as often as others write in between.
     ///
-    /// Gives the object with apiVersion and kind, and whether it is gone by this change.
+    /// An object that is gone by this change is shown as it was last.
     pub(super) async fn change(
         &self,
         update: &Update<'_>,
         make: &(dyn Fn(&Value) -> Result<Value> + Send + Sync),
-    ) -> Result<(bool, Value)> {
+    ) -> Result<Written> {
         for _ in 0..TRIES {
             let entry = self.entry()?;
             let old = self.object_of(&entry).await?;
@@ -110,13 +121,13 @@ impl Call {
         entry: &Arc<Entry>,
         old: &Value,
         mut new: Value,
-    ) -> std::result::Result<(bool, Value), Outcome> {
+    ) -> std::result::Result<Written, Outcome> {
         self.check_preconditions(update, entry, old, &mut new)?;
         let sub = self.info.subresource.as_str();
         if !update.tracked {
             self.track(Some(old), &mut new, update.options, sub);
         }
-        let mut review = self.review(update, Some(new), Some(old.clone()));
+        let mut review = self.review(update, new, old);
         self.server.mutate(&mut review, self).await?;
         let mut new = review.object.take().unwrap_or_default();
         self.dedup_owners(&mut new);
@@ -139,17 +150,17 @@ impl Call {
         entry: &Arc<Entry>,
         old: &Value,
         new: Value,
-    ) -> std::result::Result<(bool, Value), Outcome> {
+    ) -> std::result::Result<Written, Outcome> {
         for warning in self.rules().warnings(&new, Some(old)) {
             self.warn(warning);
         }
         self.server.check_escalation(self, &new, Some(old))?;
-        let review = self.review(update, Some(new), Some(old.clone()));
+        let review = self.review(update, new, old);
         self.server.validate(&review, self).await?;
         let mut new = review.object.unwrap_or_default();
         let unchanged = crate::merge::keep_times(old, &mut new);
         if update.options.dry_run == DryRun::All {
-            return Ok((false, if unchanged { old.clone() } else { new }));
+            return Ok(Written::Shown(if unchanged { old.clone() } else { new }));
         }
         if self.ends(old, &new) {
             return self.end(entry, new).await;
@@ -157,10 +168,9 @@ impl Call {
         let change = self.put(new).await?;
         // A custom object that is stored in another form than today's is written again.
         if unchanged && (!self.resource.is_custom() || is_stored(&change, entry)) {
-            return Ok((false, old.clone()));
+            return Ok(Written::Stored(entry.clone()));
         }
-        let entry = self.commit(&entry.key, entry, change).await?;
-        Ok((false, self.object_of(&entry).await?))
+        Ok(Written::Stored(self.commit(&entry.key, entry, change).await?))
     }
 
     /// Writes over an entry; a race is told apart from failures.
@@ -197,27 +207,22 @@ impl Call {
         &self,
         entry: &Arc<Entry>,
         mut new: Value,
-    ) -> std::result::Result<(bool, Value), Outcome> {
+    ) -> std::result::Result<Written, Outcome> {
         let gone = self.commit(&entry.key, entry, Change::Delete).await?;
         object::meta_mut(&mut new)
             .insert("resourceVersion".into(), gone.revision.to_string().into());
-        Ok((true, new))
+        Ok(Written::Shown(new))
     }
 
-    fn review<'a>(
-        &'a self,
-        update: &Update<'_>,
-        object: Option<Value>,
-        old: Option<Value>,
-    ) -> Review<'a> {
+    fn review<'a>(&'a self, update: &Update<'_>, object: Value, old: &'a Value) -> Review<'a> {
         Review {
             operation: Operation::Update,
             resource: &self.resource,
             subresource: &self.info.subresource,
             name: self.info.name.clone(),
             namespace: self.namespace().to_owned(),
-            object,
-            old,
+            object: Some(object),
+            old: Some(old),
             user: &self.user,
             dry_run: update.options.dry_run == DryRun::All,
             options: self.options_object(update.options_kind, update.options),
@@ -333,15 +338,7 @@ impl Call {
         if let Some(version) = &self.resource.custom {
             return version.generation_changed(new, old);
         }
-        let relevant = |object: &'_ Value| -> Vec<(String, Value)> {
-            let map = object.as_object().into_iter().flatten();
-            map.filter(|(k, _)| {
-                !matches!(k.as_str(), "metadata" | "status" | "apiVersion" | "kind")
-            })
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect()
-        };
-        relevant(new) != relevant(old)
+        !relevant(new).eq(relevant(old))
     }
 
     fn validate_change(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
@@ -408,6 +405,12 @@ impl Call {
         }
         Ok(())
     }
+}
+
+/// What of a built-in object counts for its generation.
+fn relevant(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(k, _)| !matches!(k.as_str(), "metadata" | "status" | "apiVersion" | "kind"))
 }
 
 /// Whether a change would store what is stored already.

@@ -1,14 +1,15 @@
 //! WATCH: what exists, then what changes, as lines of JSON or frames of protobuf.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use windlass_protobuf::Envelope;
 
 use super::list_options::{ListOptions, parse_version};
@@ -22,6 +23,11 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const TIMEOUT_SECONDS_MAX: u64 = 1 << 28;
 const BATCH_EVENTS: usize = 256;
 const INITIAL_BATCH: usize = 512;
+/// From so many watches of a resource on, each one sends at most once per [`PACE`].
+const PACED_FROM: usize = 16;
+/// Under load a wake-up and a write per watch and event cost more than all else: what comes in
+/// this time goes together. The first event after a pause is never held back.
+const PACE: Duration = Duration::from_millis(1);
 
 /// One watch: a cursor in the event log.
 struct Watcher {
@@ -40,6 +46,11 @@ struct Watcher {
     columns_due: bool,
     end: CancellationToken,
     definition: CancellationToken,
+    /// What is waited for, again and again: it is set up once.
+    ended: [Pin<Box<WaitForCancellationFutureOwned>>; 2],
+    timer: Pin<Box<Sleep>>,
+    /// When events were sent last.
+    sent: Option<Instant>,
     /// Whether the cursor is at a state this watch has seen, not only been told of.
     joined: bool,
     events_left: Option<usize>,
@@ -76,6 +87,8 @@ impl Call {
             false => parse_version(&options.version).map_err(Status::untyped)?,
         };
         let initial = options.send_initial_events.unwrap_or(unset);
+        let (end, definition) = (server.shutdown.clone(), server.definition_token(&self.storage));
+        let deadline = Instant::now() + self.watch_timeout(&options);
         let mut watcher = Watcher {
             call: Arc::new(self.detached()),
             log,
@@ -83,11 +96,14 @@ impl Call {
             cursor: wanted,
             initial: VecDeque::new(),
             initial_end: None,
-            deadline: Instant::now() + self.watch_timeout(&options),
+            deadline,
             bookmark_at: options.bookmarks.then(|| Instant::now() + BOOKMARK_EVERY),
             columns_due: true,
-            end: server.shutdown.clone(),
-            definition: server.definition_token(&self.storage),
+            ended: [&end, &definition].map(|token| Box::pin(token.clone().cancelled_owned())),
+            timer: Box::pin(sleep_until(deadline)),
+            sent: None,
+            end,
+            definition,
             joined: initial,
             events_left: self.fault.watch_events_max,
             over: false,
@@ -131,6 +147,7 @@ impl Call {
             Bytes::new(),
         );
         call.fault = self.fault.clone();
+        call.over_wire = self.over_wire;
         call
     }
 }
@@ -150,6 +167,7 @@ impl Watcher {
             if let Some(revision) = self.initial_end.take() {
                 return Some(self.bookmark(revision, true));
             }
+            self.pace().await;
             let newest = *self.news.borrow_and_update();
             match self.batch(BATCH_EVENTS) {
                 Err(_) => return Some(self.too_old()),
@@ -158,6 +176,7 @@ impl Watcher {
                     self.lag().await;
                     let lines = self.event_lines(&events).await;
                     if !lines.is_empty() {
+                        self.sent = Some(Instant::now());
                         return Some(lines);
                     }
                     continue;
@@ -194,12 +213,24 @@ impl Watcher {
     /// Waits for news or a bookmark's time; `false` when the watch is over.
     async fn wait(&mut self) -> bool {
         let wake = self.bookmark_at.map_or(self.deadline, |at| at.min(self.deadline));
+        if self.timer.deadline() != wake {
+            self.timer.as_mut().reset(wake);
+        }
+        let [end, definition] = &mut self.ended;
         tokio::select! {
             biased;
-            () = self.end.cancelled() => false,
-            () = self.definition.cancelled() => false,
+            () = end => false,
+            () = definition => false,
             changed = self.news.changed() => changed.is_ok(),
-            () = sleep_until(wake) => Instant::now() < self.deadline,
+            () = &mut self.timer => Instant::now() < self.deadline,
+        }
+    }
+
+    /// Lets a watch over the wire that is one of many gather events for a while.
+    async fn pace(&self) {
+        let Some(sent) = self.sent.filter(|_| self.call.over_wire) else { return };
+        if self.log.watchers() >= PACED_FROM && sent.elapsed() < PACE {
+            sleep_until(sent + PACE).await;
         }
     }
 
@@ -296,6 +327,9 @@ impl Watcher {
         if self.call.form.shape == AnswerShape::Object && server.is_raw(&self.call.resource, entry)
         {
             return self.call.raw_line(kind, entry);
+        }
+        if let Some(line) = self.call.metadata_line(kind, entry) {
+            return line;
         }
         match self.call.object_of(entry).await {
             Ok(object) => self.shown_line(kind, object),
@@ -397,7 +431,7 @@ impl Call {
     }
 
     /// An event of a document.
-    fn line_of(&self, kind: &str, object: &Value) -> Bytes {
+    pub(super) fn line_of(&self, kind: &str, object: &Value) -> Bytes {
         if self.form.encoding != Encoding::Protobuf {
             return format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into();
         }

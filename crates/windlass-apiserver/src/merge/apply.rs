@@ -242,11 +242,8 @@ pub fn track_update(request: &UpdateRequest<'_>, new: &mut Value) {
 
 /// Whether nothing changed that anybody can own.
 fn nothing_to_own(changes: &Comparison) -> bool {
-    [&changes.removed, &changes.modified, &changes.added].into_iter().all(|set| {
-        let mut set = set.clone();
-        set.subtract(strip_set());
-        set.is_empty()
-    })
+    let sets = [&changes.removed, &changes.modified, &changes.added];
+    sets.into_iter().all(|set| set.is_within(strip_set()))
 }
 
 /// The entries a write starts from: what the client sent, or else what is stored.

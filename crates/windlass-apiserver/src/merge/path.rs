@@ -3,7 +3,6 @@
 //! **Invariant:** a node of a set is a member or has something below it; empty nodes are never
 //! kept, so that equal sets are equal values.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -27,7 +26,9 @@ pub enum PathElement {
 /// A set of field paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathSet {
-    nodes: BTreeMap<PathElement, Node>,
+    /// In order. Sets are mostly read, written and met with others in that order, and most levels
+    /// are small: a list takes less room and time than a tree.
+    nodes: Vec<(PathElement, Node)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,17 +104,51 @@ impl PathSet {
     pub fn insert(&mut self, path: impl IntoIterator<Item = PathElement>) {
         let mut path = path.into_iter();
         let Some(first) = path.next() else { return };
-        let mut node = self.nodes.entry(first).or_default();
+        let mut node = self.node(first);
         for element in path {
-            node = node.below.nodes.entry(element).or_default();
+            node = node.below.node(element);
         }
         node.member = true;
+    }
+
+    /// The place of an element, or where it belongs.
+    fn find(&self, element: &PathElement) -> Result<usize, usize> {
+        match self.nodes.last() {
+            Some((last, _)) if last < element => Err(self.nodes.len()),
+            _ => self.nodes.binary_search_by(|(known, _)| known.cmp(element)),
+        }
+    }
+
+    fn get(&self, element: &PathElement) -> Option<&Node> {
+        self.find(element).ok().map(|at| &self.nodes[at].1)
+    }
+
+    /// The node of an element, made if it is not there.
+    fn node(&mut self, element: PathElement) -> &mut Node {
+        let at = self.find(&element).unwrap_or_else(|at| {
+            self.nodes.insert(at, (element, Node::default()));
+            at
+        });
+        &mut self.nodes[at].1
+    }
+
+    /// Meets the nodes of another set, both in order; those that are left with nothing go.
+    fn meet(&mut self, other: &Self, mut with: impl FnMut(&mut Node, &Node)) {
+        let mut theirs = other.nodes.iter().peekable();
+        self.nodes.retain_mut(|(element, mine)| {
+            while theirs.next_if(|(other, _)| other < element).is_some() {}
+            match theirs.peek() {
+                Some((other, node)) if other == element => with(mine, node),
+                _ => return true,
+            }
+            mine.member || !mine.below.is_empty()
+        });
     }
 
     /// Adds an element with everything below it.
     pub(super) fn graft(&mut self, element: PathElement, member: bool, below: Self) {
         if member || !below.is_empty() {
-            let node = self.nodes.entry(element).or_default();
+            let node = self.node(element);
             node.member |= member;
             node.below.unite(below);
         }
@@ -121,7 +156,7 @@ impl PathSet {
 
     /// Whether the path of this one element is in the set.
     pub fn has(&self, element: &PathElement) -> bool {
-        self.nodes.get(element).is_some_and(|node| node.member)
+        self.get(element).is_some_and(|node| node.member)
     }
 
     /// Whether a whole path is in the set.
@@ -133,9 +168,18 @@ impl PathSet {
         }
     }
 
+    /// Whether another set has all paths of this one.
+    pub(super) fn is_within(&self, other: &Self) -> bool {
+        self.nodes.iter().all(|(element, node)| {
+            other.get(element).is_some_and(|theirs| {
+                (!node.member || theirs.member) && node.below.is_within(&theirs.below)
+            })
+        })
+    }
+
     /// What is below an element, if there is anything.
     pub fn below(&self, element: &PathElement) -> Option<&Self> {
-        self.nodes.get(element).map(|node| &node.below).filter(|set| !set.is_empty())
+        self.get(element).map(|node| &node.below).filter(|set| !set.is_empty())
     }
 
     /// The elements with whether they are members, and what is below them.
@@ -149,51 +193,57 @@ impl PathSet {
             self.nodes = other.nodes;
             return;
         }
-        for (element, node) in other.nodes {
-            let mine = self.nodes.entry(element).or_default();
-            mine.member |= node.member;
-            mine.below.unite(node.below);
+        let mine = std::mem::take(&mut self.nodes);
+        self.nodes.reserve(mine.len().max(other.nodes.len()));
+        let (mut mine, mut theirs) = (mine.into_iter().peekable(), other.nodes.into_iter());
+        for (element, node) in theirs.by_ref() {
+            while let Some(before) = mine.next_if(|(known, _)| *known < element) {
+                self.nodes.push(before);
+            }
+            match mine.next_if(|(known, _)| *known == element) {
+                None => self.nodes.push((element, node)),
+                Some((_, mut both)) => {
+                    both.member |= node.member;
+                    both.below.unite(node.below);
+                    self.nodes.push((element, both));
+                }
+            }
         }
+        self.nodes.extend(mine);
     }
 
     /// Removes the paths that another set has; what is below them stays. Tells whether any went.
     pub fn subtract(&mut self, other: &Self) -> bool {
         let mut changed = false;
-        for (element, theirs) in &other.nodes {
-            let Some(mine) = self.nodes.get_mut(element) else { continue };
+        self.meet(other, |mine, theirs| {
             changed |= mine.member && theirs.member;
             mine.member &= !theirs.member;
             changed |= mine.below.subtract(&theirs.below);
-            if !mine.member && mine.below.is_empty() {
-                self.nodes.remove(element);
-            }
-        }
+        });
         changed
     }
 
     /// Removes the paths that another set has, with everything below them.
     pub fn subtract_all(&mut self, other: &Self) {
-        for (element, theirs) in &other.nodes {
-            let Some(mine) = self.nodes.get_mut(element) else { continue };
-            if theirs.member {
-                self.nodes.remove(element);
-                continue;
-            }
-            mine.below.subtract_all(&theirs.below);
-            if !mine.member && mine.below.is_empty() {
-                self.nodes.remove(element);
-            }
-        }
+        self.meet(other, |mine, theirs| match theirs.member {
+            true => *mine = Node::default(),
+            false => mine.below.subtract_all(&theirs.below),
+        });
     }
 
     /// The paths that both sets have.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut out = Self::default();
+        let mut theirs = other.nodes.iter().peekable();
         for (element, mine) in &self.nodes {
-            if let Some(theirs) = other.nodes.get(element) {
+            while theirs.next_if(|(other, _)| other < element).is_some() {}
+            if let Some((_, theirs)) = theirs.next_if(|(other, _)| other == element) {
                 let below = mine.below.intersection(&theirs.below);
-                out.graft(element.clone(), mine.member && theirs.member, below);
+                let member = mine.member && theirs.member;
+                if member || !below.is_empty() {
+                    out.nodes.push((element.clone(), Node { member, below }));
+                }
             }
         }
         out
@@ -231,7 +281,7 @@ impl PathSet {
         let Value::Object(map) = fields else {
             return Err("fieldsV1 is not a map".to_owned());
         };
-        let mut out = Self::default();
+        let mut out = Self { nodes: Vec::with_capacity(map.len()) };
         for (key, value) in map.iter().filter(|(key, _)| *key != ".") {
             let Value::Object(below) = value else {
                 return Err(format!("fieldsV1 element {key} is not a map"));
@@ -314,6 +364,13 @@ mod tests {
             prop_assert!(left.intersection(&both).is_empty());
             left.unite(both);
             prop_assert_eq!(left, a);
+        }
+
+        #[test]
+        fn a_set_is_within_another_if_nothing_is_left_without_that(a in any_set(), b in any_set()) {
+            let mut left = a.clone();
+            left.subtract(&b);
+            prop_assert_eq!(a.is_within(&b), left.is_empty());
         }
 
         #[test]

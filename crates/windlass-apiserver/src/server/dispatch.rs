@@ -14,6 +14,7 @@ use crate::handler::Call;
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
 use crate::response::{AnswerShape, Body, Encoding, Form, LIST_MEDIA, MEDIA, failure};
+use crate::serve::OverWire;
 use crate::status::{Result, Status};
 
 /// The most bytes all warnings of an answer may have, and each one past that.
@@ -47,9 +48,11 @@ impl Inner {
         if yaml && form.shape == AnswerShape::Object && info.verb == "watch" {
             form.encoding = Encoding::Json;
         }
+        let over_wire = parts.extensions.get::<OverWire>().is_some();
         let mut call =
             Call::new(self.clone(), info, query, parts.headers, user, resource, form, body);
         call.fault = fault.clone();
+        call.over_wire = over_wire;
         let mut response = match call.run().await {
             Ok(answer) => call.encode(answer),
             Err(status) => failure(&status, Form { pretty: form.pretty, ..failing }),

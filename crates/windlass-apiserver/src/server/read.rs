@@ -9,17 +9,25 @@ use crate::lookup::Lookup;
 use crate::object;
 use crate::store::{Entry, Key, ResourceKey};
 
+/// Lists up to this length are kept as values between reads.
+const KEPT_MAX: usize = 64;
+
 impl Lookup for Inner {
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let resource = ResourceKey::new(group, plural);
         let entry = self.store.world().get(&resource, &Key::new(namespace, name))?;
-        Some(Arc::new(self.typed(&resource, &entry)))
+        Some(self.read(&resource, &entry))
     }
 
     fn list(&self, group: &str, plural: &str, namespace: Option<&str>) -> Vec<Arc<Value>> {
         let resource = ResourceKey::new(group, plural);
         let table = self.store.world().table(&resource);
-        table.range(namespace).map(|entry| Arc::new(self.typed(&resource, entry))).collect()
+        let kept = table.items.len() <= KEPT_MAX;
+        let read = |entry: &Arc<Entry>| match kept {
+            true => self.read(&resource, entry),
+            false => Arc::new(self.typed(&resource, entry)),
+        };
+        table.range(namespace).map(read).collect()
     }
 
     fn revision(&self, group: &str, plural: &str) -> u64 {
@@ -28,6 +36,14 @@ impl Lookup for Inner {
 }
 
 impl Inner {
+    /// A stored object, read once where nothing but a write can change how it reads.
+    fn read(&self, resource: &ResourceKey, entry: &Entry) -> Arc<Value> {
+        match self.registry.family(resource) {
+            Some(_) => Arc::new(self.typed(resource, entry)),
+            None => entry.known(|entry| self.typed(resource, entry)),
+        }
+    }
+
     /// A stored object in its stored version, with apiVersion and kind.
     fn typed(&self, resource: &ResourceKey, entry: &Entry) -> Value {
         let mut object = entry.object();

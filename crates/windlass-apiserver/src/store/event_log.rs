@@ -167,6 +167,11 @@ impl EventLog {
         Ok(ring.after(revision, count_max))
     }
 
+    /// How many follow this log.
+    pub fn watchers(&self) -> usize {
+        self.newest.receiver_count()
+    }
+
     /// Tells when new events come: its value is the revision of the newest.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.newest.subscribe()

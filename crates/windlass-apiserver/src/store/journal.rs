@@ -350,6 +350,7 @@ impl Record {
             fields: self.fields,
             body: self.body,
             protobuf: Default::default(),
+            known: Default::default(),
         };
         Some((self.resource, entry))
     }

@@ -215,6 +215,36 @@ async fn metadata_alone_is_asked_for_by_the_right_name() {
 }
 
 #[tokio::test]
+async fn metadata_cut_out_of_stored_bytes_is_what_the_objects_have() {
+    let server = server();
+    let body = json!({
+        "metadata": {"name": "a", "annotations": {"odd": "}\"{,\\"}, "labels": {"x": "y"}},
+        "binaryData": {"metadata": "YQ=="},
+        "data": {"key": "\"metadata\":{"},
+    });
+    ask(&server, &format!("POST {MAPS}"), body).await.ok();
+    create_map(&server, "b", "1").await;
+    let whole = list(&server, "").await;
+    let cut = accept(&server, &format!("GET {MAPS}"), METADATA).await;
+    let read = accept(&server, &format!("GET {MAPS}?pretty=true"), METADATA).await;
+    assert_eq!(cut.ok(), read.ok());
+    assert_eq!(
+        cut.text(),
+        read.ok()
+            .to_string()
+            .replacen(
+                "{\"apiVersion\":\"meta.k8s.io/v1\",",
+                "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",",
+                1,
+            )
+            .replace("],\"kind\":\"PartialObjectMetadataList\",", "],")
+    );
+    for at in 0..2 {
+        assert_eq!(cut.ok()["items"][at]["metadata"], whole["items"][at]["metadata"]);
+    }
+}
+
+#[tokio::test]
 async fn a_form_nobody_makes_is_not_acceptable() {
     let server = server();
     let html = accept(&server, &format!("GET {MAPS}"), "text/html").await;

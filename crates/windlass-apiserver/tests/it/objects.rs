@@ -22,6 +22,49 @@ async fn a_created_object_carries_its_identity() {
 }
 
 #[tokio::test]
+async fn stored_bytes_are_served_with_the_type_in_front() {
+    let server = server();
+    let made = ask(&server, &format!("POST {MAPS}"), map("a", "1")).await;
+    let read = ask(&server, &format!("GET {MAPS}/a"), json!(null)).await;
+    let shown = ask(&server, &format!("GET {MAPS}/a?pretty=true"), json!(null)).await;
+    assert_eq!(made.text(), read.text());
+    assert_eq!(read.ok(), shown.ok());
+    let sorted = read.ok().to_string();
+    let rest = sorted.strip_prefix("{\"apiVersion\":\"v1\",").unwrap();
+    let rest = rest.replacen("\"kind\":\"ConfigMap\",", "", 1);
+    assert_eq!(read.text(), format!("{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",{rest}"));
+}
+
+#[tokio::test]
+async fn stored_bytes_of_custom_objects_are_served_in_the_order_of_their_fields() {
+    let server = server();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+    });
+    let definition = json!({
+        "metadata": {"name": "boats.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "versions": [version],
+            "names": {"plural": "boats", "kind": "Boat"},
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    ask(&server, &format!("POST {definitions}"), definition).await.ok();
+    let boats = "/apis/example.com/v1/namespaces/default/boats";
+    for (name, field) in [("a", "data"), ("b", "spec")] {
+        let mut boat = json!({
+            "apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": name},
+        });
+        boat[field] = json!({"x": 1});
+        let made = ask(&server, &format!("POST {boats}"), boat).await;
+        let read = ask(&server, &format!("GET {boats}/{name}"), json!(null)).await;
+        assert_eq!(made.text(), read.text());
+        assert_eq!(read.text(), read.ok().to_string(), "sorted");
+    }
+}
+
+#[tokio::test]
 async fn a_name_is_taken_once() {
     let server = server();
     create_map(&server, "a", "1").await;

@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use http::Method;
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass::controller::{Change, Context, Controller, Next, Watch};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, Result, ResultExt};
@@ -83,6 +82,10 @@ async fn reconcile(cx: &Context<Pod>, book: &Mutex<Book>) -> Result<Next> {
         return Ok(Next::Done);
     }
     if !ours(&pod) {
+        return Ok(Next::Done);
+    }
+    if book.lock().has(cx.key(), &pod) {
+        // It was given a node already; the watch has not told yet.
         return Ok(Next::Done);
     }
     let request = Amounts::of_pod(&pod);
@@ -168,15 +171,11 @@ async fn bind(cx: &Context<Pod>, pod: &Pod, node: &str, book: &Mutex<Book>) -> R
         "metadata": {"name": cx.name(), "namespace": cx.namespace(), "uid": pod.metadata.uid},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     });
-    let api = cx.client().api::<Pod>();
-    let bound = api.subresource(Method::POST, cx.key(), "binding", Some(&body)).await;
-    if let Err(error) = &bound
-        && (error.is_not_found() || error.is_conflict())
-    {
+    match post_binding(cx, &body).await {
         // Gone, going, or placed by somebody else: the watch tells.
-        return Ok(Next::Done);
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Ok(Next::Done),
+        bound => drop(bound?),
     }
-    bound?;
     let mut bound = pod.clone();
     if let Some(spec) = bound.spec.as_mut() {
         spec.node_name = Some(node.to_string());
@@ -186,6 +185,16 @@ async fn bind(cx: &Context<Pod>, pod: &Pod, node: &str, book: &Mutex<Book>) -> R
     let name = cx.name();
     cx.event("Scheduled", format!("Successfully assigned {namespace}/{name} to {node}"));
     Ok(Next::Done)
+}
+
+/// Sends a binding, and no more: the book knows what was given away, so the cache need not be
+/// shown the bound pod before the watch brings it.
+async fn post_binding(cx: &Context<Pod>, body: &Value) -> kube::Result<Value> {
+    let (namespace, name) = (cx.namespace().unwrap_or_default(), cx.name());
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/binding?fieldManager={NAME}");
+    let request = http::Request::post(path).header("content-type", "application/json");
+    let request = request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+    cx.client().kube().request(request).await
 }
 
 async fn refuse(cx: &Context<Pod>, pod: &Pod, message: String) -> Result<Next> {
@@ -214,6 +223,11 @@ async fn refuse(cx: &Context<Pod>, pod: &Pod, message: String) -> Result<Next> {
 // === impl Book ===
 
 impl Book {
+    /// Whether this very pod has a node.
+    fn has(&self, key: &Key, pod: &Pod) -> bool {
+        self.pods.get(key).is_some_and(|(uid, _, _)| pod.metadata.uid.as_ref() == Some(uid))
+    }
+
     /// Notes a pod that has a node.
     fn put(&mut self, key: &Key, pod: &Pod) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();

@@ -128,7 +128,8 @@ impl Call {
     ) -> Result<Answer> {
         let update =
             Update { part: Part::Main, options, options_kind, versioned: false, tracked: true };
-        let (_, object) = self.change(&update, change).await?;
+        let written = self.change(&update, change).await?;
+        let object = self.object_written(written).await?;
         let scale = match self.custom_paths()? {
             Some(paths) => paths.answer(&object)?,
             None => self.scale_of(&object)?,

@@ -2,6 +2,7 @@
 //!
 //! Both kinds do the same; [`Replicated`] hides where they keep their fields.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +14,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube::ResourceExt;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Builder;
-use windlass::{Error, List, Object, Result, owner};
+use windlass::{Error, Key, List, Object, Result, owner};
 
 use crate::controllers::Shared;
 use crate::controllers::claim::{self, Claim};
@@ -23,6 +26,8 @@ use crate::controllers::{amount, pod};
 
 /// The longest wait for a pod to become available before it is looked at again.
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(3600);
+/// How long a status that tells of some more ready pods waits for the others.
+const HOLD: Duration = Duration::from_millis(50);
 
 /// Adds the controller of ReplicaSets.
 pub fn add(builder: Builder, _: &Shared) -> Builder {
@@ -35,12 +40,25 @@ pub fn add_replication_controller(builder: Builder, _: &Shared) -> Builder {
 }
 
 fn controller<K: Replicated>(name: &str) -> Controller<K> {
+    let held = Arc::new(Held::default());
     Controller::<K>::builder(name)
         .owns::<Pod>()
         .watch(claim::orphans::<K>(Replicated::selector))
         .workers(5)
-        .build(|cx: Context<K>| async move { reconcile(&cx).await })
+        .build(move |cx: Context<K>| {
+            let held = held.clone();
+            async move { reconcile(&cx, &held).await }
+        })
 }
+
+/// Since when sets have more ready pods than they tell.
+///
+/// While the pods of a set become ready one after the other, a status for each would cost more
+/// than the pods; what is not the last word waits for the next ones a moment.
+///
+/// **Invariant:** a set that is gone, complete or told is not in it.
+#[derive(Debug, Default)]
+struct Held(Mutex<BTreeMap<Key, Instant>>);
 
 /// An object that asks for a number of pods.
 pub trait Replicated: Object<DynamicType = ()> {
@@ -78,6 +96,41 @@ pub struct Failure {
     since: Option<Time>,
 }
 
+// === impl Held ===
+
+impl Held {
+    /// How long to wait with a status that may be held back; `None` if it is to be written now.
+    fn wait(&self, key: &Key, may_wait: bool) -> Option<Duration> {
+        let mut held = self.0.lock();
+        if may_wait {
+            let since = *held.entry(key.clone()).or_insert_with(Instant::now);
+            let left = HOLD.saturating_sub(since.elapsed());
+            if !left.is_zero() {
+                return Some(left);
+            }
+        }
+        held.remove(key);
+        None
+    }
+
+    fn forget(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
+}
+
+// === impl Counters ===
+
+impl Counters {
+    /// Whether nothing happened but that more pods are ready, and more are to follow.
+    fn only_grew(&self, told: &Self, wanted: usize) -> bool {
+        let same = Self { ready: told.ready, available: told.available, ..self.clone() } == *told;
+        same && self.ready >= told.ready
+            && self.available >= told.available
+            && self.failure.is_none()
+            && usize::try_from(self.ready).is_ok_and(|ready| ready < wanted)
+    }
+}
+
 // === impl Failure ===
 
 impl Failure {
@@ -87,8 +140,11 @@ impl Failure {
     }
 }
 
-async fn reconcile<K: Replicated>(cx: &Context<K>) -> Result<Next> {
-    let Some(set) = cx.object() else { return Ok(Next::Done) };
+async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> {
+    let Some(set) = cx.object() else {
+        held.forget(cx.key());
+        return Ok(Next::Done);
+    };
     let (Some(selector), Some(template)) = (set.selector(), set.template()) else {
         return Ok(Next::Done);
     };
@@ -108,7 +164,11 @@ async fn reconcile<K: Replicated>(cx: &Context<K>) -> Result<Next> {
     let now = cx.clock().now();
     let counters = count(cx, &*set, &active, leaving.len(), outcome.as_ref().err(), now);
     let next = set.with_counters(counters);
-    if next.counters() != set.counters() {
+    let (told, known) = (set.counters(), next.counters());
+    if known != told {
+        if let Some(wait) = held.wait(cx.key(), known.only_grew(&told, set.replicas())) {
+            return Ok(Next::After(wait));
+        }
         cx.client().update_status(&next).await?;
     }
     outcome?;
