@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
+use crate::builtin::general::certificate;
 use crate::builtin::rules::meta::{validate_meta, validate_meta_common};
 use crate::custom::names;
 use crate::object;
@@ -72,6 +73,9 @@ impl Call {
         let mut object = review.object.take().unwrap_or_default();
         self.dedup_owners(&mut object);
         self.fill_system_fields(&mut object);
+        if self.is_signing_request() {
+            certificate::name_requester(&mut object, &self.user.to_json());
+        }
         let generated = object::name(&object).is_empty();
         for attempt in 1.. {
             if generated {
