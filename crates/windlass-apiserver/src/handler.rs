@@ -178,6 +178,12 @@ impl Call {
             return Err(self.no_such_path());
         }
         let across = matches!(info.verb.as_str(), "list" | "watch");
+        if !self.resource.is_custom() && self.only_created() {
+            // What can only be created has one path, and nothing below it.
+            if !info.name.is_empty() || (namespaced && info.namespace.is_empty()) {
+                return Err(Status::no_such_resource());
+            }
+        }
         if self.resource.is_custom() {
             if namespaced && info.namespace.is_empty() && !across {
                 return Err(Status::no_such_path());
@@ -200,6 +206,11 @@ impl Call {
             return Err(self.verb_refused_builtin());
         }
         Ok(())
+    }
+
+    /// Whether its objects are answers that nobody stores: reviews and bindings.
+    fn only_created(&self) -> bool {
+        matches!(self.resource.verbs.as_slice(), [one] if one == "create")
     }
 
     fn verb_refused_builtin(&self) -> Status {

@@ -297,6 +297,7 @@ fn custom_cell(column: &Value, object: &Value, now: Timestamp) -> Value {
             }
         }
         "date" => match found.as_str() {
+            Some("" | "null") => "<unknown>".into(),
             Some(text) => match text.parse::<Timestamp>() {
                 Ok(time) => age::since(time, now).into(),
                 Err(_) => "<invalid>".into(),
@@ -304,8 +305,11 @@ fn custom_cell(column: &Value, object: &Value, now: Timestamp) -> Value {
             None => Value::Null,
         },
         _ => match found {
-            Value::Null => Value::Null,
+            Value::Null => "<no value>".into(),
             Value::String(text) => text.clone().into(),
+            Value::Number(n) if n.is_f64() => {
+                crate::custom::number::go_float(n.as_f64().unwrap_or_default()).into()
+            }
             other => other.to_string().into(),
         },
     }

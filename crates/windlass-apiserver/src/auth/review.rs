@@ -8,10 +8,37 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{Attributes, Authenticator, Authorizer, User, stamp, strings, text};
+use crate::builtin::rules::value::show_ordered;
 use crate::lookup::Lookup;
 use crate::status::{FieldError, FieldErrorKind, Result, Status};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
+
+/// Metadata and its managers in the order of the real server's structs.
+const META_ORDER: [&str; 22] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+    "manager",
+    "operation",
+    "apiVersion",
+    "time",
+    "fieldsType",
+    "fieldsV1",
+    "subresource",
+];
 
 /// `SelfSubjectAccessReview`: may the one who asks do this?
 pub fn self_subject_access_review(
@@ -109,14 +136,15 @@ pub fn self_subject_rules_review(
     if !error.is_empty() {
         status["evaluationError"] = error.into();
     }
+    body["metadata"] = json!({});
+    body["spec"] = json!({});
     body["status"] = status;
-    Ok(with_metadata(body))
+    Ok(body)
 }
 
 /// `SelfSubjectReview`: who is the one who asks?
-pub fn self_subject_review(user: &User, body: Value, now: Timestamp) -> Value {
-    let mut body = with_metadata(body);
-    body["metadata"]["creationTimestamp"] = stamp(now).into();
+pub fn self_subject_review(user: &User, mut body: Value, now: Timestamp) -> Value {
+    body["metadata"] = json!({"creationTimestamp": stamp(now)});
     body["status"] = json!({"userInfo": user.to_json()});
     body
 }
@@ -260,7 +288,8 @@ fn check_metadata(body: &Value, may: &[&str], detail: &str, errors: &mut Vec<Fie
         !ignored && !empty
     });
     if set {
-        errors.push(FieldError::invalid("metadata", &body["metadata"], detail));
+        let shown = show_ordered(&body["metadata"], &META_ORDER);
+        errors.push(FieldError::raw(FieldErrorKind::Invalid, "metadata", shown, detail));
     }
 }
 

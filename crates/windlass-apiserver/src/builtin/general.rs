@@ -9,7 +9,8 @@ use super::Strategy;
 use crate::resource::Gvk;
 
 mod admission;
-mod certificate;
+mod api_service;
+pub mod certificate;
 mod claim;
 mod config;
 mod device;
@@ -92,7 +93,7 @@ pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
         ("resource.k8s.io", "ResourceSlice") => &device::Slice,
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flow::FlowSchema,
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &flow::PriorityLevel,
-        ("apiregistration.k8s.io", "APIService") => &flow::ApiService,
+        ("apiregistration.k8s.io", "APIService") => &api_service::ApiService,
         _ => return None,
     })
 }

@@ -6,6 +6,7 @@
 //! **Invariant:** explanations are the real server's, letter by letter.
 
 pub mod claim;
+pub mod conditions;
 pub mod meta;
 pub mod names;
 pub mod net;

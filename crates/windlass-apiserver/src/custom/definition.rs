@@ -125,31 +125,19 @@ fn storage_version(object: &Value) -> Option<String> {
     Some(version["name"].as_str().unwrap_or_default().to_owned())
 }
 
-/// All warnings of a definition: formats nobody knows, sets of compound items.
+/// All warnings of a definition: formats nobody knows.
 fn all_warnings(object: &Value) -> Vec<String> {
     let versions = object["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let hoisted = spec::same(versions, "schema");
     let mut formats = Vec::new();
-    let mut sets = std::collections::BTreeSet::new();
     for version in versions.iter().take(if hoisted { 1 } else { versions.len() }) {
         Schema::parse(&version["schema"]["openAPIV3Schema"]).walk(&mut |node| {
             if !node.format.is_empty() && !format::is_supported(&node.kind, &node.format) {
                 let name = crate::status::quote(&node.format);
                 formats.push(format!("unrecognized format {name}"));
             }
-            if node.list_type.as_deref() == Some("set")
-                && let Some(items) = &node.items
-                && matches!(items.kind.as_str(), "object" | "array")
-            {
-                sets.insert(format!(
-                    "x-kubernetes-list-type: set for items of type \"{}\" is not supported by \
-                     server-side apply or CEL validation rules",
-                    items.kind
-                ));
-            }
         });
     }
-    formats.extend(sets);
     formats
 }
 

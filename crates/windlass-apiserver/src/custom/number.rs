@@ -2,6 +2,9 @@
 
 use serde_json::{Number, Value};
 
+/// Up to here every whole number is a float of its own; what is written beyond as a float stays one.
+const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
+
 /// A float as Go's `%v` prints it.
 pub fn go_float(value: f64) -> String {
     if value == 0.0 {
@@ -25,7 +28,7 @@ pub fn normalize(value: &mut Value) {
             if number.as_i64().is_none()
                 && let Some(float) = number.as_f64()
             {
-                let whole = float.fract() == 0.0 && float.abs() < 9.2e18;
+                let whole = float.fract() == 0.0 && float.abs() <= WHOLE_MAX;
                 let kept = match whole {
                     true => Some(Number::from(float as i64)),
                     false => Number::from_f64(float),
@@ -63,5 +66,8 @@ mod tests {
         assert_eq!(value["a"].to_string(), "1");
         assert_eq!(value["b"], json!([2.5]));
         assert!(value["c"].is_f64());
+        let mut value = json!({"a": 1e15, "b": 1e18});
+        normalize(&mut value);
+        assert!(value["a"].is_i64() && value["b"].is_f64());
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::stored::Written;
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
+use crate::builtin::general::certificate;
 use crate::builtin::rules::meta::{validate_meta, validate_meta_common};
 use crate::custom::names;
 use crate::object;
@@ -73,6 +74,9 @@ impl Call {
         let mut object = review.object.take().unwrap_or_default();
         self.dedup_owners(&mut object);
         self.fill_system_fields(&mut object);
+        if self.is_signing_request() {
+            certificate::name_requester(&mut object, &self.user.to_json());
+        }
         let generated = object::name(&object).is_empty();
         if generated {
             self.generate_free_name(&mut object);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::update::{Part, Update};
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
+use crate::merge::{PathSet, UpdateRequest};
 use crate::object;
 use crate::resource::Gvk;
 use crate::status::{FieldError, GroupResource, Result, Status};
@@ -54,10 +55,12 @@ impl Call {
         if !review {
             return None;
         }
-        let body = match self
-            .write_options("CreateOptions", false)
-            .and_then(|options| self.decode_body(&options))
-        {
+        let decoded = self.write_options("CreateOptions", false).and_then(|options| {
+            let mut body = self.decode_body(&options)?;
+            self.track(None, &mut body, &options, "");
+            Ok(body)
+        });
+        let body = match decoded {
             Ok(body) => body,
             Err(status) => return Some(Err(status)),
         };
@@ -190,6 +193,10 @@ impl Call {
         let gvk = Gvk::new("authentication.k8s.io", "v1", "TokenRequest");
         let mut body = self.decode_as(&gvk, &options)?;
         self.place(&mut body)?;
+        if body["spec"].is_object() && body["spec"]["expirationSeconds"].is_null() {
+            body["spec"]["expirationSeconds"] = 3600.into();
+        }
+        self.track_as(&gvk, &mut body, &options, "token");
         let body = self.admit_part(body, &options).await?;
         let lookup: &crate::server::Inner = &self.server;
         let answer = crate::auth::token::token_request(
@@ -201,6 +208,21 @@ impl Call {
             self.server.clock.now(),
         )?;
         Ok(Answer::Object(201, answer))
+    }
+
+    /// Books a created object that is of another kind than the resource in its `managedFields`.
+    fn track_as(&self, gvk: &Gvk, object: &mut Value, options: &WriteOptions, subresource: &str) {
+        let request = UpdateRequest {
+            live: None,
+            shape: &crate::schema::shape_of(gvk),
+            gvk,
+            subresource,
+            manager: &options.manager,
+            now: &self.server.clock.stamp(),
+            reset: &PathSet::default(),
+            convert: &|_: &Value, _: &str| None,
+        };
+        crate::merge::track_update(&request, object);
     }
 
     /// GET of a pod's log: there is no container that could have written one.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::stored::Written;
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
+use crate::builtin::general::certificate;
 use crate::builtin::rules::meta::{validate_meta_update, validate_meta_update_common};
 use crate::builtin::workload::pod_parts;
 use crate::merge::{PathSet, UpdateRequest};
@@ -323,6 +324,10 @@ impl Call {
         let rules = self.rules();
         match part {
             Part::Main => rules.prepare_update(new, old),
+            Part::Status if self.is_signing_request() => {
+                let now = self.server.clock.stamp();
+                certificate::prepare_part(&self.info.subresource, new, old, &now);
+            }
             Part::Status => rules.prepare_status(new, old),
             Part::Finalize => new["status"] = old["status"].clone(),
             Part::Pod => pod_parts::keep(&self.info.subresource, new, old),
@@ -332,6 +337,11 @@ impl Call {
             let generation = old_meta.get("generation").and_then(Value::as_i64).unwrap_or(0) + 1;
             object::meta_mut(new).insert("generation".into(), generation.into());
         }
+    }
+
+    pub(super) fn is_signing_request(&self) -> bool {
+        let gvk = &self.resource.gvk;
+        (&*gvk.group, &*gvk.kind) == ("certificates.k8s.io", "CertificateSigningRequest")
     }
 
     fn spec_changed(&self, new: &Value, old: &Value) -> bool {
@@ -353,6 +363,9 @@ impl Call {
         }
         errors.extend(self.told(match part {
             Part::Main => rules.validate_update(new, old),
+            Part::Status if self.is_signing_request() => {
+                certificate::validate_part(&self.info.subresource, new, old).into()
+            }
             Part::Status => rules.validate_status(new, old),
             Part::Pod => pod_parts::validate(&self.info.subresource, new, old).into(),
             Part::Finalize | Part::Other => Default::default(),

@@ -11,7 +11,7 @@ use crate::builtin::workload::hpa;
 use crate::custom::{self, Version};
 use crate::merge::PathSet;
 use crate::object;
-use crate::registry::storage_of;
+use crate::registry::{Family, storage_of};
 use crate::resource::{Resource, split_api_version};
 use crate::shape::ShapeRef;
 use crate::status::{Result, Status};
@@ -96,19 +96,13 @@ impl Inner {
         version: &Version,
         mut objects: Vec<Value>,
     ) -> Result<Vec<Value>> {
-        let stored = storage_version(&version.definition);
+        let family = self.registry.family(&storage_of(resource));
         for object in &mut objects {
-            if object["apiVersion"].as_str().is_none_or(str::is_empty) {
-                object["apiVersion"] = stored.as_str().into();
-            }
-            object["kind"] = (&*resource.gvk.kind).into();
+            self.read_stored(resource, version, family.as_deref(), object);
         }
         let wanted = resource.gvk.api_version();
         let mut objects = self.convert_all(&version.definition, objects, &wanted).await?;
-        for object in &mut objects {
-            version.read(object);
-            version.default(object);
-        }
+        objects.iter_mut().for_each(|object| version.read(object));
         Ok(objects)
     }
 
@@ -133,17 +127,30 @@ impl Inner {
     /// was stored in and defaulted there, then converted.
     fn read_custom(&self, resource: &Resource, version: &Version, object: &mut Value) {
         let family = self.registry.family(&storage_of(resource));
-        let stored = object["apiVersion"].as_str().unwrap_or_default().to_owned();
-        let from = family.as_ref().and_then(|f| f.version(&stored).or_else(|| f.storage()));
-        let from = from.map_or(version, |from| from);
-        object::set_type(object, &from.gvk.api_version(), &resource.gvk.kind);
-        from.read(object);
-        from.default(object);
+        let from = self.read_stored(resource, version, family.as_deref(), object);
         if from.name != version.name {
             custom::convert::rename(object, &resource.gvk.api_version());
             // What was readable in one version stays so: only unknown fields go.
             let _ = version.decode(object);
         }
+    }
+
+    /// Reads a stored object in the version it was stored in, defaults it there, and tells that
+    /// version.
+    fn read_stored<'a>(
+        &self,
+        resource: &Resource,
+        version: &'a Version,
+        family: Option<&'a Family>,
+        object: &mut Value,
+    ) -> &'a Version {
+        let stored = object["apiVersion"].as_str().unwrap_or_default().to_owned();
+        let from = family.and_then(|f| f.version(&stored).or_else(|| f.storage()));
+        let from = from.map_or(version, |from| from);
+        object::set_type(object, &from.gvk.api_version(), &resource.gvk.kind);
+        from.read(object);
+        from.default(object);
+        from
     }
 
     /// A custom object in the storage version, with its apiVersion.
@@ -243,18 +250,22 @@ impl Inner {
             (Some(_), _) => Vec::new(),
             (None, "") => strategy_of(&resource.gvk).reset_fields().to_vec(),
             (None, "status") => match &*resource.gvk.kind {
+                "CertificateSigningRequest" => vec!["spec", "status.conditions"],
                 "Deployment" => vec!["spec", "metadata.labels"],
                 "Pod" => vec!["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
-                "CustomResourceDefinition"
+                "APIService"
+                | "CustomResourceDefinition"
                 | "FlowSchema"
                 | "PriorityLevelConfiguration"
                 | "ResourceClaim"
+                | "ServiceCIDR"
                 | "ValidatingAdmissionPolicy"
                 | "VolumeAttachment" => {
                     vec!["spec", "metadata"]
                 }
                 _ => vec!["spec"],
             },
+            (None, "approval") => vec!["spec", "status.certificate"],
             (None, _) => Vec::new(),
         };
         PathSet::of(&paths)

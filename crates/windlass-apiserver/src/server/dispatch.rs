@@ -31,9 +31,13 @@ impl Inner {
         fault: &Fault,
         user_name: &mut String,
     ) -> Result<Response<Body>> {
+        check_timeout(&info, &query)?;
         let user = self.identify(&parts, &info)?;
         user_name.clone_from(&user.name);
         self.allow(&user, &info)?;
+        if parts.uri.path().starts_with("//") {
+            return Err(Status::no_such_path());
+        }
         if !info.is_resource {
             return self.document(&parts, &query, &info);
         }
@@ -160,6 +164,19 @@ impl Inner {
             _ => return Err(Status::no_such_path()),
         };
         Ok(crate::response::value(200, Form::default(), &value))
+    }
+}
+
+/// Whether the time a client gives the server is one; requests that may last have none.
+fn check_timeout(info: &RequestInfo, query: &Query) -> Result<()> {
+    let lasting = info.verb == "watch"
+        || matches!(info.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward");
+    let given = query.get("timeout").filter(|text| !text.is_empty() && !lasting);
+    match given.map(crate::decode::time::duration) {
+        Some(Err(why)) => Err(Status::bad_request(format!(
+            "invalid timeout specified in the request URL - {why}"
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -112,3 +112,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn odd_values_of_custom_columns_show_what_they_are() {
+    let cell = |kind: &str, value: Value| {
+        let column = json!({"name": "x", "type": kind, "jsonPath": ".spec.x"});
+        custom_cell(&column, &json!({"spec": {"x": value}}), now())
+    };
+    assert_eq!(cell("string", Value::Null), "<no value>");
+    assert_eq!(cell("string", json!(1e-7)), "1e-07");
+    assert_eq!(cell("integer", Value::Null), Value::Null);
+    assert_eq!(cell("date", json!("")), "<unknown>");
+    assert_eq!(cell("date", json!("yesterday")), "<invalid>");
+}

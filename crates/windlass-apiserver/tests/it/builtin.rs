@@ -163,3 +163,67 @@ async fn other_kinds_have_their_rules() {
     let text = ask(&server(), &format!("POST {path}"), body).await;
     assert!(text.code.is_client_error(), "{}", text.text());
 }
+
+#[tokio::test]
+async fn addresses_are_written_in_one_way() {
+    let service = |ip: &str| named(json!({"ports": [{"port": 80}], "externalIPs": [ip]}));
+    let services = "/api/v1/namespaces/default/services";
+    assert_eq!(
+        refused(services, service("010.1.2.3")).await,
+        "Service \"x\" is invalid: spec.externalIPs[0]: Invalid value: \"010.1.2.3\": must not \
+         have leading 0s"
+    );
+    let policy = named(json!({"podSelector": {}, "ingress": [{"from": [{"ipBlock":
+        {"cidr": "10.0.0.1/8"}}]}]}));
+    let text = refused("/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", policy);
+    let text = text.await;
+    assert!(text.ends_with("must not have bits set beyond the prefix length"), "{text}");
+}
+
+#[tokio::test]
+async fn the_scopes_of_a_quota_go_with_what_it_limits() {
+    let quota = named(json!({"hard": {"services": "1"}, "scopeSelector": {"matchExpressions": [
+        {"scopeName": "Terminating", "operator": "In"}]}}));
+    assert_eq!(
+        refused("/api/v1/namespaces/default/resourcequotas", quota).await,
+        "ResourceQuota \"x\" is invalid: [spec.scopeSelector.matchExpressions: Invalid value: \
+         {\"MatchExpressions\":[{\"ScopeName\":\"Terminating\",\"Operator\":\"In\",\
+         \"Values\":null}]}: unsupported scope applied to resource, \
+         spec.scopeSelector.matchExpressions.operator: Invalid value: \"In\": must be 'Exists' \
+         when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+         ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+         ResourceQuotaScopeCrossNamespacePodAffinity, \
+         spec.scopeSelector.matchExpressions.values: Required value: must be at least one value \
+         when `operator` is 'In' or 'NotIn' for scope selector]"
+    );
+}
+
+#[tokio::test]
+async fn a_privileged_container_may_escalate() {
+    let context = json!({"privileged": true, "allowPrivilegeEscalation": false});
+    let pod = named(json!({"containers": [
+        {"name": "c", "image": "i", "securityContext": context}]}));
+    assert_eq!(
+        refused(PODS, pod).await,
+        "Pod \"x\" is invalid: spec.containers[0].securityContext: Invalid value: \
+         {\"Capabilities\":null,\"Privileged\":true,\"SELinuxOptions\":null,\
+         \"WindowsOptions\":null,\"RunAsUser\":null,\"RunAsGroup\":null,\"RunAsNonRoot\":null,\
+         \"ReadOnlyRootFilesystem\":null,\"AllowPrivilegeEscalation\":false,\"ProcMount\":null,\
+         \"SeccompProfile\":null,\"AppArmorProfile\":null}: cannot set \
+         `allowPrivilegeEscalation` to false and `privileged` to true"
+    );
+}
+
+#[tokio::test]
+async fn label_keys_need_a_selector() {
+    let pod = named(json!({
+        "containers": [{"name": "c", "image": "i"}],
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["app"]}],
+    }));
+    assert_eq!(
+        refused(PODS, pod).await,
+        "Pod \"x\" is invalid: spec.topologySpreadConstraints[0].matchLabelKeys: Forbidden: must \
+         not be specified when labelSelector is not set"
+    );
+}

@@ -158,3 +158,21 @@ async fn a_webhook_that_lies_about_an_object_is_not_believed() {
         "conversion webhook for example.com/v1, Kind=Thing failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind="
     );
 }
+
+#[tokio::test]
+async fn what_is_read_gets_the_defaults_of_the_version_it_is_stored_in() {
+    let server = server();
+    server.register_webhook(URL, |review| async move { convert(&review) });
+    let mut definition = definition();
+    for (index, size) in [(0, 3), (1, 7)] {
+        let schema = &mut definition["spec"]["versions"][index]["schema"]["openAPIV3Schema"];
+        schema["properties"]["spec"]["properties"]["size"] =
+            json!({"type": "integer", "default": size});
+    }
+    made(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    made(&server, &path("v1"), thing("v1", "a", "host")).await;
+    let stored = get(&server, &format!("{}/a", path("v1"))).await.body;
+    assert_eq!(stored["spec"], json!({"host": "h", "size": 3}));
+    let converted = get(&server, &format!("{}/a", path("v2"))).await.body;
+    assert_eq!(converted["spec"], json!({"address": "h"}));
+}

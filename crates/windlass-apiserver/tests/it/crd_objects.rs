@@ -108,3 +108,19 @@ async fn lists_over_all_namespaces_are_in_the_order_of_paths() {
     let names: Vec<_> = names.map(|b| b["metadata"]["namespace"].as_str().unwrap()).collect();
     assert_eq!(names, ["a-b", "a", "ab"]);
 }
+
+#[tokio::test]
+async fn an_integer_written_as_a_large_float_is_none() {
+    let asked = any_boats().await;
+    let text = r#"{"apiVersion":"sea.example/v1","kind":"Boat","metadata":{"name":"a"},
+        "spec":{"n":1e18}}"#;
+    let answer = asked.send(Method::POST, &boats_path("v1"), "application/json", text.into()).await;
+    assert_eq!(answer.code, 422, "{}", answer.body);
+    assert!(
+        answer.message().ends_with(
+            "spec.n: Invalid value: \"number\": spec.n in body must be of type integer: \"number\""
+        ),
+        "{}",
+        answer.message()
+    );
+}

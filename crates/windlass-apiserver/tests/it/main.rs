@@ -24,6 +24,7 @@ mod kubectl;
 mod list;
 mod objects;
 mod patch;
+mod paths;
 mod protobuf;
 mod random;
 mod subresources;

@@ -179,3 +179,67 @@ async fn a_subresource_nobody_has_is_not_found() {
         assert_eq!(answer.fails(404), "the server could not find the requested resource");
     }
 }
+
+#[tokio::test]
+async fn a_signing_request_names_its_user_and_is_decided_apart() {
+    let server = server();
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let pem = "-----BEGIN CERTIFICATE REQUEST-----\nAA==\n-----END CERTIFICATE REQUEST-----\n";
+    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pem);
+    let body = json!({"metadata": {"name": "r"}, "spec": {"request": encoded, "username": "eve",
+        "signerName": "example.com/s", "usages": ["client auth"]}});
+    let made = ask(&server, &format!("POST {requests}"), body).await.ok();
+    assert_eq!(made["spec"]["username"], "admin");
+    let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True"}]}});
+    let status = format!("{requests}/r/status");
+    assert_eq!(
+        patch(&server, &status, MERGE_PATCH, approved.clone()).await.fails(422),
+        "CertificateSigningRequest.certificates.k8s.io \"r\" is invalid: status.conditions: \
+         Forbidden: updates may not add a condition of type \"Approved\""
+    );
+    let decided = patch(&server, &format!("{requests}/r/approval"), MERGE_PATCH, approved).await;
+    let condition = decided.ok()["status"]["conditions"][0].take();
+    assert!(condition["lastUpdateTime"].is_string() && condition["lastTransitionTime"].is_string());
+}
+
+#[tokio::test]
+async fn a_status_update_changes_no_labels_where_the_real_server_keeps_them() {
+    let server = server();
+    let schemas = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+    let body = json!({"metadata": {"name": "s"}, "spec": {
+        "priorityLevelConfiguration": {"name": "catch-all"}}});
+    ask(&server, &format!("POST {schemas}"), body).await.ok();
+    let change = json!({"metadata": {"labels": {"a": "b"}}, "status": {"conditions": [
+        {"type": "Dangling", "status": "False"}]}});
+    let kept = patch(&server, &format!("{schemas}/s/status"), MERGE_PATCH, change).await.ok();
+    assert!(kept["metadata"]["labels"].is_null(), "{kept}");
+    assert_eq!(kept["status"]["conditions"][0]["type"], "Dangling");
+}
+
+#[tokio::test]
+async fn the_load_balancer_of_a_service_ends_with_its_type() {
+    let server = server();
+    let services = "/api/v1/namespaces/default/services";
+    let body = json!({"metadata": {"name": "s"}, "spec": {"type": "LoadBalancer",
+        "ports": [{"port": 80}]}});
+    ask(&server, &format!("POST {services}"), body).await.ok();
+    let status = format!("{services}/s/status");
+    let ingress = |list: Value| json!({"status": {"loadBalancer": {"ingress": list}}});
+    let bad = ingress(json!([{"hostname": "a.b", "ipMode": "VIP"}]));
+    assert_eq!(
+        patch(&server, &status, MERGE_PATCH, bad).await.fails(422),
+        "Service \"s\" is invalid: status.loadBalancer.ingress[0].ipMode: Forbidden: may not be \
+         specified when `ip` is not set"
+    );
+    patch(&server, &status, MERGE_PATCH, ingress(json!([{"ip": "1.2.3.4"}]))).await.ok();
+    let service = format!("{services}/s");
+    let plain = json!({"spec": {"type": "ClusterIP"}});
+    let plain = patch(&server, &service, MERGE_PATCH, plain).await.ok();
+    assert_eq!(plain["status"]["loadBalancer"], json!({}));
+    let late = patch(&server, &status, MERGE_PATCH, ingress(json!([{"ip": "1.2.3.4"}]))).await;
+    assert_eq!(
+        late.fails(422),
+        "Service \"s\" is invalid: status.loadBalancer.ingress: Forbidden: may only be used when \
+         `spec.type` is 'LoadBalancer'"
+    );
+}

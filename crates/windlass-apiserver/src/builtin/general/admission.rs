@@ -6,9 +6,12 @@ use serde_json::{Value, json};
 
 use super::expressions::{check_conditions, check_mutations, check_validations};
 use super::names::{dns_1035_label, push, selector};
-use super::tools::{fill, has, items, items_mut, keep, object, one_of_if_set, set, text};
+use super::tools::{
+    fill, has, items, items_mut, keep, keep_meta, object, one_of_if_set, set, text,
+};
 use super::webhook::check_rule;
 use crate::builtin::Strategy;
+use crate::builtin::rules::conditions;
 use crate::builtin::rules::names::path_segment;
 use crate::select::key;
 use crate::status::FieldError;
@@ -42,6 +45,7 @@ impl Strategy for Policy {
 
     fn prepare_status(&self, policy: &mut Value, old: &Value) {
         keep(policy, old, "spec");
+        keep_meta(policy, old);
     }
 
     fn validate(&self, policy: &Value) -> Vec<FieldError> {
@@ -77,6 +81,13 @@ impl Strategy for Policy {
     fn validate_update(&self, policy: &Value, old: &Value) -> Vec<FieldError> {
         // What was valid once stays so.
         if policy["spec"] == old["spec"] { Vec::new() } else { self.validate(policy) }
+    }
+
+    fn validate_status(&self, policy: &Value, _: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let list = items(&policy["status"], "conditions");
+        conditions::validate(&mut errors, list, "status.conditions");
+        errors
     }
 
     fn has_generation(&self) -> bool {

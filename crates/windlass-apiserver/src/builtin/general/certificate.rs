@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::tools::{has, items, keep, object, set, text};
+use super::names::{dns_label, dns_subdomain, push};
+use super::tools::{drop_empty, fill_text, has, items, items_mut, keep, object, set, text};
 use crate::builtin::{NameRule, Strategy};
-use crate::status::FieldError;
+use crate::status::{FieldError, quote};
 
 /// CertificateSigningRequest.
-pub(super) struct SigningRequest;
+pub struct SigningRequest;
 
 impl Strategy for SigningRequest {
     fn defaults(&self, request: &mut Value) {
@@ -58,25 +59,7 @@ impl Strategy for SigningRequest {
     }
 
     fn validate_status(&self, request: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        let status = &request["status"];
-        check_conditions(&mut errors, items(status, "conditions"));
-        let certificate = text(status, "certificate");
-        if !certificate.is_empty() && !holds_pem(certificate, "CERTIFICATE") {
-            let why = "must contain at least one CERTIFICATE PEM block";
-            let shown = "<certificate data>";
-            errors.push(FieldError::invalid_str("status.certificate", shown, why));
-        }
-        let of = |request: &Value, kind: &str| {
-            items(&request["status"], "conditions").iter().filter(|c| c["type"] == kind).count()
-        };
-        for kind in ["Approved", "Denied", "Failed"] {
-            if of(old, kind) > of(request, kind) {
-                let why = format!("updates may not remove a condition of type \"{kind}\"");
-                errors.push(FieldError::forbidden("status.conditions", why));
-            }
-        }
-        errors
+        validate_part("status", request, old)
     }
 
     fn name_rule(&self) -> NameRule {
@@ -86,6 +69,95 @@ impl Strategy for SigningRequest {
     fn selectable_fields(&self, request: &Value) -> Option<Vec<(&'static str, String)>> {
         Some(vec![("spec.signerName", text(&request["spec"], "signerName").to_owned())])
     }
+
+    fn reset_fields(&self) -> &'static [&'static str] {
+        &["spec", "status"]
+    }
+}
+
+/// Writes into a new request who asks, whatever it says itself.
+pub fn name_requester(request: &mut Value, user: &Value) {
+    let spec = object(request, "spec");
+    for key in ["username", "uid", "groups", "extra"] {
+        keep(spec, user, key);
+    }
+}
+
+/// Prepares an update of the part `status` or `approval`; times that are left out are `now`.
+pub fn prepare_part(part: &str, request: &mut Value, old: &Value, now: &str) {
+    keep(request, old, "spec");
+    let before = items(&old["status"], "conditions");
+    if part == "status" {
+        // Decisions are made elsewhere: they stay as they are, if none came or went.
+        for kind in ["Approved", "Denied"] {
+            let kept: Vec<Value> = before.iter().filter(|c| c["type"] == kind).cloned().collect();
+            let decisions = items_mut(object(request, "status"), "conditions")
+                .filter(|condition| condition["type"] == kind);
+            let decisions: Vec<&mut Value> = decisions.collect();
+            if decisions.len() == kept.len() {
+                decisions.into_iter().zip(kept).for_each(|(new, old)| *new = old);
+            }
+        }
+    }
+    for condition in items_mut(object(request, "status"), "conditions") {
+        fill_text(condition, "lastUpdateTime", now);
+        let same = before.iter().find(|old| {
+            let time = text(old, "lastTransitionTime");
+            old["type"] == condition["type"]
+                && old["status"] == condition["status"]
+                && !time.is_empty()
+        });
+        let since = same.map_or(now, |old| text(old, "lastTransitionTime")).to_owned();
+        fill_text(condition, "lastTransitionTime", &since);
+    }
+    if part == "approval" {
+        let conditions = request["status"]["conditions"].take();
+        keep(request, old, "status");
+        set(object(request, "status"), "conditions", conditions);
+        drop_empty(object(request, "status"), "conditions");
+    }
+}
+
+/// Problems of an update of the part `status` or `approval`.
+pub fn validate_part(part: &str, request: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (status, path) = (&request["status"], "status.conditions");
+    check_conditions(&mut errors, items(status, "conditions"), items(&old["status"], "conditions"));
+    let certificate = text(status, "certificate");
+    let issued = text(&old["status"], "certificate");
+    if !certificate.is_empty() && certificate != issued && !holds_pem(certificate, "CERTIFICATE") {
+        let why = "must contain at least one CERTIFICATE PEM block";
+        let shown = "<certificate data>";
+        errors.push(FieldError::invalid_str("status.certificate", shown, why));
+    }
+    fn of<'a>(request: &'a Value, kind: &'a str) -> Vec<&'a Value> {
+        items(&request["status"], "conditions").iter().filter(|c| c["type"] == kind).collect()
+    }
+    for kind in ["Approved", "Denied", "Failed"] {
+        if of(request, kind).len() < of(old, kind).len() {
+            let why = format!("updates may not remove a condition of type \"{kind}\"");
+            errors.push(FieldError::forbidden(path, why));
+        }
+    }
+    for kind in ["Approved", "Denied"].iter().filter(|_| part != "approval") {
+        let (new, old) = (of(request, kind), of(old, kind));
+        if new.len() > old.len() {
+            let why = format!("updates may not add a condition of type \"{kind}\"");
+            errors.push(FieldError::forbidden(path, why));
+        } else if new.len() == old.len() && new != old {
+            let why = format!("updates may not modify a condition of type \"{kind}\"");
+            errors.push(FieldError::forbidden(path, why));
+        }
+    }
+    if certificate != issued {
+        let why = match part {
+            "status" if issued.is_empty() => return errors,
+            "status" => "updates may not modify existing certificate content",
+            _ => "updates may not set certificate content",
+        };
+        errors.push(FieldError::forbidden("status.certificate", why));
+    }
+    errors
 }
 
 /// What the key of a certificate may be for.
@@ -119,44 +191,95 @@ fn check_usages(errors: &mut Vec<FieldError>, usages: &[Value]) {
     if usages.is_empty() {
         errors.push(FieldError::required("spec.usages", ""));
     }
+    let path = |at: usize| format!("spec.usages[{at}]");
     for (at, usage) in usages.iter().enumerate() {
-        let path = format!("spec.usages[{at}]");
         if !usage.as_str().is_some_and(|u| USAGES.contains(&u)) {
-            errors.push(FieldError::not_supported(&*path, usage, &USAGES));
+            errors.push(FieldError::not_supported(path(at), usage, &USAGES));
         }
+    }
+    for (at, usage) in usages.iter().enumerate() {
         if usages[..at].contains(usage) {
-            errors.push(FieldError::duplicate(path, usage));
+            errors.push(FieldError::duplicate(path(at), usage));
         }
     }
 }
 
 fn check_signer(errors: &mut Vec<FieldError>, signer: &str) {
     let path = "spec.signerName";
-    let parts: Vec<&str> = signer.split('/').collect();
     if signer.is_empty() {
         errors.push(FieldError::required(path, ""));
-    } else if parts.len() != 2 || parts.contains(&"") {
-        let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        errors.push(FieldError::invalid_str(path, signer, why));
-    } else if signer == "kubernetes.io/legacy-unknown" {
+        return;
+    }
+    if signer == "kubernetes.io/legacy-unknown" {
         let why = "the legacy signerName is not allowed via this API version";
         errors.push(FieldError::invalid_str(path, signer, why));
+        return;
+    }
+    let [domain, name] = signer.split('/').collect::<Vec<_>>()[..] else {
+        let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        errors.push(FieldError::invalid_str(path, signer, why));
+        return;
+    };
+    if domain.len() > SUBDOMAIN_MAX {
+        errors.push(FieldError::too_long(path, SUBDOMAIN_MAX));
+    }
+    check_labels(errors, domain, dns_label);
+    if !domain.contains('.') {
+        let why = "should be a domain with at least two segments separated by dots";
+        errors.push(FieldError::invalid_str(path, domain, why));
+    }
+    check_labels(errors, name, dns_subdomain);
+    if name.len() > SIGNER_PATH_MAX {
+        errors.push(FieldError::too_long(path, SIGNER_PATH_MAX));
     }
 }
 
-fn check_conditions(errors: &mut Vec<FieldError>, conditions: &[Value]) {
+/// The longest domain of a signer, and the longest name below it.
+const SUBDOMAIN_MAX: usize = 253;
+const SIGNER_PATH_MAX: usize = SUBDOMAIN_MAX + 63 + 1;
+
+/// Tells of the first label that breaks a rule.
+fn check_labels(errors: &mut Vec<FieldError>, text: &str, rule: fn(&str) -> Vec<String>) {
+    let broken = text.split('.').map(|label| (label, rule(label))).find(|(_, why)| !why.is_empty());
+    let Some((label, why)) = broken else { return };
+    let why = why.into_iter().map(|why| format!("validating label {}: {why}", quote(label)));
+    push(errors, "spec.signerName", text, why);
+}
+
+fn check_conditions(errors: &mut Vec<FieldError>, conditions: &[Value], old: &[Value]) {
+    let path = "status.conditions";
+    let decided = |list: &[Value], kind: &str| list.iter().any(|c| c["type"] == kind);
+    let both = decided(old, "Approved") && decided(old, "Denied");
     for (at, condition) in conditions.iter().enumerate() {
         let (kind, status) = (text(condition, "type"), text(condition, "status"));
         if kind.is_empty() {
-            errors.push(FieldError::required(format!("status.conditions[{at}].type"), ""));
+            errors.push(FieldError::required(format!("{path}[{at}].type"), ""));
         }
-        let path = format!("status.conditions[{at}].status");
+        let place = format!("{path}[{at}].status");
         let decides = matches!(kind, "Approved" | "Denied" | "Failed");
         match status {
-            "" => errors.push(FieldError::required(path, "")),
+            "" => errors.push(FieldError::required(place, "")),
             "True" => {}
-            _ if decides => errors.push(FieldError::not_supported(path, &status.into(), &["True"])),
-            _ => {}
+            _ if decides => {
+                errors.push(FieldError::not_supported(place, &status.into(), &["True"]));
+            }
+            "False" | "Unknown" => {}
+            _ => {
+                let known = ["False", "True", "Unknown"];
+                errors.push(FieldError::not_supported(place, &status.into(), &known));
+            }
+        }
+        let other = match kind {
+            "Approved" => "Denied",
+            "Denied" => "Approved",
+            _ => "",
+        };
+        if !both && !other.is_empty() && decided(&conditions[..at], other) {
+            let why = "Approved and Denied conditions are mutually exclusive";
+            errors.push(FieldError::invalid_str(path, kind, why));
+        }
+        if conditions[..at].iter().any(|c| c["type"] == condition["type"]) {
+            errors.push(FieldError::duplicate(format!("{path}[{at}].type"), &kind.into()));
         }
     }
 }
@@ -189,8 +312,36 @@ mod tests {
                 "status.conditions[1].type: Required value",
                 "status.conditions: Forbidden: updates may not remove a condition of type \
                  \"Approved\"",
+                "status.conditions: Forbidden: updates may not add a condition of type \"Denied\"",
             ]
         );
+    }
+
+    #[test]
+    fn an_approval_gets_its_times_and_changes_nothing_else() {
+        let old = json!({"spec": {"a": 1}, "status": {"certificate": "x"}});
+        let mut new = json!({"spec": {"a": 2}, "status": {"certificate": "y",
+            "conditions": [{"type": "Approved", "status": "True"}]}});
+        prepare_part("approval", &mut new, &old, "now");
+        assert_eq!(
+            new,
+            json!({"spec": {"a": 1}, "status": {"certificate": "x", "conditions": [
+                {"type": "Approved", "status": "True",
+                    "lastUpdateTime": "now", "lastTransitionTime": "now"}]}})
+        );
+        assert_eq!(validate_part("approval", &new, &old), []);
+        assert_eq!(
+            validate_part("status", &new, &old)[0].to_string(),
+            "status.conditions: Forbidden: updates may not add a condition of type \"Approved\""
+        );
+    }
+
+    #[test]
+    fn the_requester_is_the_user_whatever_the_request_says() {
+        let mut request = json!({"spec": {"username": "x", "uid": "y", "signerName": "a.b/c"}});
+        name_requester(&mut request, &json!({"username": "alice", "groups": ["g"]}));
+        let spec = json!({"username": "alice", "groups": ["g"], "signerName": "a.b/c"});
+        assert_eq!(request["spec"], spec);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::names::{dns_label, dns_subdomain, ip, ordinary_ip, port_number, push};
+use super::service_traffic::address_warnings;
 use super::tools::{
     drop_empty, drop_field, fill, fill_text, immutable, items, items_mut, one_of, one_of_if_set,
     text,
@@ -97,6 +98,16 @@ impl Strategy for EndpointSlice {
         immutable(&mut errors, "addressType", &slice["addressType"], &old["addressType"]);
         errors.extend(self.validate(slice));
         errors
+    }
+
+    fn warnings(&self, slice: &Value, _old: Option<&Value>) -> Vec<String> {
+        let endpoints = items(slice, "endpoints").iter().enumerate();
+        endpoints
+            .flat_map(|(at, endpoint)| {
+                let path = format!("endpoints[{at}].addresses");
+                address_warnings(items(endpoint, "addresses"), &path)
+            })
+            .collect()
     }
 
     fn has_generation(&self) -> bool {

@@ -1,9 +1,12 @@
-//! FlowSchema, PriorityLevelConfiguration and APIService.
+//! FlowSchema and PriorityLevelConfiguration.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::tools::{fill, has, keep, number, object, set, text};
-use crate::builtin::{NameRule, Strategy};
+use super::names::{dns_label, dns_subdomain, push};
+use super::tools::{fill, has, items, keep, keep_meta, number, object, one_of, same, set, text};
+use crate::builtin::Strategy;
 use crate::status::FieldError;
 
 /// FlowSchema.
@@ -28,38 +31,46 @@ impl Strategy for FlowSchema {
 
     fn prepare_status(&self, schema: &mut Value, old: &Value) {
         keep(schema, old, "spec");
+        keep_meta(schema, old);
     }
 
     fn validate(&self, schema: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let spec = &schema["spec"];
-        let precedence = number(spec, "matchingPrecedence");
-        if precedence <= 0 {
-            let why = "must be a positive value";
-            let path = "spec.matchingPrecedence";
-            errors.push(FieldError::invalid(path, &precedence.into(), why));
-        } else if precedence > 10_000 {
-            errors.push(FieldError::invalid(
-                "spec.matchingPrecedence",
-                &precedence.into(),
-                "must not be greater than 10000",
-            ));
-        }
-        if text(&spec["priorityLevelConfiguration"], "name").is_empty() {
-            let path = "spec.priorityLevelConfiguration.name";
-            errors.push(FieldError::required(path, "must reference a priority level"));
-        }
+        check_precedence(&mut errors, text(&schema["metadata"], "name"), spec);
         if has(spec, "distinguisherMethod") {
-            let kind = &spec["distinguisherMethod"]["type"];
-            if kind != "ByNamespace" && kind != "ByUser" {
+            let kind = text(&spec["distinguisherMethod"], "type");
+            if !["ByNamespace", "ByUser"].contains(&kind) {
                 errors.push(FieldError::not_supported(
                     "spec.distinguisherMethod.type",
-                    kind,
+                    &json!({"Type": kind}),
                     &["ByNamespace", "ByUser"],
                 ));
             }
         }
+        let path = "spec.priorityLevelConfiguration.name";
+        match text(&spec["priorityLevelConfiguration"], "name") {
+            "" => errors.push(FieldError::required(path, "must reference a priority level")),
+            name => push(&mut errors, path, name, dns_subdomain(name)),
+        }
+        for (at, rule) in items(spec, "rules").iter().enumerate() {
+            check_rule(&mut errors, &format!("spec.rules[{at}]"), rule);
+        }
         errors
+    }
+
+    fn validate_update(&self, schema: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = self.validate(schema);
+        let name = text(&schema["metadata"], "name");
+        if ["exempt", "catch-all"].contains(&name) && schema["spec"] != old["spec"] {
+            let why = format!("spec of '{name}' must equal the fixed value");
+            errors.push(FieldError::invalid("spec", &schema["spec"], why));
+        }
+        errors
+    }
+
+    fn validate_status(&self, schema: &Value, _: &Value) -> Vec<FieldError> {
+        condition_types(schema)
     }
 
     fn has_generation(&self) -> bool {
@@ -108,34 +119,62 @@ impl Strategy for PriorityLevel {
 
     fn prepare_status(&self, level: &mut Value, old: &Value) {
         keep(level, old, "spec");
+        keep_meta(level, old);
     }
 
     fn validate(&self, level: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        let spec = &level["spec"];
-        match text(spec, "type") {
-            "Limited" => {
-                if !has(spec, "limited") {
-                    let why = "must not be empty when type is \"Limited\"";
-                    errors.push(FieldError::required("spec.limited", why));
+        let (spec, kind) = (&level["spec"], text(&level["spec"], "type"));
+        if (text(&level["metadata"], "name") == "exempt") != (kind == "Exempt") {
+            let why = "must be 'Exempt' if and only if `name` is 'exempt'";
+            errors.push(FieldError::invalid_str("spec.type", kind, why));
+        }
+        match kind {
+            "Exempt" => {
+                if has(spec, "limited") {
+                    let why = "must be nil if the type is not Limited";
+                    errors.push(FieldError::forbidden("spec.limited", why));
                 }
+                check_shares(&mut errors, "spec.exempt", &spec["exempt"]);
+                check_lendable(&mut errors, "spec.exempt", &spec["exempt"]);
+            }
+            "Limited" => {
                 if has(spec, "exempt") {
-                    let why = "must be nil if the type is not Exempt";
+                    let why = "must be nil if the type is Limited";
                     errors.push(FieldError::forbidden("spec.exempt", why));
                 }
+                match has(spec, "limited") {
+                    true => check_limited(&mut errors, &spec["limited"]),
+                    false => {
+                        let why = "must not be empty when type is Limited";
+                        errors.push(FieldError::required("spec.limited", why));
+                    }
+                }
             }
-            "Exempt" if has(spec, "limited") => {
-                let why = "must be nil if the type is not Limited";
-                errors.push(FieldError::forbidden("spec.limited", why));
+            other => {
+                one_of(&mut errors, "spec.type", other, &["Exempt", "Limited"]);
             }
-            "Exempt" => {}
-            other => errors.push(FieldError::not_supported(
-                "spec.type",
-                &other.into(),
-                &["Exempt", "Limited"],
-            )),
         }
         errors
+    }
+
+    fn validate_update(&self, level: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = self.validate(level);
+        let name = text(&level["metadata"], "name");
+        let (spec, old) = (&level["spec"], &old["spec"]);
+        let why = match name {
+            "exempt" if !same(spec, old, "type") || !same(spec, old, "limited") => {
+                "spec of 'exempt' except the 'spec.exempt' field must equal the fixed value"
+            }
+            "catch-all" if spec != old => "spec of 'catch-all' must equal the fixed value",
+            _ => return errors,
+        };
+        errors.push(FieldError::invalid("spec", spec, why));
+        errors
+    }
+
+    fn validate_status(&self, level: &Value, _: &Value) -> Vec<FieldError> {
+        condition_types(level)
     }
 
     fn has_generation(&self) -> bool {
@@ -147,64 +186,310 @@ impl Strategy for PriorityLevel {
     }
 }
 
-/// APIService.
-pub(super) struct ApiService;
+fn check_precedence(errors: &mut Vec<FieldError>, name: &str, spec: &Value) {
+    let precedence = number(spec, "matchingPrecedence");
+    let why = match precedence {
+        ..=0 => "must be a positive value",
+        10_001.. => "must not be greater than 10000",
+        1 if name != "exempt" => "only the schema named 'exempt' may have matchingPrecedence 1",
+        _ => return,
+    };
+    errors.push(FieldError::invalid("spec.matchingPrecedence", &precedence.into(), why));
+}
 
-impl Strategy for ApiService {
-    fn defaults(&self, service: &mut Value) {
-        let spec = object(service, "spec");
-        if has(spec, "service") {
-            fill(object(spec, "service"), "port", 443);
+fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+    let subjects = items(rule, "subjects");
+    if subjects.is_empty() {
+        let why = "subjects must contain at least one value";
+        errors.push(FieldError::required(format!("{path}.subjects"), why));
+    }
+    for (at, subject) in subjects.iter().enumerate() {
+        check_subject(errors, &format!("{path}.subjects[{at}]"), subject);
+    }
+    let (resources, paths) = (items(rule, "resourceRules"), items(rule, "nonResourceRules"));
+    if resources.is_empty() && paths.is_empty() {
+        let why = "at least one of resourceRules and nonResourceRules has to be non-empty";
+        errors.push(FieldError::required(path, why));
+    }
+    for (at, rule) in resources.iter().enumerate() {
+        check_resources(errors, &format!("{path}.resourceRules[{at}]"), rule);
+    }
+    for (at, rule) in paths.iter().enumerate() {
+        check_paths(errors, &format!("{path}.nonResourceRules[{at}]"), rule);
+    }
+}
+
+fn check_subject(errors: &mut Vec<FieldError>, path: &str, subject: &Value) {
+    let kinds = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
+    let kind = text(subject, "kind");
+    let Some((_, own)) = kinds.iter().find(|(name, _)| *name == kind) else {
+        let path = format!("{path}.kind");
+        let known = ["Group", "ServiceAccount", "User"];
+        errors.push(FieldError::not_supported(path, &kind.into(), &known));
+        return;
+    };
+    let at = format!("{path}.{own}");
+    match has(subject, own) {
+        false => {
+            let why = format!("{own} is required when subject kind is '{kind}'");
+            errors.push(FieldError::required(at, why));
         }
-        object(service, "status");
-    }
-
-    fn prepare_create(&self, service: &mut Value) {
-        set(service, "status", json!({}));
-    }
-
-    fn prepare_update(&self, service: &mut Value, old: &Value) {
-        keep(service, old, "status");
-    }
-
-    fn prepare_status(&self, service: &mut Value, old: &Value) {
-        keep(service, old, "spec");
-    }
-
-    fn validate(&self, service: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        let spec = &service["spec"];
-        let name = text(&service["metadata"], "name");
-        let required = format!("{}.{}", text(spec, "version"), text(spec, "group"));
-        if name != required {
-            let why = format!("must be `spec.version+\".\"+spec.group`: \"{required}\"");
-            errors.push(FieldError::invalid_str("metadata.name", name, why));
-        }
-        for (key, min_name) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
-            let value = number(spec, key);
-            if value <= 0 || value > min_name {
-                errors.push(FieldError::invalid(
-                    format!("spec.{key}"),
-                    &value.into(),
-                    format!("must be positive and less than {min_name}"),
-                ));
-            }
-        }
-        if has(spec, "service") {
-            for key in ["namespace", "name"] {
-                if text(&spec["service"], key).is_empty() {
-                    errors.push(FieldError::required(format!("spec.service.{key}"), ""));
+        true => {
+            let (name, account) = (text(&subject[own], "name"), kind == "ServiceAccount");
+            match name {
+                "" => errors.push(FieldError::required(format!("{at}.name"), "")),
+                "*" => {}
+                name if account => {
+                    push(errors, &format!("{at}.name"), name, dns_subdomain(name));
                 }
+                _ => {}
+            }
+            match text(&subject[own], "namespace") {
+                _ if !account => {}
+                "" => {
+                    let why = "must specify namespace for service account";
+                    errors.push(FieldError::required(format!("{at}.namespace"), why));
+                }
+                name => push(errors, &format!("{at}.namespace"), name, dns_label(name)),
             }
         }
-        errors
+    }
+    for (name, key) in kinds.iter().filter(|(name, key)| *name != kind && has(subject, key)) {
+        let why = format!("{key} is forbidden when subject kind is not '{name}'");
+        errors.push(FieldError::forbidden(format!("{path}.{key}"), why));
+    }
+}
+
+const VERBS: [&str; 9] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+
+fn check_verbs(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+    let verbs = items(rule, "verbs");
+    if list_of_all(errors, path, rule, "verbs", "verbs must contain at least one value", "verbs") {
+        return;
+    }
+    let known = |verb: &Value| verb.as_str().is_some_and(|verb| VERBS.contains(&verb));
+    if !verbs.is_empty() && !verbs.iter().all(known) {
+        let path = format!("{path}.verbs");
+        errors.push(FieldError::not_supported(path, &rule["verbs"], &VERBS));
+    }
+}
+
+/// Checks that a list is not empty, and that `*` stands alone; tells whether it has `*`.
+fn list_of_all(
+    errors: &mut Vec<FieldError>,
+    path: &str,
+    rule: &Value,
+    key: &str,
+    missing: &str,
+    others: &str,
+) -> bool {
+    let list = items(rule, key);
+    if list.is_empty() && !missing.is_empty() {
+        errors.push(FieldError::required(format!("{path}.{key}"), missing));
+    }
+    let all = list.iter().any(|item| item == "*");
+    if all && list.len() > 1 {
+        let why = format!("if '*' is present, must not specify other {others}");
+        errors.push(FieldError::invalid(format!("{path}.{key}"), &rule[key], why));
+    }
+    all
+}
+
+fn check_resources(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+    check_verbs(errors, path, rule);
+    let missing = "resource rules must supply at least one api group";
+    list_of_all(errors, path, rule, "apiGroups", missing, "api groups");
+    let missing = "resource rules must supply at least one resource";
+    list_of_all(errors, path, rule, "resources", missing, "resources");
+    let missing = match rule["clusterScope"].as_bool().unwrap_or_default() {
+        true => "",
+        false => "resource rules that are not cluster scoped must supply at least one namespace",
+    };
+    if list_of_all(errors, path, rule, "namespaces", missing, "namespaces") {
+        return;
+    }
+    for (at, name) in items(rule, "namespaces").iter().enumerate() {
+        let name = name.as_str().unwrap_or_default();
+        let problems = dns_label(name)
+            .into_iter()
+            .map(|why| format!("each member of this list must be '*' or a DNS-1123 label; {why}"));
+        push(errors, &format!("{path}.namespaces[{at}]"), name, problems);
+    }
+}
+
+fn check_paths(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+    check_verbs(errors, path, rule);
+    let missing = "nonResourceURLs must contain at least one value";
+    if list_of_all(errors, path, rule, "nonResourceURLs", missing, "non-resource URLs") {
+        return;
+    }
+    for (at, url) in items(rule, "nonResourceURLs").iter().enumerate() {
+        let url = url.as_str().unwrap_or_default();
+        let stars = url.matches('*').count();
+        let why = match url {
+            "" => "must not be empty",
+            "/" => continue,
+            url if !url.starts_with('/') => "must start with slash",
+            url if url.contains(' ') => "must not contain white-space",
+            url if url.contains("//") => "must not contain double slash",
+            url if stars > 1 || (stars == 1 && !url.ends_with("/*")) => {
+                "wildcard can only do suffix matching"
+            }
+            _ => continue,
+        };
+        errors.push(FieldError::invalid_str(format!("{path}.nonResourceURLs[{at}]"), url, why));
+    }
+}
+
+fn check_limited(errors: &mut Vec<FieldError>, limited: &Value) {
+    let path = "spec.limited";
+    check_shares(errors, path, limited);
+    let response = &limited["limitResponse"];
+    let queuing = format!("{path}.limitResponse.queuing");
+    match (text(response, "type"), has(response, "queuing")) {
+        ("Reject", true) => {
+            let why = "must be nil if limited.limitResponse.type is not Limited";
+            errors.push(FieldError::forbidden(queuing, why));
+        }
+        ("Queue", false) => {
+            let why = "must not be empty if limited.limitResponse.type is Limited";
+            errors.push(FieldError::required(queuing, why));
+        }
+        ("Queue", true) => check_queuing(errors, &queuing, &response["queuing"]),
+        (other, _) => {
+            let path = format!("{path}.limitResponse.type");
+            one_of(errors, &path, other, &["Queue", "Reject"]);
+        }
+    }
+    check_lendable(errors, path, limited);
+    let percent = &limited["borrowingLimitPercent"];
+    if percent.as_i64().is_some_and(|percent| percent < 0) {
+        let why = "if specified, must be a non-negative integer";
+        errors.push(FieldError::invalid(format!("{path}.borrowingLimitPercent"), percent, why));
+    }
+}
+
+fn check_shares(errors: &mut Vec<FieldError>, path: &str, level: &Value) {
+    let shares = &level["nominalConcurrencyShares"];
+    if shares.as_i64().is_some_and(|shares| shares < 0) {
+        let path = format!("{path}.nominalConcurrencyShares");
+        errors.push(FieldError::invalid(path, shares, "must be a non-negative integer"));
+    }
+}
+
+fn check_lendable(errors: &mut Vec<FieldError>, path: &str, level: &Value) {
+    let percent = &level["lendablePercent"];
+    if percent.as_i64().is_some_and(|percent| !(0..=100).contains(&percent)) {
+        let why = "must be between 0 and 100, inclusive";
+        errors.push(FieldError::invalid(format!("{path}.lendablePercent"), percent, why));
+    }
+}
+
+/// The most queues, and the bits that dealing hands out of them may take.
+const QUEUES_MAX: i64 = 10_000_000;
+const HASH_BITS_MAX: i64 = 60;
+
+fn check_queuing(errors: &mut Vec<FieldError>, path: &str, queuing: &Value) {
+    let (queues, hand) = (number(queuing, "queues"), number(queuing, "handSize"));
+    let mut refuse = |key: &str, value: i64, why: String| {
+        errors.push(FieldError::invalid(format!("{path}.{key}"), &value.into(), why));
+    };
+    let length = number(queuing, "queueLengthLimit");
+    if length <= 0 {
+        refuse("queueLengthLimit", length, "must be positive".into());
+    }
+    match queues {
+        ..=0 => refuse("queues", queues, "must be positive".into()),
+        q if q > QUEUES_MAX => {
+            refuse("queues", queues, format!("must not be greater than {QUEUES_MAX}"));
+        }
+        _ => {}
+    }
+    if hand <= 0 {
+        refuse("handSize", hand, "must be positive".into());
+    } else if hand > queues {
+        refuse("handSize", hand, format!("should not be greater than queues ({queues})"));
+    } else if ((queues as f64).log2() * hand as f64).ceil() as i64 > HASH_BITS_MAX {
+        let why = format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be \
+             greater than {HASH_BITS_MAX}"
+        );
+        refuse("handSize", hand, why);
+    }
+}
+
+/// Conditions need a type each, and no two the same.
+fn condition_types(object: &Value) -> Vec<FieldError> {
+    let (mut errors, mut seen) = (Vec::new(), BTreeSet::new());
+    for (at, condition) in items(&object["status"], "conditions").iter().enumerate() {
+        let (path, kind) = (format!("status.conditions[{at}].type"), text(condition, "type"));
+        if !seen.insert(kind) {
+            errors.push(FieldError::duplicate(&path, &kind.into()));
+        }
+        if kind.is_empty() {
+            errors.push(FieldError::required(path, ""));
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(errors: &[FieldError]) -> Vec<String> {
+        errors.iter().map(FieldError::to_string).collect()
     }
 
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
+    #[test]
+    fn rules_of_a_schema_need_subjects_and_known_verbs() {
+        let schema = json!({"metadata": {"name": "x"}, "spec": {
+            "matchingPrecedence": 1,
+            "priorityLevelConfiguration": {"name": "p"},
+            "rules": [{
+                "subjects": [{"kind": "User", "group": {"name": "g"}}],
+                "resourceRules": [{"verbs": ["eat"], "apiGroups": ["*"], "resources": ["*", "pods"]}],
+            }, {}],
+        }});
+        assert_eq!(
+            texts(&FlowSchema.validate(&schema)),
+            [
+                "spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may \
+                 have matchingPrecedence 1",
+                "spec.rules[0].subjects[0].user: Required value: user is required when subject \
+                 kind is 'User'",
+                "spec.rules[0].subjects[0].group: Forbidden: group is forbidden when subject \
+                 kind is not 'Group'",
+                "spec.rules[0].resourceRules[0].verbs: Unsupported value: [\"eat\"]: supported \
+                 values: \"create\", \"delete\", \"deletecollection\", \"get\", \"list\", \
+                 \"patch\", \"proxy\", \"update\", \"watch\"",
+                "spec.rules[0].resourceRules[0].resources: Invalid value: [\"*\",\"pods\"]: if \
+                 '*' is present, must not specify other resources",
+                "spec.rules[0].resourceRules[0].namespaces: Required value: resource rules that \
+                 are not cluster scoped must supply at least one namespace",
+                "spec.rules[1].subjects: Required value: subjects must contain at least one value",
+                "spec.rules[1]: Required value: at least one of resourceRules and \
+                 nonResourceRules has to be non-empty",
+            ]
+        );
     }
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
+    #[test]
+    fn the_hand_of_a_queuing_level_is_bounded() {
+        let level = json!({"metadata": {"name": "x"}, "spec": {"type": "Limited", "limited": {
+            "nominalConcurrencyShares": -1,
+            "limitResponse": {"type": "Queue", "queuing":
+                {"queues": 1024, "handSize": 8, "queueLengthLimit": 50}},
+        }}});
+        assert_eq!(
+            texts(&PriorityLevel.validate(&level)),
+            [
+                "spec.limited.nominalConcurrencyShares: Invalid value: -1: must be a \
+                 non-negative integer",
+                "spec.limited.limitResponse.queuing.handSize: Invalid value: 8: required entropy \
+                 bits of deckSize 1024 and handSize 8 should not be greater than 60",
+            ]
+        );
     }
 }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::names::{
     cidr, dns_label, dns_subdomain, ip, port_name, port_number, push, wildcard_subdomain,
 };
-use super::tools::{has, immutable, items, keep, number, object, set, text};
+use super::tools::{has, immutable, items, keep, keep_meta, number, object, set, text};
 use crate::builtin::rules::names::path_segment;
 use crate::builtin::{NameRule, Strategy};
-use crate::status::FieldError;
+use crate::status::{FieldError, quote};
 
 /// Ingress.
 pub(super) struct Ingress;
@@ -219,25 +219,28 @@ impl Strategy for ServiceCidr {
 
     fn prepare_status(&self, range: &mut Value, old: &Value) {
         keep(range, old, "spec");
+        keep_meta(range, old);
     }
 
     fn validate(&self, range: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
         let ranges = items(&range["spec"], "cidrs");
         if ranges.is_empty() {
-            errors.push(FieldError::required("spec.cidrs", "at least one CIDR required"));
-        } else if ranges.len() > 2 {
-            errors.push(FieldError::invalid(
-                "spec.cidrs",
-                &range["spec"],
-                "may only hold up to 2 values",
-            ));
+            return vec![FieldError::required("spec.cidrs", "at least one CIDR required")];
         }
-        let mut families = Vec::new();
+        if ranges.len() > 2 {
+            let (shown, why) = (json!({"CIDRs": ranges}), "may only hold up to 2 values");
+            return vec![FieldError::invalid("spec.cidrs", &shown, why)];
+        }
+        let (mut errors, mut families) = (Vec::new(), Vec::new());
         for (at, value) in ranges.iter().enumerate() {
             let value = value.as_str().unwrap_or_default();
-            let parsed = cidr(&mut errors, &format!("spec.cidrs[{at}]"), value);
-            families.extend(parsed.map(|net| net.addr().is_ipv6()));
+            let (path, before) = (format!("spec.cidrs[{at}]"), errors.len());
+            let Some(parsed) = cidr(&mut errors, &path, value) else { continue };
+            families.push(parsed.addr().is_ipv6());
+            if errors.len() == before && parsed.to_string() != value {
+                let why = format!("must be in canonical form ({})", quote(&parsed.to_string()));
+                errors.push(FieldError::invalid_str(path, value, why));
+            }
         }
         if families.len() == 2 && families[0] == families[1] {
             errors.push(FieldError::invalid(
@@ -251,8 +254,19 @@ impl Strategy for ServiceCidr {
     }
 
     fn validate_update(&self, range: &Value, old: &Value) -> Vec<FieldError> {
+        let (new, old) = (items(&range["spec"], "cidrs"), items(&old["spec"], "cidrs"));
+        let grows = old.len() == 1 && new.len() == 2;
         let mut errors = Vec::new();
-        immutable(&mut errors, "spec.cidrs", &range["spec"]["cidrs"], &old["spec"]["cidrs"]);
+        if new.len() != old.len() && !grows {
+            immutable(&mut errors, "spec.cidrs", &range["spec"]["cidrs"], &Value::Null);
+            return errors;
+        }
+        for (at, (new, old)) in new.iter().zip(old).enumerate() {
+            immutable(&mut errors, &format!("spec.cidrs[{at}]"), new, old);
+        }
+        if grows {
+            errors.extend(self.validate(range));
+        }
         errors
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::tools::{has, object, text};
+use super::tools::{drop_field, has, object, text};
 use crate::builtin::Strategy;
 use crate::status::FieldError;
 
@@ -12,6 +12,14 @@ pub(super) struct Lease;
 impl Strategy for Lease {
     fn defaults(&self, lease: &mut Value) {
         object(lease, "spec");
+    }
+
+    fn prepare_create(&self, lease: &mut Value) {
+        drop_election(lease, &Value::Null);
+    }
+
+    fn prepare_update(&self, lease: &mut Value, old: &Value) {
+        drop_election(lease, old);
     }
 
     fn validate(&self, lease: &Value) -> Vec<FieldError> {
@@ -50,5 +58,14 @@ impl Strategy for Lease {
 
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
+    }
+}
+
+/// Election by the server itself is off in the real one, too: what asks for it is not kept.
+fn drop_election(lease: &mut Value, old: &Value) {
+    for key in ["strategy", "preferredHolder"] {
+        if !has(&old["spec"], key) {
+            drop_field(object(lease, "spec"), key);
+        }
     }
 }

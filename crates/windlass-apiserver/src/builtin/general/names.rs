@@ -1,11 +1,12 @@
 //! Rules for names, addresses and numbers.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use serde_json::Value;
 
 use super::tools::{entries, items, text};
 pub(super) use crate::builtin::rules::names::{dns_1035_label, dns_label, dns_subdomain};
+use crate::builtin::rules::net;
 use crate::select::key::{self, is_dns_label, regex_text};
 use crate::status::FieldError;
 
@@ -92,34 +93,15 @@ pub(super) fn push(
 
 /// Checks an address.
 pub(super) fn ip(errors: &mut Vec<FieldError>, path: &str, value: &str) -> Option<IpAddr> {
-    let parsed = sloppy_ip(value);
-    if parsed.is_none() {
-        errors.push(FieldError::invalid_str(
-            path,
-            value,
-            "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-        ));
-    }
-    parsed
-}
-
-/// Reads an address; the numbers of an IPv4 address may have leading zeros, as in old objects.
-fn sloppy_ip(value: &str) -> Option<IpAddr> {
-    value.parse().ok().or_else(|| {
-        let plain: Vec<&str> = value
-            .split('.')
-            .map(|part| match part.trim_start_matches('0') {
-                "" if !part.is_empty() => "0",
-                digits => digits,
-            })
-            .collect();
-        plain.join(".").parse::<Ipv4Addr>().ok().map(IpAddr::V4)
-    })
+    let problems = net::ip(value);
+    let good = problems.is_empty();
+    push(errors, path, value, problems);
+    net::parse_ip(value).filter(|_| good)
 }
 
 /// Checks that an address is one that traffic can go to.
 pub(super) fn ordinary_ip(errors: &mut Vec<FieldError>, path: &str, value: &str) {
-    let Some(address) = sloppy_ip(value) else {
+    let Some(address) = net::parse_ip(value) else {
         errors.push(FieldError::invalid_str(path, value, "must be a valid IP address"));
         return;
     };
@@ -147,15 +129,8 @@ pub(super) fn ordinary_ip(errors: &mut Vec<FieldError>, path: &str, value: &str)
 
 /// Checks a block of addresses.
 pub(super) fn cidr(errors: &mut Vec<FieldError>, path: &str, value: &str) -> Option<ipnet::IpNet> {
-    let parsed = value.parse().ok();
-    if parsed.is_none() {
-        errors.push(FieldError::invalid_str(
-            path,
-            value,
-            "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
-        ));
-    }
-    parsed
+    push(errors, path, value, net::cidr(value));
+    net::parse_cidr(value)
 }
 
 /// Checks a map of labels at a path.

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::names::{cidr, port_name, port_number, push, selector};
+use super::service_traffic::block_warnings;
 use super::tools::{fill, has, items, items_mut, object, set};
 use crate::builtin::Strategy;
+use crate::builtin::rules::net;
 use crate::status::FieldError;
 
 /// NetworkPolicy.
@@ -59,6 +61,22 @@ impl Strategy for NetworkPolicy {
             }
         }
         errors
+    }
+
+    fn warnings(&self, policy: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut out = Vec::new();
+        for (list, side) in [("ingress", "from"), ("egress", "to")] {
+            for (at, rule) in items(&policy["spec"], list).iter().enumerate() {
+                for (peer_at, peer) in items(rule, side).iter().enumerate() {
+                    let path = format!("spec.{list}[{at}].{side}[{peer_at}].ipBlock");
+                    let block = &peer["ipBlock"];
+                    let range = block["cidr"].as_str().unwrap_or_default();
+                    out.extend(net::cidr_warning(&format!("{path}.cidr"), range));
+                    out.extend(block_warnings(items(block, "except"), &format!("{path}.except")));
+                }
+            }
+        }
+        out
     }
 
     fn has_generation(&self) -> bool {
@@ -146,7 +164,7 @@ fn check_block(errors: &mut Vec<FieldError>, path: &str, block: &Value) {
         if let Some(inner) = cidr(errors, &path, except)
             && (!outer.contains(&inner.addr()) || outer.prefix_len() >= inner.prefix_len())
         {
-            let why = format!("must be a strict subset of `cidr`: \"{range}\"");
+            let why = "must be a strict subset of `cidr`";
             errors.push(FieldError::invalid_str(path, except, why));
         }
     }

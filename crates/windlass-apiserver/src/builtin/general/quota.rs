@@ -6,13 +6,11 @@ use serde_json::{Value, json};
 
 use super::names::push;
 use super::quantity;
-use super::tools::{
-    drop_empty, entries, fill, has, items, items_mut, keep, object, same, set, text,
-};
+use super::tools::{drop_empty, entries, fill, has, items, items_mut, keep, object, set, text};
 use crate::builtin::Strategy;
 use crate::builtin::workload::pod_resources;
 use crate::select::key;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrorKind};
 
 /// Objects that quotas count.
 const COUNTED: [&str; 9] = [
@@ -49,6 +47,12 @@ const SCOPES: [&str; 7] = [
     "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
 ];
+
+/// What pods use and scopes can limit.
+const SCOPED: [&str; 6] =
+    ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+
+const UNFIT: &str = "unsupported scope applied to resource";
 
 /// LimitRange.
 pub(super) struct LimitRange;
@@ -135,12 +139,19 @@ impl Strategy for ResourceQuota {
         let mut errors = Vec::new();
         check_hard(&mut errors, "spec.hard", &quota["spec"], "hard");
         check_scopes(&mut errors, &quota["spec"]);
+        check_scope_selector(&mut errors, &quota["spec"]);
         errors
     }
 
     fn validate_update(&self, quota: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = self.validate(quota);
-        if !same(&quota["spec"], &old["spec"], "scopes") {
+        let scopes = |quota: &Value| -> BTreeSet<String> {
+            items(&quota["spec"], "scopes")
+                .iter()
+                .filter_map(|s| Some(s.as_str()?.into()))
+                .collect()
+        };
+        if scopes(quota) != scopes(old) {
             errors.push(FieldError::invalid(
                 "spec.scopes",
                 &quota["spec"]["scopes"],
@@ -256,11 +267,7 @@ fn check_hard(errors: &mut Vec<FieldError>, path: &str, parent: &Value, key: &st
     for (name, amount) in entries(parent, key) {
         let path = format!("{path}[{name}]");
         push(errors, &path, name, key::qualified_name(name));
-        let huge = |n: &str| n.starts_with("hugepages-") || n.starts_with("requests.hugepages-");
-        let known = COUNTED.contains(&name.as_str())
-            || COMPUTED.contains(&name.as_str())
-            || name == "requests.storage"
-            || huge(name);
+        let known = is_standard(name);
         if !name.contains('/') {
             if !known && name != "storage" {
                 let why = "must be a standard resource type or fully qualified";
@@ -284,32 +291,104 @@ fn check_hard(errors: &mut Vec<FieldError>, path: &str, parent: &Value, key: &st
 }
 
 fn check_scopes(errors: &mut Vec<FieldError>, spec: &Value) {
-    let scopes = items(spec, "scopes");
     let shown = &spec["scopes"];
-    let mut seen = BTreeSet::new();
-    for scope in scopes.iter().filter_map(Value::as_str) {
-        seen.insert(scope);
-        if !SCOPES.contains(&scope) {
+    let scopes: Vec<&str> = items(spec, "scopes").iter().filter_map(Value::as_str).collect();
+    for scope in &scopes {
+        if !SCOPES.contains(scope) {
             errors.push(FieldError::invalid("spec.scopes", shown, "unsupported scope"));
-            continue;
         }
-        for (resource, _) in entries(spec, "hard") {
-            let compute = COMPUTED.contains(&resource.as_str()) || resource == "pods";
-            let fits = match scope {
-                "BestEffort" => resource == "pods",
-                "VolumeAttributesClass" => true,
-                _ => compute,
-            };
-            let standard = compute || COUNTED.contains(&resource.as_str());
-            if standard && !fits {
-                let why = "unsupported scope applied to resource";
-                errors.push(FieldError::invalid("spec.scopes", shown, why));
+        for _ in unfit(spec, scope) {
+            errors.push(FieldError::invalid("spec.scopes", shown, UNFIT));
+        }
+    }
+    if conflicting(&scopes) {
+        errors.push(FieldError::invalid("spec.scopes", shown, "conflicting scopes"));
+    }
+}
+
+fn check_scope_selector(errors: &mut Vec<FieldError>, spec: &Value) {
+    let path = "spec.scopeSelector.matchExpressions";
+    let mut scopes = Vec::new();
+    for expression in items(&spec["scopeSelector"], "matchExpressions") {
+        let (scope, operator) = (text(expression, "scopeName"), text(expression, "operator"));
+        if !SCOPES.contains(&scope) {
+            let path = format!("{path}.scopeName");
+            errors.push(FieldError::invalid_str(path, scope, "unsupported scope"));
+        }
+        for _ in unfit(spec, scope) {
+            let shown = shown_selector(spec);
+            errors.push(FieldError::raw(FieldErrorKind::Invalid, path, shown, UNFIT));
+        }
+        if SCOPES[..4].contains(&scope) || scope == "CrossNamespacePodAffinity" {
+            if operator != "Exists" {
+                let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
+                           ResourceQuotaScopeNotBestEffort or \
+                           ResourceQuotaScopeCrossNamespacePodAffinity";
+                errors.push(FieldError::invalid_str(format!("{path}.operator"), operator, why));
             }
         }
-    }
-    for (a, b) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
-        if seen.contains(a) && seen.contains(b) {
-            errors.push(FieldError::invalid("spec.scopes", shown, "conflicting scopes"));
+        let values = items(expression, "values");
+        match operator {
+            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
+                format!("{path}.values"),
+                "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+            )),
+            "In" | "NotIn" => {}
+            "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::invalid(
+                format!("{path}.values"),
+                &expression["values"],
+                "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+            )),
+            "Exists" | "DoesNotExist" => {}
+            _ => errors.push(FieldError::invalid_str(
+                format!("{path}.operator"),
+                operator,
+                "not a valid selector operator",
+            )),
         }
+        scopes.push(scope);
     }
+    if conflicting(&scopes) {
+        errors.push(FieldError::invalid(path, &spec["scopes"], "conflicting scopes"));
+    }
+}
+
+/// The limited resources that a scope does not go with.
+fn unfit<'a>(spec: &'a Value, scope: &'a str) -> impl Iterator<Item = &'a str> {
+    entries(spec, "hard").map(|(name, _)| name.as_str()).filter(move |name| {
+        let pods = *name == "pods";
+        let fits = match scope {
+            "BestEffort" => pods,
+            "VolumeAttributesClass" => {
+                matches!(*name, "persistentvolumeclaims" | "requests.storage")
+            }
+            _ if SCOPES.contains(&scope) => pods || SCOPED.contains(name),
+            _ => true,
+        };
+        is_standard(name) && !fits
+    })
+}
+
+fn conflicting(scopes: &[&str]) -> bool {
+    [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")]
+        .iter()
+        .any(|(a, b)| scopes.contains(a) && scopes.contains(b))
+}
+
+/// The selector as the real server shows it: its own struct, with Go's field names.
+fn shown_selector(spec: &Value) -> String {
+    let each = items(&spec["scopeSelector"], "matchExpressions").iter().map(|expression| {
+        format!(
+            "{{\"ScopeName\":{},\"Operator\":{},\"Values\":{}}}",
+            expression["scopeName"], expression["operator"], expression["values"]
+        )
+    });
+    format!("{{\"MatchExpressions\":[{}]}}", each.collect::<Vec<_>>().join(","))
+}
+
+/// Whether quotas know a resource by its plain name.
+fn is_standard(name: &str) -> bool {
+    let huge = |n: &str| n.starts_with("hugepages-") || n.starts_with("requests.hugepages-");
+    COUNTED.contains(&name) || COMPUTED.contains(&name) || name == "requests.storage" || huge(name)
 }

@@ -82,6 +82,9 @@ impl Strategy for Service {
         normalize_cluster_ips(service, Some(old));
         patch_allocated_values(service, old);
         drop_type_dependent_fields(service, old);
+        if text(&service["spec"], "type") != "LoadBalancer" {
+            set(object(service, "status"), "loadBalancer", json!({}));
+        }
         let spec = object(service, "spec");
         if text(spec, "type") != "ExternalName" && text(&old["spec"], "type") != "ExternalName" {
             for key in ["ipFamilies", "ipFamilyPolicy"] {
@@ -113,7 +116,31 @@ impl Strategy for Service {
 
     fn validate_status(&self, service: &Value, _: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        super::ingress::check_load_balancer(&mut errors, &service["status"]["loadBalancer"]);
+        let balancer = &service["status"]["loadBalancer"];
+        let given = items(balancer, "ingress");
+        if text(&service["spec"], "type") != "LoadBalancer" && !given.is_empty() {
+            let why = "may only be used when `spec.type` is 'LoadBalancer'";
+            errors.push(FieldError::forbidden("status.loadBalancer.ingress", why));
+            return errors;
+        }
+        super::ingress::check_load_balancer(&mut errors, balancer);
+        for (at, ingress) in given.iter().enumerate() {
+            let path = format!("status.loadBalancer.ingress[{at}].ipMode");
+            let (named, mode) = (!text(ingress, "ip").is_empty(), &ingress["ipMode"]);
+            match (named, mode.as_str()) {
+                (true, None) => {
+                    errors.push(FieldError::required(path, "must be specified when `ip` is set"));
+                }
+                (false, Some(_)) => {
+                    let why = "may not be specified when `ip` is not set";
+                    errors.push(FieldError::forbidden(path, why));
+                }
+                (true, Some(text)) if !["Proxy", "VIP"].contains(&text) => {
+                    errors.push(FieldError::not_supported(path, mode, &["Proxy", "VIP"]));
+                }
+                _ => {}
+            }
+        }
         errors
     }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::names::{cidr, port_number, push};
 use super::service::{externally_accessible, needs_health_check_port};
 use super::tools::{has, items, number, one_of, text};
+use crate::builtin::rules::net;
 use crate::select::key;
 use crate::status::FieldError;
 
@@ -122,7 +123,28 @@ pub(super) fn warnings(service: &Value) -> Vec<String> {
             out.push(why.to_owned());
         }
     }
+    for list in ["clusterIPs", "externalIPs"] {
+        out.extend(address_warnings(items(spec, list), &format!("spec.{list}")));
+    }
+    out.extend(net::ip_warning("spec.loadBalancerIP", text(spec, "loadBalancerIP")));
+    out.extend(block_warnings(
+        items(spec, "loadBalancerSourceRanges"),
+        "spec.loadBalancerSourceRanges",
+    ));
     out
+}
+
+/// Warnings about a list of addresses.
+pub(super) fn address_warnings(list: &[Value], path: &str) -> Vec<String> {
+    let each = list.iter().enumerate();
+    each.filter_map(|(at, ip)| net::ip_warning(&format!("{path}[{at}]"), ip.as_str()?)).collect()
+}
+
+/// Warnings about a list of blocks of addresses.
+pub(super) fn block_warnings(list: &[Value], path: &str) -> Vec<String> {
+    let each = list.iter().enumerate();
+    each.filter_map(|(at, net)| net::cidr_warning(&format!("{path}[{at}]"), net.as_str()?))
+        .collect()
 }
 
 #[cfg(test)]

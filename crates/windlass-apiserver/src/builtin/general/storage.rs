@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::names::{dns_subdomain, push, selector};
 use super::quantity;
 use super::tools::{
-    drop_empty, fill, has, immutable, items, keep, object, one_of, one_of_if_set, same, set, text,
+    drop_empty, fill, has, immutable, items, keep, keep_meta, object, one_of, one_of_if_set, same,
+    set, text,
 };
 use super::volume::driver_name;
 use crate::builtin::Strategy;
@@ -18,6 +19,13 @@ use crate::status::{FieldError, FieldErrorKind};
 
 const TOKENS_IN_SECRETS: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this \
      CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+
+/// The longest name a driver may have for a node.
+const NODE_ID_MAX: usize = 256;
+
+/// The most parameters of a class, and the bytes they may have together.
+const PARAMETERS_MAX: usize = 512;
+const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
 
 /// StorageClass.
 pub(super) struct StorageClass;
@@ -31,20 +39,8 @@ impl Strategy for StorageClass {
 
     fn validate(&self, class: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        let provisioner = text(class, "provisioner");
-        match provisioner.is_empty() {
-            true => errors.push(FieldError::required("provisioner", "")),
-            false => push(
-                &mut errors,
-                "provisioner",
-                provisioner,
-                key::qualified_name(&provisioner.to_lowercase()),
-            ),
-        }
-        let parameters = class["parameters"].as_object();
-        if parameters.is_some_and(|p| p.contains_key("")) {
-            errors.push(FieldError::invalid_str("parameters", "", "field must not be empty"));
-        }
+        check_provisioner(&mut errors, "provisioner", text(class, "provisioner"));
+        check_parameters(&mut errors, class);
         let policies = ["Delete", "Retain"];
         if !text(class, "reclaimPolicy").is_empty() {
             one_of_if_set(&mut errors, "reclaimPolicy", &class["reclaimPolicy"], &policies);
@@ -96,6 +92,13 @@ impl Strategy for CsiDriver {
     fn validate(&self, driver: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let spec = &driver["spec"];
+        one_of_if_set(
+            &mut errors,
+            "spec.fsGroupPolicy",
+            &spec["fsGroupPolicy"],
+            &["File", "None", "ReadWriteOnceWithFSType"],
+        );
+        check_tokens(&mut errors, items(spec, "tokenRequests"));
         for mode in items(spec, "volumeLifecycleModes") {
             if mode != "Persistent" && mode != "Ephemeral" {
                 errors.push(FieldError::not_supported(
@@ -105,18 +108,16 @@ impl Strategy for CsiDriver {
                 ));
             }
         }
-        one_of_if_set(
-            &mut errors,
-            "spec.fsGroupPolicy",
-            &spec["fsGroupPolicy"],
-            &["File", "None", "ReadWriteOnceWithFSType"],
-        );
-        check_tokens(&mut errors, items(spec, "tokenRequests"));
         let period = spec["nodeAllocatableUpdatePeriodSeconds"].as_i64();
         if let Some(seconds) = period.filter(|seconds| *seconds < 10) {
             let path = "spec.nodeAllocatableUpdatePeriodSeconds";
             let why = "must be greater than or equal to 10 seconds";
             errors.push(FieldError::invalid(path, &seconds.into(), why));
+        }
+        let secrets = &spec["serviceAccountTokenInSecrets"];
+        if secrets.is_boolean() && items(spec, "tokenRequests").is_empty() {
+            let why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+            errors.push(FieldError::invalid("spec.serviceAccountTokenInSecrets", secrets, why));
         }
         errors
     }
@@ -135,8 +136,12 @@ impl Strategy for CsiDriver {
     fn validate_update(&self, driver: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = self.validate(driver);
         let (spec, old) = (&driver["spec"], &old["spec"]);
-        for key in ["attachRequired", "volumeLifecycleModes"] {
-            immutable(&mut errors, &format!("spec.{key}"), &spec[key], &old[key]);
+        // The real server misspells the first of these paths.
+        for (name, key) in [
+            ("attachedRequired", "attachRequired"),
+            ("volumeLifecycleModes", "volumeLifecycleModes"),
+        ] {
+            immutable(&mut errors, &format!("spec.{name}"), &spec[key], &old[key]);
         }
         errors
     }
@@ -169,8 +174,12 @@ impl Strategy for CsiNode {
             let path = format!("spec.drivers[{at}]");
             let name = text(driver, "name");
             driver_name(&mut errors, &format!("{path}.name"), name);
-            if text(driver, "nodeID").is_empty() {
+            let node = text(driver, "nodeID");
+            if node.is_empty() {
                 errors.push(FieldError::required(format!("{path}.nodeID"), ""));
+            } else if node.len() > NODE_ID_MAX {
+                let why = format!("must be {NODE_ID_MAX} characters or less");
+                errors.push(FieldError::invalid_str(format!("{path}.nodeID"), node, why));
             }
             if let Some(count) = driver["allocatable"]["count"].as_i64().filter(|n| *n < 0) {
                 let path = format!("{path}.allocatable.count");
@@ -225,23 +234,20 @@ pub(super) struct CsiStorageCapacity;
 impl Strategy for CsiStorageCapacity {
     fn validate(&self, capacity: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        let class = text(capacity, "storageClassName");
-        push(&mut errors, "storageClassName", class, dns_subdomain(class));
-        for key in ["capacity", "maximumVolumeSize"] {
-            let amount = text(capacity, key);
-            if quantity::parse(amount).is_some_and(|n| n < 0) {
-                let why = "must be greater than or equal to 0";
-                errors.push(FieldError::invalid_str(key, amount, why));
-            }
-        }
         if has(capacity, "nodeTopology") {
             selector(&mut errors, "nodeTopology", &capacity["nodeTopology"]);
+        }
+        let class = text(capacity, "storageClassName");
+        push(&mut errors, "storageClassName", class, dns_subdomain(class));
+        let amount = text(capacity, "capacity");
+        if quantity::parse(amount).is_some_and(|n| n < 0) {
+            errors.push(FieldError::invalid_str("capacity", amount, NEGATIVE));
         }
         errors
     }
 
     fn validate_update(&self, capacity: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = self.validate(capacity);
+        let mut errors = Vec::new();
         for key in ["nodeTopology", "storageClassName"] {
             immutable(&mut errors, key, &capacity[key], &old[key]);
         }
@@ -276,22 +282,13 @@ impl Strategy for VolumeAttachment {
 
     fn prepare_status(&self, attachment: &mut Value, old: &Value) {
         keep(attachment, old, "spec");
-        keep(attachment, old, "metadata");
+        keep_meta(attachment, old);
     }
 
     fn validate(&self, attachment: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let spec = &attachment["spec"];
-        let attacher = text(spec, "attacher");
-        match attacher.is_empty() {
-            true => errors.push(FieldError::required("spec.attacher", "")),
-            false => push(
-                &mut errors,
-                "spec.attacher",
-                attacher,
-                dns_subdomain(&attacher.to_lowercase()),
-            ),
-        }
+        driver_name(&mut errors, "spec.attacher", text(spec, "attacher"));
         let source = &spec["source"];
         match (has(source, "persistentVolumeName"), has(source, "inlineVolumeSpec")) {
             (false, false) => errors.push(FieldError::required(
@@ -302,16 +299,51 @@ impl Strategy for VolumeAttachment {
                 "spec.source",
                 "must specify exactly one of inlineVolumeSpec and persistentVolumeName",
             )),
+            (true, false) if text(source, "persistentVolumeName").is_empty() => {
+                errors.push(FieldError::required(
+                    "spec.source.persistentVolumeName",
+                    "must specify non empty persistentVolumeName",
+                ));
+            }
             _ => {}
         }
         let node = text(spec, "nodeName");
         push(&mut errors, "spec.nodeName", node, dns_subdomain(node));
+        if let Some(name) = source["persistentVolumeName"].as_str() {
+            let path = "spec.source.persistentVolumeName";
+            push(&mut errors, path, name, dns_subdomain(name));
+        }
+        errors
+    }
+
+    fn validate_status(&self, attachment: &Value, _: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        for key in ["attachError", "detachError"] {
+            let code = &attachment["status"][key]["errorCode"];
+            if code.as_i64().is_some_and(|code| code < 0) {
+                let why = "must be between 0 and 2147483647, inclusive";
+                errors.push(FieldError::invalid(format!("status.{key}.errorCode"), code, why));
+            }
+        }
         errors
     }
 
     fn validate_update(&self, attachment: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = self.validate(attachment);
-        immutable(&mut errors, "spec", &attachment["spec"], &old["spec"]);
+        let spec = &attachment["spec"];
+        if *spec != old["spec"] {
+            // Shown as the real server's own struct.
+            let shown = format!(
+                "{{\"Attacher\":{},\"Source\":{{\"PersistentVolumeName\":{},\
+                 \"InlineVolumeSpec\":{}}},\"NodeName\":{}}}",
+                Value::from(text(spec, "attacher")),
+                spec["source"]["persistentVolumeName"],
+                spec["source"]["inlineVolumeSpec"],
+                Value::from(text(spec, "nodeName")),
+            );
+            let kind = FieldErrorKind::Invalid;
+            errors.push(FieldError::raw(kind, "spec", shown, "field is immutable"));
+        }
         errors
     }
 
@@ -330,18 +362,8 @@ pub(super) struct VolumeAttributesClass;
 impl Strategy for VolumeAttributesClass {
     fn validate(&self, class: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        let driver = text(class, "driverName");
-        match driver.is_empty() {
-            true => errors.push(FieldError::required("driverName", "")),
-            false => {
-                push(
-                    &mut errors,
-                    "driverName",
-                    driver,
-                    key::qualified_name(&driver.to_lowercase()),
-                );
-            }
-        }
+        check_provisioner(&mut errors, "driverName", text(class, "driverName"));
+        check_parameters(&mut errors, class);
         if class["parameters"].as_object().is_none_or(|p| p.is_empty()) {
             let why = "must contain at least one key/value pair";
             errors.push(FieldError::required("parameters", why));
@@ -352,8 +374,12 @@ impl Strategy for VolumeAttributesClass {
     fn validate_update(&self, class: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         for key in ["driverName", "parameters"] {
-            immutable(&mut errors, key, &class[key], &old[key]);
+            if class[key] != old[key] {
+                let why = format!("updates to {key} are forbidden.");
+                errors.push(FieldError::forbidden(key, why));
+            }
         }
+        errors.extend(self.validate(class));
         errors
     }
 
@@ -363,6 +389,28 @@ impl Strategy for VolumeAttributesClass {
 
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
+    }
+}
+
+fn check_provisioner(errors: &mut Vec<FieldError>, path: &str, name: &str) {
+    match name.to_lowercase().as_str() {
+        "" => errors.push(FieldError::required(path, "")),
+        lower => push(errors, path, lower, key::qualified_name(lower)),
+    }
+}
+
+fn check_parameters(errors: &mut Vec<FieldError>, class: &Value) {
+    let Some(parameters) = class["parameters"].as_object() else { return };
+    if parameters.len() > PARAMETERS_MAX {
+        errors.push(FieldError::too_long("parameters", PARAMETERS_MAX));
+        return;
+    }
+    if parameters.contains_key("") {
+        errors.push(FieldError::invalid_str("parameters", "", "field can not be empty."));
+    }
+    let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
+    if parameters.iter().map(bytes).sum::<usize>() > PARAMETERS_BYTES_MAX {
+        errors.push(FieldError::too_long("parameters", PARAMETERS_BYTES_MAX));
     }
 }
 

@@ -97,6 +97,14 @@ pub(super) fn keep(object: &mut Value, old: &Value, key: &str) {
     };
 }
 
+/// Makes the metadata that clients write what it was before, as updates of many statuses do.
+pub(super) fn keep_meta(object: &mut Value, old: &Value) {
+    let Some(meta) = object.get_mut("metadata") else { return };
+    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        keep(meta, &old["metadata"], key);
+    }
+}
+
 /// Sets a field.
 pub(super) fn set(object: &mut Value, key: &str, value: impl Into<Value>) {
     if let Some(fields) = object.as_object_mut() {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::shared;
 use crate::builtin::Strategy;
-use crate::builtin::rules::selector;
-use crate::builtin::rules::value::{has, object_mut};
+use crate::builtin::rules::value::{has, items, object_mut};
+use crate::builtin::rules::{conditions, selector};
 use crate::status::{FieldError, FieldErrorKind};
 
 /// The rules of `PodDisruptionBudget`.
@@ -66,6 +66,8 @@ impl Strategy for Budgets {
 
     fn validate_status(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
+        let conditions = items(&object["status"], "conditions");
+        conditions::validate(&mut errors, conditions, "status.conditions");
         shared::all_non_negative(&mut errors, &object["status"], "status", &COUNTS);
         errors
     }

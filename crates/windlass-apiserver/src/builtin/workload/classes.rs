@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::pod_spec;
+use super::{pod_resources, pod_spec};
 use crate::builtin::Strategy;
-use crate::builtin::rules::value::{default_absent, int, text};
+use crate::builtin::rules::value::{default_absent, int, items, text};
 use crate::builtin::rules::{each_invalid, immutable, meta, names};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrorKind};
 
 /// The highest priority a user may define.
 const USER_MAX: i64 = 1_000_000_000;
@@ -90,9 +90,28 @@ impl Strategy for RuntimeClasses {
             "" => errors.push(FieldError::required("handler", "")),
             name => each_invalid(&mut errors, "handler", name, names::dns_label(name)),
         }
+        if object["overhead"].is_object() {
+            let limits = json!({"limits": object["overhead"]["podFixed"]});
+            pod_resources::validate(&mut errors, &limits, "overhead");
+        }
         let scheduling = &object["scheduling"];
         meta::labels(&mut errors, &scheduling["nodeSelector"], "scheduling.nodeSelector");
         pod_spec::tolerations(&mut errors, scheduling, "scheduling.tolerations");
+        let mut seen = Vec::new();
+        for (index, toleration) in items(scheduling, "tolerations").iter().enumerate() {
+            let key = ["key", "operator", "value", "effect"].map(|key| text(toleration, key));
+            if seen.contains(&key) {
+                let field = format!("scheduling.tolerations[{index}]");
+                let [name, operator, value, effect] = key.map(Value::from);
+                let shown = format!(
+                    "{{\"Key\":{name},\"Operator\":{operator},\"Value\":{value},\
+                     \"Effect\":{effect},\"TolerationSeconds\":{}}}",
+                    toleration["tolerationSeconds"]
+                );
+                errors.push(FieldError::raw(FieldErrorKind::Duplicate, field, shown, ""));
+            }
+            seen.push(key);
+        }
         errors
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{job_status, shared, spec_defaults, template};
+use super::{job_policy, job_status, shared, spec_defaults, template};
 use crate::builtin::Strategy;
 use crate::builtin::rules::value::{
     copy_field, default_to, entries, flag, has, int, items, items_mut, object_mut, text,
@@ -134,6 +134,7 @@ pub fn validate_spec_at(errors: &mut Vec<FieldError>, spec: &Value, field: &str)
         managed_by(errors, name, &format!("{field}.managedBy"));
     }
     completion_mode(errors, spec, field);
+    job_policy::validate(errors, spec, field);
     replacement_policy(errors, spec, field);
     template::validate(errors, &spec["template"], &format!("{field}.template"));
     let field = format!("{field}.template.spec.restartPolicy");
@@ -181,6 +182,7 @@ fn completion_mode(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
                 "must be less than or equal to completions",
             ));
         }
+        many_indexes(errors, spec, field);
     } else if mode.is_null() || mode == "NonIndexed" {
         for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             if has(spec, key) {
@@ -192,6 +194,28 @@ fn completion_mode(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
             }
         }
     }
+}
+
+/// Bounds that keep the lists of indexes in the status of a job short.
+fn many_indexes(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+    const MANY: i64 = 100_000;
+    const FEW: i64 = 10_000;
+    let over = |key: &str, most: i64, rest: &str| {
+        let count = int(spec, key).filter(|n| *n > most)?;
+        let why = format!("must be less than or equal to {most}{rest}");
+        Some(FieldError::invalid(format!("{field}.{key}"), &count.into(), why))
+    };
+    errors.extend(over("maxFailedIndexes", MANY, ""));
+    if int(spec, "completions").is_none_or(|n| n <= MANY) || !has(spec, "backoffLimitPerIndex") {
+        return;
+    }
+    if !has(spec, "maxFailedIndexes") {
+        let why = format!("must be specified when completions is above {MANY}");
+        errors.push(FieldError::required(format!("{field}.maxFailedIndexes"), why));
+    }
+    let rest = format!(" when completions are above {MANY} and used with backoff limit per index");
+    errors.extend(over("parallelism", FEW, &rest));
+    errors.extend(over("maxFailedIndexes", FEW, &rest));
 }
 
 fn replacement_policy(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use super::{pod_spec, pod_update, pod_warnings, qos, shared, spec_defaults};
 use crate::builtin::Strategy;
 use crate::builtin::rules::names;
-use crate::builtin::rules::value::{copy_field, flag, has, items, items_mut, object_mut, text};
+use crate::builtin::rules::value::{
+    copy_field, entries, flag, has, items, items_mut, object_mut, text,
+};
 use crate::status::FieldError;
 
 /// The rules of `Pod`.
@@ -139,6 +141,7 @@ pub fn spec_warnings(template: &Value, field: &str) -> Vec<String> {
 fn spec_errors(object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = &object["spec"];
+    annotations(&mut errors, object);
     pod_spec::validate(&mut errors, spec, "spec", true);
     for list in ["containers", "initContainers"] {
         for (i, container) in items(spec, list).iter().enumerate() {
@@ -153,6 +156,45 @@ fn spec_errors(object: &Value) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+/// Annotations that mean something to the server.
+fn annotations(errors: &mut Vec<FieldError>, object: &Value) {
+    const ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+    let spec = &object["spec"];
+    for (key, value) in entries(object, "metadata.annotations") {
+        let field = format!("metadata.annotations[{key}]");
+        let value = value.as_str().unwrap_or_default();
+        let mut refuse = |shown: &str, why: String| {
+            errors.push(FieldError::invalid_str(&*field, shown, why));
+        };
+        match key {
+            "kubernetes.io/config.mirror" if text(spec, "nodeName").is_empty() => {
+                refuse(value, "must set spec.nodeName if mirror pod annotation is set".into());
+            }
+            "controller.kubernetes.io/pod-deletion-cost" if !is_cost(value) => {
+                refuse(value, "must be a 32bit integer".into());
+            }
+            key => {
+                let Some(name) = key.strip_prefix(ARMOR) else { continue };
+                let lists = ["containers", "initContainers", "ephemeralContainers"];
+                if !lists.iter().any(|list| items(spec, list).iter().any(|c| c["name"] == name)) {
+                    refuse(name, "container not found".into());
+                }
+                let known = matches!(value, "" | "runtime/default" | "unconfined");
+                if !known && !value.starts_with("localhost/") {
+                    let shown = crate::status::quote(value);
+                    refuse(value, format!("invalid AppArmor profile name: {shown}"));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a text is a cost of deletion: a number of 32 bits without a plus or leading zeros.
+fn is_cost(text: &str) -> bool {
+    let plain = text == "0" || !text.starts_with(['0', '+']);
+    plain && text.parse::<i32>().is_ok()
 }
 
 /// Puts the pod's own values of `matchLabelKeys` into the selectors beside them.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{pod_resources, pod_security, shared};
+use super::{pod_resources, pod_restart, pod_security, shared};
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::{has, int, items, text};
 use crate::builtin::rules::{each_invalid, names, net};
@@ -31,6 +31,7 @@ pub fn main(errors: &mut Vec<FieldError>, spec: &Value, volumes: &Volumes<'_>, f
             errors.push(FieldError::duplicate(format!("{field}.name"), &container["name"]));
         }
         lifecycle_and_probes(errors, container, spec, &field);
+        pod_restart::policy(errors, container, &field);
     }
     host_port_conflicts(errors, containers, &field);
 }
@@ -43,13 +44,7 @@ pub fn init(errors: &mut Vec<FieldError>, spec: &Value, volumes: &Volumes<'_>, f
         let field = format!("{list}[{i}]");
         common(errors, container, spec, volumes, &field);
         let policy = &container["restartPolicy"];
-        if !policy.is_null() && !["Always", "OnFailure", "Never"].iter().any(|p| policy == p) {
-            errors.push(FieldError::not_supported(
-                format!("{field}.restartPolicy"),
-                policy,
-                &["Always", "Never", "OnFailure"],
-            ));
-        }
+        pod_restart::policy(errors, container, &field);
         let name = text(container, "name");
         if !seen.insert(name) && !name.is_empty() {
             errors.push(FieldError::duplicate(format!("{field}.name"), &container["name"]));
@@ -104,6 +99,8 @@ pub fn common(
         &format!("{field}.imagePullPolicy"),
     );
     pod_resources::validate(errors, &container["resources"], &format!("{field}.resources"));
+    pod_restart::used_claims(errors, container, spec, field);
+    pod_restart::resize(errors, container, spec, field);
     let context = &container["securityContext"];
     pod_security::of_container(errors, context, spec, &format!("{field}.securityContext"));
 }

@@ -69,7 +69,7 @@ const FORBIDDEN: [&str; 8] = [
 
 fn ephemeral(errors: &mut Vec<FieldError>, spec: &Value) {
     const WHY: &str = "cannot be set for an Ephemeral Container";
-    let volumes = pod_volume::validate(&mut Vec::new(), spec, "spec");
+    let volumes = pod_volume::validate(&mut Vec::new(), spec, "spec", true);
     let others: BTreeSet<&str> =
         LISTS.iter().flat_map(|list| items(spec, list)).map(|c| text(c, "name")).collect();
     let mut names = others.clone();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::pod_container::{descending_path, id};
 use crate::builtin::rules::value::{flag, has, int, items, text};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrorKind};
 
 const PROFILES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const SYSCTL_MAX: usize = 253;
@@ -51,23 +51,68 @@ pub fn of_container(errors: &mut Vec<FieldError>, context: &Value, spec: &Value,
     seccomp(errors, &context["seccompProfile"], &format!("{field}.seccompProfile"));
     if context["allowPrivilegeEscalation"] == false {
         if context["privileged"] == true {
-            errors.push(FieldError::invalid(
+            errors.push(FieldError::raw(
+                FieldErrorKind::Invalid,
                 field,
-                context,
+                shown(context),
                 "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
             ));
         }
         let added = items(context, "capabilities.add");
         if added.iter().any(|c| c == "CAP_SYS_ADMIN") {
-            errors.push(FieldError::invalid(
+            errors.push(FieldError::raw(
+                FieldErrorKind::Invalid,
                 field,
-                context,
+                shown(context),
                 "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` \
                  CAP_SYS_ADMIN",
             ));
         }
     }
     app_armor(errors, &context["appArmorProfile"], &format!("{field}.appArmorProfile"));
+}
+
+/// The context as the real server shows it: its own struct, with Go's field names.
+fn shown(context: &Value) -> String {
+    let part = |key: &str, fields: &[(&str, &str)]| match context[key].is_object() {
+        true => named_fields(&context[key], fields),
+        false => "null".to_owned(),
+    };
+    let capabilities = part("capabilities", &[("Add", "add"), ("Drop", "drop")]);
+    let labels = [("User", "user"), ("Role", "role"), ("Type", "type"), ("Level", "level")];
+    let profile = [("Type", "type"), ("LocalhostProfile", "localhostProfile")];
+    let windows = [
+        ("GMSACredentialSpecName", "gmsaCredentialSpecName"),
+        ("GMSACredentialSpec", "gmsaCredentialSpec"),
+        ("RunAsUserName", "runAsUserName"),
+        ("HostProcess", "hostProcess"),
+    ];
+    let plain = named_fields(
+        context,
+        &[
+            ("RunAsUser", "runAsUser"),
+            ("RunAsGroup", "runAsGroup"),
+            ("RunAsNonRoot", "runAsNonRoot"),
+            ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem"),
+            ("AllowPrivilegeEscalation", "allowPrivilegeEscalation"),
+            ("ProcMount", "procMount"),
+        ],
+    );
+    format!(
+        "{{\"Capabilities\":{capabilities},\"Privileged\":{},\"SELinuxOptions\":{},\
+         \"WindowsOptions\":{},{},\"SeccompProfile\":{},\"AppArmorProfile\":{}}}",
+        context["privileged"],
+        part("seLinuxOptions", &labels),
+        part("windowsOptions", &windows),
+        plain.trim_matches(['{', '}']),
+        part("seccompProfile", &profile),
+        part("appArmorProfile", &profile),
+    )
+}
+
+fn named_fields(value: &Value, fields: &[(&str, &str)]) -> String {
+    let each = fields.iter().map(|(name, key)| format!("\"{name}\":{}", value[*key]));
+    format!("{{{}}}", each.collect::<Vec<_>>().join(","))
 }
 
 fn one_of(errors: &mut Vec<FieldError>, context: &Value, key: &str, all: &[&str], field: &str) {
@@ -130,7 +175,7 @@ fn seccomp(errors: &mut Vec<FieldError>, profile: &Value, field: &str) {
             let shown =
                 crate::builtin::rules::value::show_ordered(&shown, &["Type", "LocalhostProfile"]);
             errors.push(FieldError::raw(
-                crate::status::FieldErrorKind::Invalid,
+                FieldErrorKind::Invalid,
                 local,
                 shown,
                 "can only be set when seccomp type is Localhost",

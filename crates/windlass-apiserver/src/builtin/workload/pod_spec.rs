@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{pod_container, pod_security, pod_volume};
+use super::{pod_container, pod_restart, pod_security, pod_volume};
 use crate::builtin::rules::value::{flag, has, int, items, text};
 use crate::builtin::rules::{each_invalid, meta, names, net, node_selector, selector};
 use crate::status::FieldError;
@@ -12,7 +12,8 @@ pub fn validate(errors: &mut Vec<FieldError>, spec: &Value, field: &str, is_pod:
     if !has(spec, "terminationGracePeriodSeconds") {
         errors.push(FieldError::required(format!("{field}.terminationGracePeriodSeconds"), ""));
     }
-    let volumes = pod_volume::validate(errors, spec, field);
+    let volumes = pod_volume::validate(errors, spec, field, is_pod);
+    pod_restart::claims(errors, spec, field);
     pod_container::main(errors, spec, &volumes, field);
     pod_container::init(errors, spec, &volumes, field);
     host_network_ports(errors, spec, field, is_pod);
@@ -255,6 +256,7 @@ fn topology(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
             errors.push(FieldError::duplicate(field, &pair.into()));
         }
         spread(errors, constraint, action, &at);
+        label_keys(errors, constraint, &at);
         selector::validate(errors, &constraint["labelSelector"], &format!("{at}.labelSelector"));
     }
 }
@@ -314,10 +316,47 @@ fn pod_term(errors: &mut Vec<FieldError>, term: &Value, field: &str) {
         let name = name.as_str().unwrap_or_default();
         each_invalid(errors, &format!("{field}.namespace"), name, names::dns_label(name));
     }
-    let key_field = format!("{field}.topologyKey");
-    match text(term, "topologyKey") {
-        "" => errors.push(FieldError::required(key_field, "can not be empty")),
-        key => each_invalid(errors, &key_field, key, names::qualified_name(key)),
+    label_keys(errors, term, field);
+    let (key, key_field) = (text(term, "topologyKey"), format!("{field}.topologyKey"));
+    if key.is_empty() {
+        errors.push(FieldError::required(&*key_field, "can not be empty"));
+    }
+    each_invalid(errors, &key_field, key, names::qualified_name(key));
+}
+
+/// The rules of keys whose values pods bring themselves.
+fn label_keys(errors: &mut Vec<FieldError>, term: &Value, field: &str) {
+    let selector = &term["labelSelector"];
+    let keys = |list: &str| -> Vec<String> {
+        items(term, list).iter().filter_map(|key| Some(key.as_str()?.to_owned())).collect()
+    };
+    for list in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let field = format!("{field}.{list}");
+        if selector.is_null() && !keys(list).is_empty() {
+            let why = "must not be specified when labelSelector is not set";
+            errors.push(FieldError::forbidden(field, why));
+            continue;
+        }
+        for (i, key) in keys(list).iter().enumerate() {
+            each_invalid(errors, &format!("{field}[{i}]"), key, names::qualified_name(key));
+        }
+    }
+    let (own, other) = (keys("matchLabelKeys"), keys("mismatchLabelKeys"));
+    // The selector has the pod's own values already: a key that is there twice was given twice.
+    let mut selected: Vec<&str> =
+        selector["matchLabels"].as_object().into_iter().flatten().map(|(k, _)| &**k).collect();
+    for expression in items(selector, "matchExpressions") {
+        let key = text(expression, "key");
+        let place = own.iter().rposition(|own| own == key);
+        if let Some(i) = place.filter(|_| selected.contains(&key)) {
+            let why = "exists in both matchLabelKeys and labelSelector";
+            errors.push(FieldError::invalid_str(format!("{field}[{i}]"), key, why));
+        }
+        selected.push(key);
+    }
+    for (i, key) in own.iter().enumerate().filter(|(_, key)| other.contains(key)) {
+        let why = "exists in both matchLabelKeys and mismatchLabelKeys";
+        errors.push(FieldError::invalid_str(format!("{field}.matchLabelKeys[{i}]"), key, why));
     }
 }
 

@@ -14,13 +14,18 @@ use crate::builtin::rules::{each_invalid, names};
 use crate::status::FieldError;
 
 /// Problems of the volumes of a pod, and the volumes by name.
-pub fn validate<'a>(errors: &mut Vec<FieldError>, spec: &'a Value, field: &str) -> Volumes<'a> {
+pub fn validate<'a>(
+    errors: &mut Vec<FieldError>,
+    spec: &'a Value,
+    field: &str,
+    is_pod: bool,
+) -> Volumes<'a> {
     let mut out = Volumes::new();
     let mut seen = BTreeSet::new();
     for (i, volume) in items(spec, "volumes").iter().enumerate() {
         let at = format!("{field}.volumes[{i}]");
         let before = errors.len();
-        source(errors, volume, &at);
+        source(errors, volume, &at, is_pod);
         let name = text(volume, "name");
         if name.is_empty() {
             errors.push(FieldError::required(format!("{at}.name"), ""));
@@ -72,7 +77,7 @@ const SOURCES: [&str; 30] = [
     "name",
 ];
 
-fn source(errors: &mut Vec<FieldError>, volume: &Value, field: &str) {
+fn source(errors: &mut Vec<FieldError>, volume: &Value, field: &str, is_pod: bool) {
     let mut sources: Vec<(&String, &Value)> = volume
         .as_object()
         .into_iter()
@@ -125,6 +130,14 @@ fn source(errors: &mut Vec<FieldError>, volume: &Value, field: &str) {
                 }
             }
             "csi" => required(errors, source, "driver", &field),
+            "image" => {
+                let policies = ["Always", "IfNotPresent", "Never"];
+                let policy = format!("{field}.pullPolicy");
+                if is_pod {
+                    required(errors, source, "reference", &field);
+                }
+                super::pod_container::one_of(errors, &source["pullPolicy"], &policies, &policy);
+            }
             "ephemeral" => {
                 let field = format!("{field}.volumeClaimTemplate");
                 match has(source, "volumeClaimTemplate") {

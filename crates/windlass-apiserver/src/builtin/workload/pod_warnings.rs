@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::spec_defaults::CONTAINER_LISTS;
+use crate::builtin::rules::net;
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::{has, int, items, text};
 use crate::status::quote;
@@ -31,6 +32,13 @@ pub fn of(object: &Value, prefix: &str) -> Vec<String> {
         if let Some(why) = deprecated_label(label) {
             out.push(format!("{at}.nodeSelector[{label}]: {why}"));
         }
+    }
+    for (i, server) in items(&spec["dnsConfig"], "nameservers").iter().enumerate() {
+        let field = format!("{at}.dnsConfig.nameservers[{i}]");
+        out.extend(net::ip_warning(&field, server.as_str().unwrap_or_default()));
+    }
+    for (i, alias) in items(spec, "hostAliases").iter().enumerate() {
+        out.extend(net::ip_warning(&format!("{at}.hostAliases[{i}].ip"), text(alias, "ip")));
     }
     for (i, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
         let at = format!("{at}.topologySpreadConstraints[{i}]");
