@@ -74,11 +74,11 @@ pub fn parse_cidr(text: &str) -> Option<IpNet> {
 }
 
 fn strict_cidr(text: &str) -> Option<IpNet> {
-    let (_, length) = text.split_once('/')?;
+    let (address, length) = text.split_once('/')?;
     if length.len() > 1 && length.starts_with('0') {
         return None;
     }
-    text.parse().ok()
+    IpNet::new(address.parse().ok()?, length.parse().ok()?).ok()
 }
 
 fn is_mapped(ip: IpAddr) -> bool {
