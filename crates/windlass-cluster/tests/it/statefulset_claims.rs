@@ -59,7 +59,6 @@ async fn claims_go_with_the_set_or_with_the_pod_that_is_scaled_away() {
     world.until("the claim belongs to its pod", by_pod).await;
     let free = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["test/hold"]}});
     world.patch("Pod", "db-1", free).await;
-    world.delete("Pod", "db-1").await;
     world.until_names("PersistentVolumeClaim", &["data-db-0"]).await;
     world.delete("StatefulSet", "db").await;
     world.until_names("PersistentVolumeClaim", &[]).await;
