@@ -209,9 +209,11 @@ impl Writer {
         let key = entry.key().clone();
         let current = self.objects.get(&key);
         let newer = current.is_none_or(|current| current.version() < entry.version());
-        let known_later = self.overlays.get(&key).is_some_and(|known| match known.written {
-            Some(_) => entry.version() <= known.version,
-            None => !known.precedes(&entry),
+        let known_later = self.overlays.get(&key).is_some_and(|known| {
+            match known.written.is_some() || *known.uid == *entry.uid() {
+                true => entry.version() <= known.version,
+                false => !known.precedes(&entry),
+            }
         });
         let in_scope = self.scope.holds_namespace(key.namespace());
         if entry.version() == 0 || !newer || known_later || !in_scope {
@@ -246,10 +248,14 @@ impl Writer {
         let there = self.objects.get(key).cloned();
         let mut floor = there.as_ref().map_or(0, |entry| entry.version());
         let mine = there.as_ref().filter(|entry| *entry.uid() == *uid);
-        let existed = mine.map_or(NEVER, |entry| entry.version());
+        let mut existed = mine.map_or(NEVER, |entry| entry.version());
         let (watched, gone) = match self.overlays.remove(key) {
             Some(mut earlier) => {
                 floor = floor.max(earlier.floor);
+                if earlier.version != NEVER {
+                    floor = floor.max(earlier.version);
+                    existed = if earlier.uid == uid { earlier.version } else { existed };
+                }
                 if earlier.written.is_none() && earlier.uid != uid && earlier.gone.len() < GONE_MAX
                 {
                     earlier.gone.push(earlier.uid);
@@ -311,8 +317,11 @@ impl Writer {
         let old = match self.overlays.get_mut(&key) {
             Some(overlay) => {
                 let old = overlay.watched.take();
-                // A later own write of another object with the same name stays.
-                if *overlay.uid == *entry.uid() || overlay.version <= entry.version() {
+                // A later own write stays: of another object with the same name, or of one that
+                // has left the selection, which looks like a deletion, and is back in it.
+                let whole = self.scope.labels.is_none() && !self.scope.by_fields;
+                let real = overlay.version == NEVER || whole;
+                if real && *overlay.uid == *entry.uid() || overlay.version <= entry.version() {
                     self.lift(&key);
                 }
                 old

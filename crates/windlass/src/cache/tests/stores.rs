@@ -3,7 +3,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, Expression, Selector};
 
-use crate::cache::{Delta, Entry, Index, Key, Store};
+use crate::cache::store::Scope;
+use crate::cache::{Delta, Entry, Index, Key, Store, StoreOptions};
 
 fn store() -> Store {
     Store::detached(&ApiResource::erase::<ConfigMap>(&()))
@@ -339,4 +340,33 @@ async fn an_own_deletion_outlives_a_list_from_before_the_object_was_created() {
     store.apply([Delta::Begin, Delta::Replace { version: 9 }]);
     store.apply([Delta::Upsert(entry(&store, "n", "b", 8, "x"))]);
     assert!(store.entry(&Key::namespaced("n", "b")).is_some(), "a backup was restored");
+}
+
+#[test]
+fn an_object_that_own_writes_take_out_of_the_selection_and_back_is_read_as_it_is() {
+    let web = Selector::from(Expression::Equal("app".into(), "web".into()));
+    let scope = Scope { namespaces: vec![None], labels: Some(web), by_fields: false };
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let store = Store::new(kind, StoreOptions::default(), scope, None);
+    let key = Key::namespaced("n", "a");
+    let version = || store.entry(&key).map(|entry| entry.version());
+    let write =
+        |version, app: &str| store.observe_write(json("n", "a", version, app).as_bytes()).unwrap();
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 3, "web"))]);
+    write(5, "other");
+    assert_eq!(version(), None, "out");
+    write(7, "web");
+    assert_eq!(version(), Some(7), "and back");
+    write(6, "other");
+    assert_eq!(version(), Some(7), "late news of what was before");
+    write(9, "other");
+    write(8, "web");
+    assert_eq!(version(), None, "late news of what was before");
+    // The watch shows its leaving as a deletion, and is behind.
+    store.apply([Delta::Delete(entry(&store, "n", "a", 5, "web"))]);
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 7, "web"))]);
+    assert_eq!(version(), None);
+    store.apply([Delta::Delete(entry(&store, "n", "a", 9, "web"))]);
+    write(11, "web");
+    assert_eq!(version(), Some(11));
 }
