@@ -85,7 +85,7 @@ mod tests {
         let good = json!({"type": "Ready", "status": "True", "reason": "All_Good",
             "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let mut errors = Vec::new();
-        validate(&mut errors, &[good.clone()], "status.conditions");
+        validate(&mut errors, std::slice::from_ref(&good), "status.conditions");
         assert_eq!(errors, []);
         let bad = json!({"type": "Ready", "status": "Maybe", "reason": "1st",
             "observedGeneration": -1});
