@@ -9,6 +9,7 @@
 mod pod;
 mod usage;
 
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,11 +97,11 @@ impl Quotas {
     fn follow(&self, cx: &Context<ResourceQuota>, kinds: Vec<Kind>) -> Result<()> {
         let mut watches = self.watches.lock();
         for kind in kinds {
-            if !watches.contains_key(&kind) {
-                let informer = cx.client().caches().open(&kind, true)?;
+            if let Slot::Vacant(slot) = watches.entry(kind) {
+                let informer = cx.client().caches().open(slot.key(), true)?;
                 let others = self.others.clone();
                 let hear = move |event: Event<DynamicObject>| others.see(&event);
-                watches.insert(kind, informer.handle(HandlerOptions::default(), hear));
+                slot.insert(informer.handle(HandlerOptions::default(), hear));
             }
         }
         Ok(())
