@@ -319,14 +319,13 @@ fn check_scope_selector(errors: &mut Vec<FieldError>, spec: &Value) {
             let shown = shown_selector(spec);
             errors.push(FieldError::raw(FieldErrorKind::Invalid, path, shown, UNFIT));
         }
-        if SCOPES[..4].contains(&scope) || scope == "CrossNamespacePodAffinity" {
-            if operator != "Exists" {
-                let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
-                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
-                           ResourceQuotaScopeNotBestEffort or \
-                           ResourceQuotaScopeCrossNamespacePodAffinity";
-                errors.push(FieldError::invalid_str(format!("{path}.operator"), operator, why));
-            }
+        let alone = SCOPES[..4].contains(&scope) || scope == "CrossNamespacePodAffinity";
+        if alone && operator != "Exists" {
+            let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                       ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
+                       ResourceQuotaScopeNotBestEffort or \
+                       ResourceQuotaScopeCrossNamespacePodAffinity";
+            errors.push(FieldError::invalid_str(format!("{path}.operator"), operator, why));
         }
         let values = items(expression, "values");
         match operator {
