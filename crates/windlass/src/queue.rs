@@ -59,6 +59,22 @@ impl<T: Hash + Eq + Clone + Ord + Send + 'static> QueueKey for T {}
 
 /// What can be added to a queue: a key, or a reference to one, which is cloned only if the
 /// queue does not hold the key yet.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::Key;
+/// use windlass::queue::{ToKey, WorkQueue};
+///
+/// fn twice(queue: &WorkQueue<Key>, key: impl ToKey<Key>) {
+///     queue.add(key.key()); // by reference: cloned, as it is new
+///     queue.add(key); // it is queued already: nothing happens
+/// }
+///
+/// let queue = WorkQueue::<Key>::new();
+/// twice(&queue, Key::namespaced("default", "web"));
+/// assert_eq!(queue.len(), 1);
+/// ```
 pub trait ToKey<K> {
     /// Returns the key.
     fn key(&self) -> &K;
