@@ -20,15 +20,17 @@ use record::Record;
 pub struct Options {
     /// Small sizes and few rounds, to see that everything works.
     pub quick: bool,
-    /// Which scenarios, as a pattern with `*`.
+    /// Which scenarios, as patterns with `*`, separated by commas.
     pub only: Option<String>,
+    /// How many pods contestants get, instead of the usual numbers.
+    pub sizes: Vec<usize>,
     /// How often each contestant is measured.
     pub rounds: usize,
 }
 
 /// Measures and writes the page.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
-    let mut options = Options { quick: false, only: None, rounds: 0 };
+    let mut options = Options { quick: false, only: None, sizes: Vec::new(), rounds: 0 };
     let (mut only_report, mut fresh) = (false, true);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -37,6 +39,12 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
             "--report" => only_report = true,
             "--no-build" => fresh = false,
             "--only" => options.only = words.next().map(|word| (*word).to_owned()),
+            "--sizes" => {
+                let sizes = words.next().map(|list| list.split(',').map(str::parse).collect());
+                options.sizes = sizes
+                    .and_then(Result::ok)
+                    .ok_or("--sizes takes numbers, separated by commas")?;
+            }
             "--rounds" => {
                 let count = words.next().and_then(|word| word.parse().ok());
                 options.rounds = count.ok_or("--rounds takes a number")?;
@@ -88,8 +96,11 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// Tells whether a name fits a pattern in which `*` stands for anything.
+/// Tells whether a name fits one of the patterns, in which `*` stands for anything.
 pub fn fits(pattern: &str, name: &str) -> bool {
+    if let Some((first, others)) = pattern.split_once(',') {
+        return fits(first, name) || fits(others, name);
+    }
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(head) else { return false };
     (0..=name.len()).filter(|at| name.is_char_boundary(*at)).any(|at| fits(rest, &name[at..]))
@@ -103,5 +114,6 @@ mod tests {
     fn patterns_fit_with_stars_anywhere() {
         assert!(fits("sync*", "sync-meta") && fits("*", "x") && fits("*meta", "sync-meta"));
         assert!(!fits("sync", "sync-meta") && !fits("s*x", "sync"));
+        assert!(fits("queue,sync*", "sync-meta") && !fits("queue,sync", "sync-meta"));
     }
 }
