@@ -13,6 +13,7 @@ mod daemonset_nodes;
 mod endpoints_slices;
 mod ephemeral_claims;
 mod job_ends;
+mod many_clusters;
 mod node_pods;
 mod node_taint;
 mod podgc_orphans;
