@@ -22,5 +22,6 @@ mod role_aggregation;
 mod statefulset_claims;
 mod statefulset_order;
 mod support_world;
+mod switched_off;
 mod volume_binding;
 mod walk;
