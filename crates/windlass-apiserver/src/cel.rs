@@ -53,6 +53,7 @@ mod value;
 pub use authorize::{Authorizer, Decision, Request};
 pub use check::Variable;
 pub use decl::{Decl, Field, ListKind, Object, Shape};
+pub use escape::is_reserved;
 pub use rules::Rules;
 pub use types::Type;
 

@@ -14,30 +14,6 @@ use crate::status::FieldError;
 const CONDITIONS_MAX: usize = 64;
 const ANNOTATIONS_MAX: usize = 20;
 const ANNOTATION_BYTES_MAX: usize = 5 * 1024;
-/// Words that can be no name of a variable.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Checks conditions that narrow down what a webhook or a policy is for.
 pub(super) fn check_conditions(
@@ -277,5 +253,5 @@ fn is_identifier(name: &str) -> bool {
     let start = |c: char| c == '_' || c.is_ascii_alphabetic();
     name.starts_with(start)
         && name.chars().all(|c| start(c) || c.is_ascii_digit())
-        && !RESERVED.contains(&name)
+        && !crate::cel::is_reserved(name)
 }
