@@ -24,7 +24,6 @@ pub mod token;
 
 pub use aggregate::aggregate;
 pub use authn::{Authenticator, PeerCertificate};
-pub use bootstrap::bootstrap_objects;
 pub use impersonate::Impersonator;
 pub use rbac::{Attributes, Authorizer, Decision};
 pub use rule::Rule;

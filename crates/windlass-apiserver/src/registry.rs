@@ -70,11 +70,9 @@ impl Registry {
 
     /// The resource of a kind.
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
-        let same = |r: &&Arc<Resource>| {
-            &*r.gvk.group == group && &*r.gvk.version == version && &*r.gvk.kind == kind
-        };
         let custom = self.custom.load();
-        builtins().iter().chain(custom.resources.values()).find(same).cloned()
+        let custom = || custom.resources.values().find(|r| is_kind(r, group, version, kind));
+        find_builtin(group, version, kind).or_else(|| custom().cloned())
     }
 
     /// A version of the resource whose objects are kept under a key.
@@ -143,6 +141,16 @@ impl Family {
         let (group, name) = crate::resource::split_api_version(api_version);
         self.versions.iter().find(|v| &*v.gvk.group == group && &*v.gvk.version == name)
     }
+}
+
+/// A built-in resource by group, version and kind.
+pub fn find_builtin(group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
+    builtins().iter().find(|resource| is_kind(resource, group, version, kind)).cloned()
+}
+
+fn is_kind(resource: &Resource, group: &str, version: &str, kind: &str) -> bool {
+    let gvk = &resource.gvk;
+    &*gvk.kind == kind && &*gvk.group == group && &*gvk.version == version
 }
 
 /// Where the objects of a resource are kept: both kinds of events share one table.

@@ -17,7 +17,6 @@ use crate::alloc::Allocator;
 use crate::auth::{Authenticator, Authorizer, Impersonator, Signer, User};
 use crate::clock::{Chance, Clock};
 use crate::fault::{FaultHook, Faults, LogEntry, RequestLog};
-use crate::object;
 use crate::registry::{Registry, storage_of};
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
@@ -320,47 +319,29 @@ struct Identity(User);
 impl Inner {
     /// Puts the objects that every server starts with where they are missing.
     fn bootstrap(&self) {
-        let objects = crate::auth::bootstrap_objects().into_iter();
+        let seeds = crate::auth::bootstrap::seeds();
         // A failing journal shows at the first real write.
-        let _ = self.store.seed(objects.filter_map(|object| self.first(object)));
+        let _ = self.store.seed(seeds, &self.clock.stamp(), || self.chance.uuid());
         self.allocator.load(&self.store);
         self.sync_definitions();
     }
 
-    /// An object that every server starts with, made this server's own; `None` if it is there.
-    fn first(&self, mut object: serde_json::Value) -> Option<(ResourceKey, Key, Seed)> {
-        let (group, version) =
-            crate::resource::split_api_version(object["apiVersion"].as_str().unwrap_or("v1"));
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let resource = self.registry.find_kind(group, version, kind)?;
-        let key = Key::new(object::namespace(&object), object::name(&object));
-        let storage = storage_of(&resource);
-        if self.store.world().get(&storage, &key).is_some() {
-            return None;
-        }
-        let metadata = object::meta_mut(&mut object);
-        metadata.insert("uid".into(), self.chance.uuid().into());
-        metadata.insert("creationTimestamp".into(), self.clock.stamp().into());
-        let strategy = crate::builtin::strategy_of(&resource.gvk);
-        let fields = strategy.selectable_fields(&object).unwrap_or_default();
-        let fields = fields.into_iter().map(|(k, v)| (k.into(), v)).collect();
-        object::strip_type(&mut object);
-        Some((storage, key, Seed { object, fields }))
-    }
-
     /// Brings back the service the server is reached by, as it does for the real one.
     fn restore_own_service(&self) {
-        for object in crate::auth::bootstrap_objects() {
-            if object::namespace(&object) != "default" || object::name(&object) != "kubernetes" {
-                continue;
-            }
-            if object["kind"] == "Service" {
+        let own = |seed: &&Seed| {
+            &*seed.key.namespace == "default"
+                && &*seed.key.name == "kubernetes"
+                && self.store.world().get(&seed.resource, &seed.key).is_none()
+        };
+        for seed in crate::auth::bootstrap::seeds().iter().filter(own) {
+            let entry = seed.entry(0, &self.clock.stamp(), &self.chance.uuid());
+            let (object, fields) = (entry.object(), entry.fields);
+            if &*seed.resource.plural == "services" {
                 self.allocator.keep(&object);
             }
-            if let Some((storage, key, Seed { object, fields })) = self.first(object) {
-                // A failing journal shows at the first real write.
-                let _ = self.store.write(&storage, &key, None, Change::Put { object, fields });
-            }
+            // A failing journal shows at the first real write.
+            let put = Change::Put { object, fields };
+            let _ = self.store.write(&seed.resource, &seed.key, None, put);
         }
     }
 

@@ -21,9 +21,11 @@ use serde_json::Value;
 
 mod event_log;
 mod journal;
+mod seed;
 
 pub use event_log::{Event, EventKind, EventLog, Gone, LogLimits};
 pub use journal::{Journal, JournalError, Record};
+pub use seed::Seed;
 
 /// Names a resource: its group and plural.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,14 +106,6 @@ pub enum Change {
     },
     /// Removes the object.
     Delete,
-}
-
-/// An object of a store's beginning.
-pub struct Seed {
-    /// The object, without apiVersion and kind.
-    pub object: Value,
-    /// Values of its field selectors.
-    pub fields: Vec<(Arc<str>, String)>,
 }
 
 /// Why a write was not done.
@@ -281,32 +275,35 @@ impl Store {
     ///
     /// # Errors
     /// If the journal failed; the objects before that are there.
-    pub fn seed(
+    pub fn seed<'a>(
         &self,
-        objects: impl IntoIterator<Item = (ResourceKey, Key, Seed)>,
+        seeds: impl IntoIterator<Item = &'a Seed>,
+        time: &str,
+        mut uid: impl FnMut() -> String,
     ) -> Result<(), WriteError> {
         let mut writer = self.writer.lock();
         let mut world = World::clone(&self.world.load());
-        let mut tables: BTreeMap<ResourceKey, Table> = BTreeMap::new();
+        let mut tables: BTreeMap<&ResourceKey, Table> = BTreeMap::new();
         let mut outcome = Ok(());
-        for (resource, key, Seed { object, fields }) in objects {
-            let table = tables.entry(resource.clone()).or_insert_with(|| world.table(&resource));
-            if table.items.contains_key(&key) {
+        for seed in seeds {
+            let resource = &seed.resource;
+            let table = tables.entry(resource).or_insert_with(|| world.table(resource));
+            if table.items.contains_key(&seed.key) {
                 continue;
             }
             let revision = world.revision + 1;
-            let entry = Arc::new(Entry::new(key.clone(), revision, object, fields));
+            let entry = Arc::new(seed.entry(revision, time, &uid()));
             if let Some(journal) = &mut writer.journal
-                && let Err(error) = journal.append(&Record::of(&resource, &entry, false))
+                && let Err(error) = journal.append(&Record::of(resource, &entry, false))
             {
                 outcome = Err(error.into());
                 break;
             }
-            table.items.insert(key, entry);
+            table.items.insert(seed.key.clone(), entry);
             table.revision = revision;
             world.revision = revision;
         }
-        world.tables.extend(tables);
+        world.tables.extend(tables.into_iter().map(|(resource, table)| (resource.clone(), table)));
         writer.compacted = world.revision;
         for log in self.logs.read().values() {
             log.compact(writer.compacted);

@@ -21,7 +21,7 @@ impl Fake {
     /// A store with the first objects of a server.
     pub fn bootstrapped() -> Self {
         let fake = Self::default();
-        for object in super::bootstrap_objects() {
+        for object in super::bootstrap::parts::objects() {
             fake.put(object);
         }
         fake
