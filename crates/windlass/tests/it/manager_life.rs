@@ -281,8 +281,8 @@ async fn a_taken_port_is_one_clear_error() {
     assert!(text.starts_with(&format!("health probe cannot listen on {address}")), "{text}");
 }
 
-#[tokio::test]
-async fn twenty_controllers_on_one_cache_start_fast() {
+#[tokio::test(start_paused = true)]
+async fn twenty_controllers_share_one_watch_per_kind_and_wait_for_no_timer() {
     let server = ApiServer::start();
     let mut builder = Manager::builder(server.client());
     for at in 0..20 {
@@ -292,13 +292,12 @@ async fn twenty_controllers_on_one_cache_start_fast() {
             .build(nothing);
         builder = builder.add(controller);
     }
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let handle = builder.spawn().expect("starts");
     handle.ready().await;
-    let took = began.elapsed();
+    let waited = began.elapsed();
     let watches = handle.diagnostics()["clusters"][0]["watches"].clone();
     assert_eq!(watches.as_array().map(Vec::len), Some(3), "one watch per kind");
-    assert!(took < Duration::from_secs(1), "{took:?}");
-    println!("20 controllers ready after {took:?}");
+    assert!(waited < Duration::from_millis(100), "{waited:?}");
     handle.stop().await.expect("stops");
 }
