@@ -3,125 +3,113 @@
 use std::time::Duration;
 
 use bench_harness::{Args, Meter, NAMESPACE, name};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use windlass::Key;
-use windlass::queue::WorkQueue;
+use windlass::queue::{Work, WorkQueue};
 
 use crate::Outcome;
 
-/// Adds, gets and finishes keys: alone, in duplicate, delayed, and with several hands.
-///
-/// These make the calls that the others have as well. What our own worker does beyond them, it
-/// adds by reference and gives a key back with taking the next, is measured under names of its own.
+/// Those that add, and those that take, when there are several.
+const HANDS: usize = 4;
+
+/// Keys that a hand works off before it lets others run, as the workers of controllers do.
+const TURNS: usize = 32;
+
+/// Which calls are made.
+#[derive(Clone, Copy, PartialEq)]
+enum Calls {
+    /// Those of our controllers: keys are added by reference, and one is given back with taking
+    /// the next.
+    Own,
+    /// Those that every queue has: a key of its own is added, one is taken, one is given back.
+    Same,
+}
+
+/// Adds, gets and finishes keys: alone, in duplicate, delayed, and with several hands. As our
+/// controllers do it, and under names that begin with `same` by the calls of the others.
 pub async fn queue(args: &Args) -> Outcome {
     let size = args.number("size", 10_000);
     let rounds = (args.number("total", 1_000_000) / size).max(1);
     let keys: Vec<Key> = (0..size).map(|n| Key::namespaced(NAMESPACE, &name(n))).collect();
     let ops = (rounds * size) as f64;
-    let alone = alone(&keys, rounds).await;
-    let merged = merged(&keys, rounds);
-    let delayed = delayed(&keys, rounds).await;
-    let shared = shared(&keys, rounds).await;
-    let (stepped, borrowed) = (stepped(&keys, rounds), borrowed(&keys, rounds));
-    let per_s = |(took, _): (f64, f64)| ops / took;
-    let cpu = |(_, cpu): (f64, f64)| cpu * 1e9 / ops;
-    Ok(json!({
-        "alone_per_s": per_s(alone), "merged_per_s": per_s(merged),
-        "delayed_per_s": per_s(delayed), "shared_per_s": per_s(shared),
-        "alone_cpu_ns": cpu(alone), "merged_cpu_ns": cpu(merged),
-        "delayed_cpu_ns": cpu(delayed), "shared_cpu_ns": cpu(shared),
-        "stepped_cpu_ns": cpu(stepped), "borrowed_cpu_ns": cpu(borrowed),
-    }))
+    let mut found = Map::new();
+    for (calls, prefix) in [(Calls::Own, ""), (Calls::Same, "same_")] {
+        let measured = [
+            ("alone", alone(&keys, rounds, calls).await),
+            ("merged", merged(&keys, rounds, calls)),
+            ("delayed", delayed(&keys, rounds, calls).await),
+            ("shared", shared(&keys, rounds, calls).await),
+        ];
+        for (what, (took, cpu)) in measured {
+            found.insert(format!("{prefix}{what}_per_s"), json!(ops / took));
+            found.insert(format!("{prefix}{what}_cpu_ns"), json!(cpu * 1e9 / ops));
+        }
+    }
+    Ok(Value::Object(found))
 }
 
-async fn alone(keys: &[Key], rounds: usize) -> (f64, f64) {
+async fn alone(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
     let queue = WorkQueue::new();
     let meter = Meter::start();
     for _ in 0..rounds {
-        for key in keys {
-            queue.add(key.clone());
-        }
-        for _ in keys {
-            drop(queue.get().await);
-        }
+        add(&queue, keys, calls);
+        take(&queue, keys.len(), calls).await;
     }
     meter.read()
 }
 
-fn merged(keys: &[Key], rounds: usize) -> (f64, f64) {
+fn merged(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
     let queue = WorkQueue::new();
     let meter = Meter::start();
     for _ in 0..rounds {
-        for key in keys {
-            queue.add(key.clone());
-        }
+        add(&queue, keys, calls);
     }
     meter.read()
 }
 
-/// As `alone`, in steps from one key to the next.
-fn stepped(keys: &[Key], rounds: usize) -> (f64, f64) {
-    let queue = WorkQueue::<Key>::new();
-    let meter = Meter::start();
-    for _ in 0..rounds {
-        keys.iter().for_each(|key| queue.add(key));
-        let mut work = queue.try_get();
-        while let Some(done) = work {
-            work = done.next();
-        }
-    }
-    meter.read()
-}
-
-/// As `merged`, by reference.
-fn borrowed(keys: &[Key], rounds: usize) -> (f64, f64) {
-    let queue = WorkQueue::<Key>::new();
-    let meter = Meter::start();
-    for _ in 0..rounds {
-        keys.iter().for_each(|key| queue.add(key));
-    }
-    meter.read()
-}
-
-async fn delayed(keys: &[Key], rounds: usize) -> (f64, f64) {
+async fn delayed(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
     let queue = WorkQueue::new();
+    let wait = Duration::from_millis(1);
     let meter = Meter::start();
     for _ in 0..rounds {
         for key in keys {
-            queue.add_after(key.clone(), Duration::from_millis(1));
+            match calls {
+                Calls::Own => queue.add_after(key, wait),
+                Calls::Same => queue.add_after(key.clone(), wait),
+            }
         }
-        for _ in keys {
-            drop(queue.get().await);
-        }
+        take(&queue, keys.len(), calls).await;
     }
     meter.read()
 }
 
 /// Four tasks add, four work.
-async fn shared(keys: &[Key], rounds: usize) -> (f64, f64) {
-    const HANDS: usize = 4;
+async fn shared(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
     let queue = WorkQueue::new();
     let meter = Meter::start();
     for _ in 0..rounds {
+        let share = keys.len() / HANDS;
         let workers: Vec<_> = (0..HANDS)
             .map(|_| {
-                let (queue, share) = (queue.clone(), keys.len() / HANDS);
+                let queue = queue.clone();
                 tokio::spawn(async move {
-                    for _ in 0..share {
-                        drop(queue.get().await);
-                        tokio::task::consume_budget().await;
+                    let mut left = share;
+                    while left > 0 {
+                        take(&queue, left.min(TURNS), calls).await;
+                        left = left.saturating_sub(TURNS);
+                        tokio::task::yield_now().await;
                     }
                 })
             })
             .collect();
         let adders: Vec<_> = keys
-            .chunks(keys.len() / HANDS)
+            .chunks(share)
             .take(HANDS)
             .map(|share| {
                 let (queue, share) = (queue.clone(), share.to_vec());
                 tokio::spawn(async move {
-                    for key in share {
-                        queue.add(key);
+                    for key in &share {
+                        add(&queue, std::slice::from_ref(key), calls);
                         tokio::task::consume_budget().await;
                     }
                 })
@@ -132,4 +120,28 @@ async fn shared(keys: &[Key], rounds: usize) -> (f64, f64) {
         }
     }
     meter.read()
+}
+
+fn add(queue: &WorkQueue<Key>, keys: &[Key], calls: Calls) {
+    match calls {
+        Calls::Own => keys.iter().for_each(|key| queue.add(key)),
+        Calls::Same => keys.iter().for_each(|key| queue.add(key.clone())),
+    }
+}
+
+/// Works off so many keys.
+async fn take(queue: &WorkQueue<Key>, count: usize, calls: Calls) {
+    let mut held: Option<Work<Key>> = None;
+    for _ in 0..count {
+        held = match calls {
+            Calls::Own => held.and_then(Work::next),
+            Calls::Same => {
+                drop(held);
+                None
+            }
+        };
+        if held.is_none() {
+            held = queue.get().await;
+        }
+    }
 }

@@ -242,7 +242,7 @@ impl<K: QueueKey> WorkQueue<K> {
 
     /// Adds a key at priority 0, at once.
     pub fn add(&self, key: impl ToKey<K>) {
-        self.add_with(key, Add::default());
+        self.add_now(key, 0);
     }
 
     /// Adds a key after a delay; a key that waits already keeps the earlier time.
@@ -260,6 +260,10 @@ impl<K: QueueKey> WorkQueue<K> {
     /// The limiter counts a failure on every rate limited add, also when the key is queued
     /// already or the queue is shut down.
     pub fn add_with(&self, key: impl ToKey<K>, add: Add) -> Duration {
+        if add.after.is_none() && !add.rate_limited {
+            self.add_now(key, add.priority);
+            return Duration::ZERO;
+        }
         let hash = self.shared.hasher.hash_one(key.key());
         let mut inner = self.shared.inner.lock();
         let mut delay = add.after;
@@ -409,6 +413,17 @@ impl<K: QueueKey> WorkQueue<K> {
         let now = self.shared.clock.now();
         inner.promote(now);
         inner.snapshot(now)
+    }
+
+    /// Adds a key that neither waits nor is limited.
+    fn add_now(&self, key: impl ToKey<K>, priority: i32) {
+        let hash = self.shared.hasher.hash_one(key.key());
+        let mut inner = self.shared.inner.lock();
+        if inner.open
+            && let Some(now) = inner.enqueue(key, hash, priority)
+        {
+            self.shared.wake(inner, now);
+        }
     }
 
     /// Takes a key; `call` wakes another worker if there is more to do.

@@ -11,12 +11,14 @@ use super::stats::{Spread, Standing, standing};
 /// Contestants in the order of columns; ours comes first.
 const ORDER: &[&str] = &[
     "windlass",
+    "windlass, the same calls",
     "kube-rs",
     "kube-rs, stripped",
     "controller-runtime",
     "controller-runtime (JSON)",
     "controller-runtime, stripped",
     "client-go",
+    "client-go, no metrics",
     "controller-runtime priority queue",
     "ours",
     "real",

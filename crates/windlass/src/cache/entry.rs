@@ -8,6 +8,7 @@
 //! is what readers see now.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -21,6 +22,14 @@ use super::skim::{self, Skim};
 
 /// Objects smaller than this are not worth packing.
 const PACK_ABOVE: usize = 1024;
+
+/// The largest object that leaves its room behind for the next.
+const UNPACKED_MAX: usize = 256 << 10;
+
+thread_local! {
+    /// Where objects are unpacked to be decoded.
+    static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A stored object.
 ///
@@ -164,8 +173,23 @@ impl Entry {
     ///
     /// Fails if the object does not have the shape of the type.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, Malformed> {
-        serde_json::from_slice(&self.json())
-            .map_err(|err| Malformed { name: self.key.to_string(), message: discreet(&err) })
+        let decoded = match &self.body {
+            Body::Plain(bytes) => from_json(bytes),
+            Body::Packed { bytes, len } => {
+                // Taken out, so that a type which decodes another entry meanwhile finds another.
+                let mut room = UNPACKED.take();
+                if room.len() < *len {
+                    room.resize(*len, 0);
+                }
+                let unpacked = lz4_flex::block::decompress_into(bytes, &mut room[..*len]);
+                let decoded = from_json(&room[..unpacked.expect("unpacks what was packed here")]);
+                if room.len() <= UNPACKED_MAX {
+                    UNPACKED.set(room);
+                }
+                decoded
+            }
+        };
+        decoded.map_err(|err| Malformed { name: self.key.to_string(), message: discreet(&err) })
     }
 
     /// Returns the bytes this entry keeps.
@@ -357,6 +381,14 @@ impl EntryReader {
         }
         self.names.push(shared.clone());
         shared
+    }
+}
+
+/// Reads JSON; that it is text is looked at once, and not for every string in it.
+fn from_json<K: DeserializeOwned>(json: &[u8]) -> serde_json::Result<K> {
+    match std::str::from_utf8(json) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(json),
     }
 }
 

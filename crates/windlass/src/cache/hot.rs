@@ -1,7 +1,9 @@
 //! The bounded set of objects that are kept decoded.
 //!
 //! Which objects stay is decided by second chance: a look-up marks an object, and the hand that
-//! looks for room clears a mark before it evicts.
+//! looks for room clears a mark before it evicts. Once there is no room, an object has to come
+//! twice before another makes way for it: who reads one object after the other, and more than are
+//! kept, would only ever evict what is not read again soon.
 //!
 //! **Invariant:** an object is served only for the very entry it was decoded from.
 
@@ -18,6 +20,9 @@ use super::entry::Malformed;
 use super::{Entry, Key};
 
 const SHARDS: usize = 16;
+
+/// Keys that came and were not kept, as far as a shard remembers them.
+const PASSED_MAX: usize = 4096;
 
 pub(super) struct HotSet<K> {
     shards: Vec<Mutex<Shard<K>>>,
@@ -36,6 +41,8 @@ pub(super) struct HotSet<K> {
 struct Shard<K> {
     slots: HashTable<Slot<K>>,
     hand: VecDeque<Key>,
+    /// Parts of the hashes of keys that came lately and were not kept, each where its hash says.
+    passed: Box<[u32]>,
 }
 
 /// An object and what it was decoded from.
@@ -50,7 +57,10 @@ pub(super) struct Slot<K> {
 
 impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
     pub(super) fn new(room: usize, bit: u8) -> Self {
-        let shard = || Mutex::new(Shard { slots: HashTable::new(), hand: VecDeque::new() });
+        let shard = || {
+            let passed = Box::default();
+            Mutex::new(Shard { slots: HashTable::new(), hand: VecDeque::new(), passed })
+        };
         Self {
             shards: (0..SHARDS).map(|_| shard()).collect(),
             hasher: DefaultHashBuilder::default(),
@@ -107,8 +117,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
             tracing::warn!(object = %entry.key(), kind, %err, "object does not decode, skipped");
         }
         if self.room > 0 && keep {
-            let slot = Slot { hash, entry: entry.clone(), object: object.clone(), used: false };
-            shard.lock().insert(slot, &self.hasher, &self.kept, self.room);
+            let mut shard = shard.lock();
+            let free = self.kept.load(Ordering::Relaxed) < self.room;
+            if free || shard.comes_again(hash, entry.key(), self.room) {
+                let slot = Slot { hash, entry: entry.clone(), object: object.clone(), used: false };
+                shard.insert(slot, &self.hasher, &self.kept, self.room);
+            }
         }
         object
     }
@@ -143,6 +157,20 @@ impl<K> Slot<K> {
 impl<K> Shard<K> {
     fn find(&mut self, hash: u64, key: &Key) -> Option<&mut Slot<K>> {
         self.slots.find_mut(hash, |slot| slot.entry.key() == key)
+    }
+
+    /// Tells whether a key is kept in an older state or came lately, and notes that it came.
+    fn comes_again(&mut self, hash: u64, key: &Key, room: usize) -> bool {
+        if self.find(hash, key).is_some() {
+            return true;
+        }
+        if self.passed.is_empty() {
+            self.passed = vec![0; (room / SHARDS).clamp(1, PASSED_MAX)].into();
+        }
+        let place = (hash >> 40) as usize % self.passed.len();
+        // Zero stands for nobody.
+        let part = hash as u32 | 1;
+        std::mem::replace(&mut self.passed[place], part) == part
     }
 
     fn remove(&mut self, hash: u64, key: &Key) -> bool {
@@ -234,6 +262,22 @@ mod tests {
             }
             assert!(hot.kept.load(Ordering::Relaxed) <= 8 + SHARDS);
         }
+    }
+
+    #[test]
+    fn a_walk_over_more_than_there_is_room_for_evicts_little_and_what_comes_twice_is_kept() {
+        let hot: HotSet<serde_json::Value> = HotSet::new(64, 1);
+        let all: Vec<_> = (0..2000).map(|i| entry(&format!("e{i}"))).collect();
+        let first: Vec<_> = all.iter().take(64).map(|e| hot.get(e, true).unwrap()).collect();
+        for _ in 0..3 {
+            all[64..].iter().for_each(|entry| drop(hot.get(entry, true).unwrap()));
+        }
+        let same = |(old, entry)| Arc::ptr_eq(old, &hot.get(entry, true).unwrap());
+        let left = first.iter().zip(&all).filter(|pair| same(*pair)).count();
+        assert!(left > 32, "{left} of 64 are left");
+        let twice = [hot.get(&all[999], true).unwrap(), hot.get(&all[999], true).unwrap()];
+        let again = hot.get(&all[999], true).unwrap();
+        assert!(twice.iter().any(|object| Arc::ptr_eq(object, &again)));
     }
 
     #[test]

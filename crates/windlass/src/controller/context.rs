@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube::core::DynamicObject;
@@ -32,6 +32,7 @@ struct Inner<K> {
     key: Key,
     /// The object when this reconcile began; decoded when somebody looks at it.
     object: Option<Object<K>>,
+    decoded: OnceLock<Arc<K>>,
     failures: u32,
 }
 
@@ -59,7 +60,7 @@ impl<K: kind::Object> Context<K> {
         object: Option<Object<K>>,
         failures: u32,
     ) -> Self {
-        Self(Arc::new(Inner { shared, key, object, failures }))
+        Self(Arc::new(Inner { shared, key, object, decoded: OnceLock::new(), failures }))
     }
 
     /// The key to reconcile.
@@ -83,8 +84,11 @@ impl<K: kind::Object> Context<K> {
     /// here: the error is recorded and not retried before the object changes.
     pub fn object(&self) -> Option<Arc<K>> {
         let object = self.0.object.as_ref()?;
+        if let Some(decoded) = self.0.decoded.get() {
+            return Some(decoded.clone());
+        }
         match object.get() {
-            Ok(object) => Some(object),
+            Ok(object) => Some(self.0.decoded.get_or_init(|| object).clone()),
             Err(malformed) => std::panic::resume_unwind(Box::new(Undecodable(malformed))),
         }
     }

@@ -1,5 +1,6 @@
 //! A controller on its way from description to running pool.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -379,7 +380,7 @@ impl Route {
             if pass(&self.filter) && pass(&self.watch.predicate) {
                 self.watch.keys(&change, &self.reconciled, self.client.caches())
             } else {
-                Vec::new()
+                Cow::default()
             }
         }));
         let keys = keys.unwrap_or_else(|panic| {
@@ -391,12 +392,12 @@ impl Route {
                 panic = panic_text(&*panic),
                 "a predicate or map function panicked: the change is not followed"
             );
-            Vec::new()
+            Cow::default()
         });
         // What is old news must not delay what is new.
         let usual = if change.is_old_news() { LOW_PRIORITY } else { 0 };
         let priority = self.watch.priority.unwrap_or(usual);
-        for key in keys {
+        for key in &*keys {
             self.queue.add_with(key, Add { priority, ..Add::default() });
         }
     }

@@ -1,8 +1,9 @@
 //! Where keys come from: changes of watched objects, mapped to the keys they concern.
 
-use std::fmt;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, slice};
 
 use kube::core::DynamicObject;
 
@@ -242,10 +243,18 @@ impl Watch {
     }
 
     /// The keys a change leads to, each once, for a controller of kind `reconciled`.
-    pub(crate) fn keys(&self, change: &Change, reconciled: &Kind, caches: &Caches) -> Vec<Key> {
+    pub(crate) fn keys<'a>(
+        &self,
+        change: &'a Change,
+        reconciled: &Kind,
+        caches: &Caches,
+    ) -> Cow<'a, [Key]> {
         let mut keys = match &self.map {
-            Mapper::Nothing => return Vec::new(),
-            Mapper::Itself => change.entry().map(|e| e.key().clone()).into_iter().collect(),
+            Mapper::Nothing => return Cow::default(),
+            Mapper::Itself => {
+                let entry = change.entry();
+                return entry.map_or_else(Cow::default, |e| slice::from_ref(e.key()).into());
+            }
             Mapper::With(map) => map(change),
             Mapper::Reading(map) => map(change, caches),
             Mapper::Owner { controller_only } => owners(change, reconciled, *controller_only),
@@ -254,7 +263,7 @@ impl Watch {
             keys.sort();
             keys.dedup();
         }
-        keys
+        keys.into()
     }
 }
 

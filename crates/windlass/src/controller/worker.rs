@@ -60,29 +60,84 @@ pub(crate) struct Pool<K: Object> {
     pub(crate) ids: Ids,
 }
 
+/// What all tasks of a pool share, so that each holds one thing.
+struct Shift<K: Object> {
+    pool: Arc<Pool<K>>,
+    /// As many as may run; a task gives one back when it ends.
+    limit: Semaphore,
+    stop: CancellationToken,
+    abort: CancellationToken,
+}
+
+/// One of those that may run.
+struct Place<K: Object>(Arc<Shift<K>>);
+
+// === impl Shift ===
+
+impl<K: Object> Shift<K> {
+    /// Takes a key if one is ready and there is room for it.
+    fn ready(&self) -> Option<Work<Key>> {
+        if self.stop.is_cancelled() {
+            return None;
+        }
+        let permit = self.limit.try_acquire().ok()?;
+        let work = self.pool.queue.try_get()?;
+        permit.forget();
+        Some(work)
+    }
+
+    /// Works off a key, whose permit was taken, in a task of its own.
+    fn begin(self: &Arc<Self>, work: Work<Key>) {
+        let place = Place(self.clone());
+        tokio::spawn(async move {
+            let Shift { pool, stop, abort, .. } = &*place.0;
+            pool.drain(work, stop, abort).await;
+        });
+    }
+}
+
+// === impl Place ===
+
+impl<K: Object> Drop for Place<K> {
+    fn drop(&mut self) {
+        self.0.limit.add_permits(1);
+    }
+}
+
 // === impl Pool ===
 
 impl<K: Object> Pool<K> {
     /// Works until `stop`, then waits for what is under way until `abort`.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken, abort: CancellationToken) {
         let room = u32::try_from(self.workers).unwrap_or(u32::MAX).clamp(1, 1 << 28);
-        let limit = Arc::new(Semaphore::new(room as usize));
         // Nothing outlives the pool, not even one whose future is dropped.
         let abort = abort.child_token();
         let _ends_with_this = abort.clone().drop_guard();
-        let mut look = None;
+        let limit = Semaphore::new(room as usize);
+        let shift = Arc::new(Shift { pool: self, limit, stop, abort });
+        let Shift { pool, limit, stop, abort } = &*shift;
+        let (mut look, mut turns) = (None, 0_usize);
         loop {
+            // What is ready is handed on without much ado; now and then there is a look around.
+            turns = (turns + 1) % TURNS_MAX;
+            if turns > 0
+                && let Some(work) = shift.ready()
+            {
+                shift.begin(work);
+                tokio::task::consume_budget().await;
+                continue;
+            }
             // Only while something runs; an idle controller wakes nobody.
             let busy = limit.available_permits() < room as usize;
             look = if busy { look.or_else(|| Some(Instant::now() + SLOW)) } else { None };
             if look.is_some_and(|at| Instant::now() >= at) {
                 look = None;
-                self.complain();
+                pool.complain();
                 continue;
             }
             let next = async {
-                let permit = limit.clone().acquire_owned().await.ok()?;
-                Some((permit, self.queue.get().await?))
+                let permit = limit.acquire().await.ok()?;
+                Some((permit, pool.queue.get().await?))
             };
             let (permit, work) = tokio::select! {
                 biased;
@@ -93,13 +148,10 @@ impl<K: Object> Pool<K> {
                 },
                 () = due(look) => continue,
             };
-            let (pool, stop, abort) = (self.clone(), stop.clone(), abort.clone());
-            tokio::spawn(async move {
-                pool.drain(work, &stop, &abort).await;
-                drop(permit);
-            });
+            permit.forget();
+            shift.begin(work);
         }
-        self.queue.shutdown();
+        pool.queue.shutdown();
         tokio::select! {
             biased;
             _ = limit.acquire_many(room) => {}

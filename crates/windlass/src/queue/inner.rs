@@ -4,7 +4,8 @@
 //! keys, the heap of delays and the work in hand name places, so that a key is hashed and
 //! compared only when it is added. A number given once marks what a place was named for; one
 //! that was left behind is seen to be old by that. Times are nanoseconds since an epoch: they
-//! are half as large as instants, and an entry is kept small.
+//! are half as large as instants, and an entry of a small key is one line of the processor's
+//! cache. What is known of delays stands beside, for most keys never wait.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -26,6 +27,8 @@ const VACANT_MAX: usize = 16_384;
 pub(super) struct Inner<K> {
     places: HashTable<u32>,
     entries: Vec<Option<Entry<K>>>,
+    /// The delays of those whose entries say that they wait, by place.
+    delays: Vec<Delayed>,
     /// Places that are empty.
     free: Vec<u32>,
     /// Places whose keys were done with, the oldest first; some are in use again.
@@ -49,21 +52,24 @@ pub(super) struct Inner<K> {
 }
 
 /// Everything known about one key.
+#[repr(align(64))]
 struct Entry<K> {
     key: K,
     hash: u64,
-    phase: Phase,
-    /// Whether its place stands among the vacant ones.
-    listed: bool,
-    /// The priority it is queued with.
-    priority: i32,
     /// What its slot among the ready keys is named with.
     seq: u64,
     /// When it was queued or handed out.
     since: u64,
-    waiting: Option<Delayed>,
-    /// The priority of an add that came while the key was being worked on.
-    dirty: Option<i32>,
+    /// The priority it is queued with.
+    priority: i32,
+    /// The priority of adds that came while the key was being worked on, if any did.
+    dirty_priority: i32,
+    phase: Phase,
+    dirty: bool,
+    /// Whether it has a delay.
+    waits: bool,
+    /// Whether its place stands among the vacant ones.
+    listed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,7 +80,7 @@ enum Phase {
     Working,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Delayed {
     priority: i32,
     seq: u64,
@@ -106,6 +112,7 @@ impl<K: QueueKey> Inner<K> {
         Self {
             places: HashTable::new(),
             entries: Vec::new(),
+            delays: Vec::new(),
             free: Vec::new(),
             vacant: VecDeque::new(),
             ready: Ready::new(aging),
@@ -125,13 +132,18 @@ impl<K: QueueKey> Inner<K> {
     }
 
     /// Adds a key that is ready now; returns the time if a worker has to hear of it.
+    #[inline]
     pub(super) fn enqueue(&mut self, key: impl ToKey<K>, hash: u64, priority: i32) -> Option<u64> {
-        let place = self.place(key, hash);
-        let entry = live(&mut self.entries, place);
+        let place = self.find(key.key(), hash);
         // Most adds are of keys that are queued already: not even the clock is read.
-        if entry.phase == Phase::Queued && entry.priority >= priority {
+        if let Some(place) = place
+            && let entry = live(&mut self.entries, place)
+            && entry.phase == Phase::Queued
+            && entry.priority >= priority
+        {
             return None;
         }
+        let place = place.unwrap_or_else(|| self.settle(key.into_key(), hash));
         let now = self.clock.now();
         self.enqueue_at(place, priority, now);
         Some(now)
@@ -142,20 +154,19 @@ impl<K: QueueKey> Inner<K> {
         let seq = self.seq;
         let entry = live(&mut self.entries, place);
         if entry.phase == Phase::Working {
-            match &mut entry.dirty {
-                Some(known) => *known = (*known).max(priority),
-                None => {
-                    entry.dirty = Some(priority);
-                    self.stats.adds += 1;
-                }
+            if entry.dirty {
+                entry.dirty_priority = entry.dirty_priority.max(priority);
+            } else {
+                (entry.dirty, entry.dirty_priority) = (true, priority);
+                self.stats.adds += 1;
             }
             return;
         }
         // An entry that waits is merged into the one that is ready, with the higher priority.
         let mut priority = priority;
-        if let Some(delayed) = entry.waiting.take() {
+        if std::mem::take(&mut entry.waits) {
             self.waiting_live -= 1;
-            priority = priority.max(delayed.priority);
+            priority = priority.max(self.delays[place as usize].priority);
         }
         if entry.phase == Phase::Queued {
             if entry.priority >= priority {
@@ -185,7 +196,8 @@ impl<K: QueueKey> Inner<K> {
         let until = now.saturating_add(whole_nanos(wait));
         self.seq += 1;
         let seq = self.seq;
-        let place = self.place(key, hash);
+        let place = self.find(key.key(), hash);
+        let place = place.unwrap_or_else(|| self.settle(key.into_key(), hash));
         let entry = live(&mut self.entries, place);
         if entry.phase == Phase::Queued {
             if entry.priority < priority {
@@ -193,19 +205,19 @@ impl<K: QueueKey> Inner<K> {
             }
             return now;
         }
-        match &mut entry.waiting {
-            Some(delayed) => {
-                delayed.priority = delayed.priority.max(priority);
-                if delayed.until <= until {
-                    return now;
-                }
-                delayed.until = until;
-                delayed.seq = seq;
+        if self.delays.len() <= place as usize {
+            self.delays.resize(place as usize + 1, Delayed::default());
+        }
+        let delayed = &mut self.delays[place as usize];
+        if std::mem::replace(&mut entry.waits, true) {
+            delayed.priority = delayed.priority.max(priority);
+            if delayed.until <= until {
+                return now;
             }
-            None => {
-                entry.waiting = Some(Delayed { priority, seq, until });
-                self.waiting_live += 1;
-            }
+            (delayed.until, delayed.seq) = (until, seq);
+        } else {
+            *delayed = Delayed { priority, seq, until };
+            self.waiting_live += 1;
         }
         self.waiting.push(Waiting { until, seq, place });
         self.compact();
@@ -215,8 +227,8 @@ impl<K: QueueKey> Inner<K> {
     /// Drops left-overs once they are most of the heap, so the heap is bounded by the keys.
     fn compact(&mut self) {
         if self.waiting.len() > 64 + 2 * self.waiting_live {
-            let entries = &self.entries;
-            self.waiting.retain(|w| delayed(entries, w).is_some());
+            let (entries, delays) = (&self.entries, &self.delays);
+            self.waiting.retain(|w| delayed(entries, delays, w).is_some());
         }
     }
 
@@ -224,8 +236,9 @@ impl<K: QueueKey> Inner<K> {
     pub(super) fn promote(&mut self, now: u64) {
         while self.waiting.peek().is_some_and(|w| w.until <= now) {
             let waiting = self.waiting.pop().expect("peeked above");
-            let Some(delayed) = delayed(&self.entries, &waiting) else { continue };
-            live(&mut self.entries, waiting.place).waiting = None;
+            let delayed = delayed(&self.entries, &self.delays, &waiting);
+            let Some(delayed) = delayed else { continue };
+            live(&mut self.entries, waiting.place).waits = false;
             self.waiting_live -= 1;
             self.enqueue_at(waiting.place, delayed.priority, now);
         }
@@ -253,14 +266,13 @@ impl<K: QueueKey> Inner<K> {
         entry.phase = Phase::Resting;
         self.processing -= 1;
         self.stats.work_duration.record(now.saturating_sub(entry.since));
-        match entry.dirty.take() {
-            Some(priority) => {
-                // It was counted when it was marked.
-                self.stats.adds -= 1;
-                self.enqueue_at(place, priority, now);
-            }
-            None if entry.waiting.is_none() => self.vacate(place),
-            None => {}
+        if std::mem::take(&mut entry.dirty) {
+            let priority = entry.dirty_priority;
+            // It was counted when it was marked.
+            self.stats.adds -= 1;
+            self.enqueue_at(place, priority, now);
+        } else if !entry.waits && !entry.listed {
+            self.vacate(place);
         }
     }
 
@@ -270,7 +282,7 @@ impl<K: QueueKey> Inner<K> {
         self.waiting_live = 0;
         for place in 0..self.entries.len() as u32 {
             let Some(entry) = self.entries[place as usize].as_mut() else { continue };
-            (entry.waiting, entry.listed) = (None, false);
+            (entry.waits, entry.listed) = (false, false);
             if entry.phase == Phase::Resting {
                 self.clear(place);
             }
@@ -309,25 +321,30 @@ impl<K: QueueKey> Inner<K> {
         called
     }
 
-    /// Finds the place of a key, or gives it one.
-    fn place(&mut self, key: impl ToKey<K>, hash: u64) -> u32 {
-        let (entries, wanted) = (&self.entries, key.key());
+    /// Finds the place of a key.
+    #[inline]
+    fn find(&self, wanted: &K, hash: u64) -> Option<u32> {
+        let entries = &self.entries;
         let same = |place: &u32| {
             entries[*place as usize].as_ref().is_some_and(|e| e.hash == hash && e.key == *wanted)
         };
-        if let Some(place) = self.places.find(hash, same) {
-            return *place;
-        }
+        self.places.find(hash, same).copied()
+    }
+
+    /// Gives a place to a key that has none.
+    #[cold]
+    fn settle(&mut self, key: K, hash: u64) -> u32 {
         let entry = Some(Entry {
-            key: key.into_key(),
+            key,
             hash,
-            phase: Phase::Resting,
-            listed: false,
-            priority: 0,
             seq: 0,
             since: 0,
-            waiting: None,
-            dirty: None,
+            priority: 0,
+            dirty_priority: 0,
+            phase: Phase::Resting,
+            dirty: false,
+            waits: false,
+            listed: false,
         });
         let place = match self.free.pop() {
             Some(place) => {
@@ -348,17 +365,14 @@ impl<K: QueueKey> Inner<K> {
     /// Notes that there is nothing to know of a key; those that rest for longest are dropped
     /// when they are too many.
     fn vacate(&mut self, place: u32) {
-        let entry = live(&mut self.entries, place);
-        if !entry.listed {
-            entry.listed = true;
-            self.vacant.push_back(place);
-        }
+        live(&mut self.entries, place).listed = true;
+        self.vacant.push_back(place);
         while self.vacant.len() > VACANT_MAX
             && let Some(place) = self.vacant.pop_front()
         {
             let entry = live(&mut self.entries, place);
             entry.listed = false;
-            if entry.phase == Phase::Resting && entry.waiting.is_none() {
+            if entry.phase == Phase::Resting && !entry.waits {
                 self.clear(place);
             }
         }
@@ -418,9 +432,14 @@ fn is_live<K>(entries: &[Option<Entry<K>>], place: u32, seq: u64) -> bool {
 }
 
 /// Returns the delay that an item of the heap stands for, unless it was left behind.
-fn delayed<K>(entries: &[Option<Entry<K>>], waiting: &Waiting) -> Option<Delayed> {
-    let entry = entries[waiting.place as usize].as_ref()?;
-    entry.waiting.filter(|delayed| delayed.seq == waiting.seq)
+fn delayed<K>(
+    entries: &[Option<Entry<K>>],
+    delays: &[Delayed],
+    waiting: &Waiting,
+) -> Option<Delayed> {
+    let place = waiting.place as usize;
+    let waits = entries[place].as_ref().is_some_and(|entry| entry.waits);
+    delays.get(place).filter(|delayed| waits && delayed.seq == waiting.seq).copied()
 }
 
 // === impl Epoch ===

@@ -47,12 +47,13 @@ pub(super) struct Counters {
     pub(super) work_duration: Tally,
 }
 
-/// A histogram while it is counted.
+/// A histogram while it is counted. What most observations touch is one line of the cache.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub(super) struct Tally {
-    buckets: [u64; 13],
     /// Nanoseconds.
     sum: u128,
+    buckets: [u64; 13],
 }
 
 // === impl Histogram ===
@@ -91,9 +92,25 @@ impl Tally {
 
 /// Tells in which bucket an observation falls: the first ends with 10 ns.
 fn bucket(nanos: u64) -> usize {
-    let tens = nanos.saturating_sub(1).checked_ilog10().unwrap_or(0);
-    (tens as usize).min(12)
+    let (bucket, most) = BY_BITS[(u64::BITS - nanos.leading_zeros()) as usize];
+    bucket as usize + usize::from(nanos > most)
 }
+
+/// The bucket of the least number of so many bits, and its bound. Numbers of one length are
+/// less than twice each other, so those above the bound are all in the next bucket.
+static BY_BITS: [(u8, u64); 65] = {
+    let mut table = [(0, 10); 65];
+    let (mut bits, mut bucket, mut most) = (1, 0, 10_u64);
+    while bits <= 64 {
+        while bucket < 12 && (1_u64 << (bits - 1)) > most {
+            bucket += 1;
+            most = if bucket == 12 { u64::MAX } else { most * 10 };
+        }
+        table[bits] = (bucket, most);
+        bits += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -122,5 +139,19 @@ mod tests {
         }
         assert_eq!(tally.histogram(), histogram);
         assert_eq!(histogram.buckets[..4], [4, 2, 3, 1]);
+    }
+
+    #[test]
+    fn the_bucket_of_every_length_of_number_is_the_first_that_is_not_exceeded() {
+        let bounds = Histogram::BOUNDS.map(|seconds| (seconds * 1e9).round() as u64);
+        for bits in 0..64 {
+            let edge = 1_u64 << bits;
+            for nanos in bounds.into_iter().chain([edge, u64::MAX]) {
+                for nanos in [nanos - 1, nanos, nanos.saturating_add(1)] {
+                    let searched = bounds.partition_point(|bound| *bound < nanos);
+                    assert_eq!(bucket(nanos), searched, "{nanos}");
+                }
+            }
+        }
     }
 }
