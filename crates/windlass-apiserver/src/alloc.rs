@@ -175,7 +175,10 @@ fn allocate_ip(
             )
         };
         if !(FIRST_IP..=LAST_IP).contains(&ip) {
-            return Err(fail("the provided network does not match the current range"));
+            return Err(fail(&format!(
+                "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is \
+                 10.96.0.0/16"
+            )));
         }
         if taken.ips.contains(&ip) {
             return Err(fail("provided IP is already allocated"));

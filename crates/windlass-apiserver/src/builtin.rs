@@ -55,6 +55,12 @@ pub trait Strategy: Sync {
         NameRule::Subdomain
     }
 
+    /// Whether its own rules look at metadata. If not, the storage layer does, after them and only
+    /// if they found nothing; every path segment is a name then.
+    fn checks_meta(&self) -> bool {
+        true
+    }
+
     /// Whether `metadata.generation` is kept (1 on create, +1 per spec change).
     fn has_generation(&self) -> bool {
         false

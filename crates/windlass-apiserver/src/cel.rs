@@ -28,6 +28,7 @@ mod ast;
 mod authorize;
 mod charge;
 mod check;
+mod clauses;
 mod cost;
 mod decl;
 mod escape;
@@ -54,7 +55,7 @@ pub use authorize::{Authorizer, Decision, Request};
 pub use check::Variable;
 pub use decl::{Decl, Field, ListKind, Object, Shape};
 pub use escape::is_reserved;
-pub use rules::Rules;
+pub use rules::{NO_DECLARATIONS, Rules};
 pub use types::Type;
 
 use check::Checked;
@@ -206,7 +207,8 @@ impl Expression {
             |issues: Vec<source::Issue>| CompileError::Compilation(source::display(text, &issues));
         let ast = parse::parse(text).map_err(shown)?;
         let checked = check::check(&ast, variables, patches).map_err(shown)?;
-        let wrong = plan::literals(&ast);
+        let mut wrong = plan::literals(&ast);
+        wrong.extend(clauses::check(&ast, &checked));
         if !wrong.is_empty() {
             return Err(shown(wrong));
         }

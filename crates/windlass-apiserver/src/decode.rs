@@ -19,6 +19,7 @@ pub mod quantity;
 pub mod scalar;
 pub mod time;
 mod typed;
+mod unstructured;
 mod yaml;
 
 #[cfg(test)]
@@ -31,6 +32,9 @@ pub use node::Node;
 pub const DEPTH_MAX: usize = 110;
 /// How many unknown and duplicate fields are told at most.
 pub const STRICT_MAX: usize = 100;
+
+/// How the text starts that tells why a body has no version and kind.
+const NO_IDENTITY: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal";
 
 /// The Go type that version and kind are read into, which an error text spells out.
 const IDENTITY: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
@@ -107,6 +111,11 @@ pub fn check_value(value: &Value, gvk: &Gvk) -> Result<Checked, String> {
     Ok(Checked { value: outcome.value, strict: outcome.strict })
 }
 
+/// What keeps a map from becoming an object of a built-in kind, in the words of Go's converter.
+pub fn misfit(value: &Value, gvk: &Gvk) -> Option<String> {
+    unstructured::misfit(value, schema::type_of(gvk)?)
+}
+
 /// Decodes a value into a type of the tables, `apimachinery.pkg.apis.meta.v1.ObjectMeta`.
 ///
 /// # Errors
@@ -123,6 +132,11 @@ pub fn zero_value(gvk: &Gvk) -> Option<Value> {
     schema::type_of(gvk).map(typed::zero_of)
 }
 
+/// What is told of a document that is no object, and so has no version and kind.
+pub fn no_identity(what: &str) -> String {
+    format!("{NO_IDENTITY} {what} into Go value of type {IDENTITY}")
+}
+
 // === impl Document ===
 
 impl<'a> Document<'a> {
@@ -132,13 +146,11 @@ impl<'a> Document<'a> {
     /// The decoder's text, if the body is no object or they are no texts; [`unrecognized`] makes
     /// it the answer.
     pub fn identity(&self) -> Result<(&str, &str), String> {
-        const PREFIX: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal";
         match &self.root {
             Node::Object(_) => {}
             Node::Null => return Ok(("", "")),
             other => {
-                let what = other.what();
-                return Err(format!("{PREFIX} {what} into Go value of type {IDENTITY}"));
+                return Err(no_identity(other.what()));
             }
         }
         let text = |key: &str| match self.root.get(key) {
@@ -146,7 +158,7 @@ impl<'a> Document<'a> {
             Some(Node::String(text)) => Ok(&**text),
             Some(other) => {
                 let what = other.what();
-                Err(format!("{PREFIX} {what} into Go struct field .{key} of type string"))
+                Err(format!("{NO_IDENTITY} {what} into Go struct field .{key} of type string"))
             }
         };
         Ok((text("apiVersion")?, text("kind")?))

@@ -104,7 +104,8 @@ impl Call {
     /// Handles the request.
     pub async fn run(&self) -> Result<Answer> {
         self.check_scope()?;
-        if let Some(text) = deprecation(&self.resource) {
+        let reads = matches!(self.info.verb.as_str(), "get" | "list" | "watch");
+        if let Some(text) = deprecation(&self.resource).filter(|_| reads || !self.is_component()) {
             self.warn(text);
         }
         if self.info.watch_path && self.info.verb != "watch" {

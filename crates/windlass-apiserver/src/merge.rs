@@ -36,6 +36,7 @@ pub use apply::{
 };
 pub use configuration::merge_configuration;
 pub use empty::empty_object;
+pub use go::plain as go_text;
 pub use json::{JSON_PATCH_OPS_MAX, json_patch, merge_patch};
 pub use managed::{Entry, ManagedFields, ManagerId, Operation};
 pub use path::{PathElement, PathSet};

@@ -17,7 +17,7 @@ use crate::shape::{Field, List, ListMerge, Object, Scalar, Shape, ShapeKind, Sha
 pub mod facts;
 pub mod go;
 
-use go::{Special, Type, TypeId};
+use go::{GoField, Special, Type, TypeId};
 
 /// The shape of a built-in kind; [`ShapeRef::any`] for a kind that is not built in.
 pub fn shape_of(gvk: &Gvk) -> ShapeRef {
@@ -102,6 +102,16 @@ fn struct_shape(id: TypeId) -> ShapeRef {
     }
 }
 
+/// The default that the real server's schema has for texts that are always written.
+fn zero_default(name: &str, field: &GoField) -> Option<Value> {
+    let reference = name == "api.core.v1.LocalObjectReference";
+    let text = match &field.typ {
+        Type::Named(id) => id.get().named == Some(Type::String),
+        typ => *typ == Type::String,
+    };
+    (text && (!field.omit_empty || reference)).then(|| Value::from(""))
+}
+
 fn make_struct(id: TypeId) -> Shape {
     let strukt = id.get();
     let name = id.name();
@@ -115,7 +125,9 @@ fn make_struct(id: TypeId) -> Shape {
         let split = |text: &str| text.split(',').map(str::to_owned).collect();
         let field_facts = Field {
             shape,
-            default: facts::default(name, field.name).and_then(|t| serde_json::from_str(t).ok()),
+            default: facts::default(name, field.name)
+                .and_then(|t| serde_json::from_str(t).ok())
+                .or_else(|| zero_default(name, field)),
             required: field.required,
             patch_strategy: merge.map_or_else(Vec::new, |m| match m.patch_strategy {
                 "" => Vec::new(),

@@ -71,6 +71,12 @@ impl Include {
     }
 }
 
+/// Whether a resource has columns of its own; a name and an age are those of all.
+fn has_columns(resource: &Resource) -> bool {
+    let plain = |columns: &[Value]| matches!(columns, [_, age] if age["name"] == "Created At");
+    custom_columns(resource).is_some() || !plain(&columns(resource))
+}
+
 /// The `columnDefinitions` of a resource.
 pub fn columns(resource: &Resource) -> Vec<Value> {
     if let Some(extra) = custom_columns(resource) {
@@ -120,7 +126,9 @@ pub fn table(
     out.insert("apiVersion".into(), api_version.into());
     out.insert("metadata".into(), json!({}));
     out.insert("columnDefinitions".into(), columns(resource).into());
-    out.insert("rows".into(), rows.into());
+    // Without columns of its own a kind has no rows at all, where others have an empty list.
+    let none = rows.is_empty() && !has_columns(resource);
+    out.insert("rows".into(), if none { Value::Null } else { rows.into() });
     Value::Object(out)
 }
 

@@ -12,6 +12,7 @@ pub mod names;
 pub mod net;
 pub mod node_selector;
 pub mod quantity;
+pub mod rounds;
 pub mod selector;
 pub mod value;
 

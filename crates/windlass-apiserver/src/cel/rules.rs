@@ -10,6 +10,9 @@ use super::{CALL_LIMIT, Expression, Variable};
 use crate::custom::Schema;
 use crate::custom::rules::{Compiled, Engine, Evaluation, Program, Rule};
 
+/// What is told of rules where nothing is declared to look at.
+pub const NO_DECLARATIONS: &str = "unable to convert structural schema to CEL declarations";
+
 /// The engine of validation rules.
 #[derive(Debug, Default)]
 pub struct Rules;
@@ -24,8 +27,8 @@ struct Compilation {
 impl Engine for Rules {
     fn compile(&self, node: &Schema, root: bool) -> Vec<Compiled> {
         let Some(decl) = Decl::from_schema(node, root, "selfType") else {
-            let error = "failed to convert to declType for CEL validation rules";
-            let failed = || Compiled { error: Some(error.into()), ..Compiled::default() };
+            let error = || Some(NO_DECLARATIONS.to_owned());
+            let failed = || Compiled { error: error(), ..Compiled::default() };
             return node.rules.iter().map(|_| failed()).collect();
         };
         let decl = Arc::new(decl);

@@ -97,10 +97,15 @@ fn unfit(value: &Value, place: &str, go_type: &str) -> String {
         Value::Array(_) => "array".into(),
         Value::Object(_) => "object".to_owned(),
     };
+    let strukt = match place.split_once('.') {
+        Some(("managedFields", _)) => "ManagedFieldsEntry",
+        Some(("ownerReferences", _)) => "OwnerReference",
+        _ => "ObjectMeta",
+    };
     match place {
         "value" => format!("json: cannot unmarshal {kind} into Go value of type {go_type}"),
         _ => format!(
-            "json: cannot unmarshal {kind} into Go struct field ObjectMeta.{place} of type {go_type}"
+            "json: cannot unmarshal {kind} into Go struct field {strukt}.{place} of type {go_type}"
         ),
     }
 }
@@ -303,30 +308,28 @@ fn check_metadata(meta: &Value, path: &str, errors: &mut Vec<FieldError>) {
         errors.extend(validate_annotations(annotations, &field("annotations")));
     }
     check_owners(meta, &field("ownerReferences"), errors);
-    for (index, name) in meta["finalizers"].as_array().into_iter().flatten().enumerate() {
+    for name in meta["finalizers"].as_array().into_iter().flatten() {
         let name = name.as_str().unwrap_or_default();
-        let place = format!("{}[{index}]", field("finalizers"));
         for fault in text::qualified_name_faults(name) {
-            errors.push(FieldError::invalid_str(&place, name, fault));
+            errors.push(FieldError::invalid_str(field("finalizers"), name, fault));
         }
     }
 }
 
 fn check_owners(meta: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut controller: Option<String> = None;
-    for (index, owner) in meta["ownerReferences"].as_array().into_iter().flatten().enumerate() {
-        let place = format!("{path}[{index}]");
+    for owner in meta["ownerReferences"].as_array().into_iter().flatten() {
         let text = |name: &str| owner[name].as_str().unwrap_or_default();
         let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
         if version.is_empty() {
             let detail = "version must not be empty";
             let shown = text("apiVersion");
-            errors.push(FieldError::invalid_str(format!("{place}.apiVersion"), shown, detail));
+            errors.push(FieldError::invalid_str(format!("{path}.apiVersion"), shown, detail));
         }
         for key in ["kind", "name", "uid"] {
             if text(key).is_empty() {
-                let detail = format!("{key} must not be empty");
-                errors.push(FieldError::invalid_str(format!("{place}.{key}"), "", detail));
+                let place = format!("{path}.{key}");
+                errors.push(FieldError::invalid_str(place, "", "must not be empty"));
             }
         }
         if owner["controller"] == Value::Bool(true) {

@@ -13,6 +13,12 @@ pub const SIZE_MAX: usize = 4 << 20;
 /// Go's limit of a repeat count.
 const REPEAT_MAX: u32 = 1000;
 
+/// The classes of characters that have names.
+const CLASSES: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+    "space", "upper", "word", "xdigit",
+];
+
 /// Compiles a pattern, or tells what is wrong with it as Go does.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
     let translated = Translator::new(pattern).run()?;
@@ -199,6 +205,10 @@ impl<'a> Translator<'a> {
                 ']' if !first => break,
                 '[' if rest.starts_with("[:") && rest.contains(":]") => {
                     let end = rest.find(":]").unwrap_or_default() + 2;
+                    let name = rest[2..end - 2].trim_start_matches('^');
+                    if !CLASSES.contains(&name) {
+                        return Err(fault("invalid character class range", &rest[..end]));
+                    }
                     self.out.push_str(&rest[..end]);
                     self.at += end;
                 }

@@ -83,7 +83,7 @@ pub fn qualified_name_faults(text: &str) -> Vec<String> {
         }
         _ => {
             faults.push(format!(
-                "a qualified name {QUALIFIED} with an optional DNS subdomain prefix and '/' \
+                "a valid label key {QUALIFIED} with an optional DNS subdomain prefix and '/' \
                  (e.g. 'example.com/MyName')"
             ));
             return faults;

@@ -372,6 +372,14 @@ impl Decoder {
     }
 }
 
+/// Whether a value fits a type that decodes itself.
+///
+/// # Errors
+/// The decoder's text.
+pub(super) fn special_fits(node: &Node<'_>, special: Special) -> Result<(), String> {
+    Decoder::special(node, special).map(drop).map_err(|fail| fail.text(""))
+}
+
 /// A field that stands twice: objects are decoded into the same value one after the other.
 fn second(
     first: &Node<'_>,

@@ -15,15 +15,18 @@ const DEPTH_MAX: usize = 64;
 /// Reads the one document of a YAML body.
 ///
 /// # Errors
-/// A text in the style of `error converting YAML to JSON: yaml: ...`.
+/// A text in the style of `yaml: line 2: ...`.
 pub fn read(body: &[u8]) -> Result<Node<'_>, String> {
     if let Some(node) = plain(body) {
         return Ok(node);
     }
     let text = text_of(body)?;
-    let Owned(node) = parse(text, DuplicateKeyPolicy::LastWins).map_err(|error| {
-        format!("error converting YAML to JSON: yaml: {}", explain(&error, text))
-    })?;
+    // A tab is no blank at the start of a line.
+    if text.trim_ascii().is_empty() && text.contains('\t') {
+        return Err("yaml: found character that cannot start any token".to_owned());
+    }
+    let Owned(node) = parse(text, DuplicateKeyPolicy::LastWins)
+        .map_err(|error| format!("yaml: {}", explain(&error, text)))?;
     Ok(node)
 }
 
@@ -63,8 +66,7 @@ fn order(node: &mut Node<'_>) -> bool {
 }
 
 fn text_of(body: &[u8]) -> Result<&str, String> {
-    std::str::from_utf8(body)
-        .map_err(|_| "error converting YAML to JSON: yaml: invalid leading UTF-8 octet".into())
+    std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".into())
 }
 
 fn parse(text: &str, duplicates: DuplicateKeyPolicy) -> Result<Owned, serde_saphyr::Error> {
@@ -74,7 +76,7 @@ fn parse(text: &str, duplicates: DuplicateKeyPolicy) -> Result<Owned, serde_saph
         with_snippet: false,
         budget: serde_saphyr::budget! { max_depth: DEPTH_MAX },
     };
-    if text.trim().is_empty() {
+    if text.trim_matches([' ', '\n', '\r']).is_empty() {
         return Ok(Owned(Node::Null));
     }
     // Only the first document counts, if there are several.
@@ -85,20 +87,54 @@ fn parse(text: &str, duplicates: DuplicateKeyPolicy) -> Result<Owned, serde_saph
     })
 }
 
+/// What Go's parser would say. It counts lines from zero and leaves that one out; what its scanner
+/// finds is told with the line after.
 fn explain(error: &serde_saphyr::Error, body: &str) -> String {
     let text = error.to_string();
-    let mut first = text.lines().next().unwrap_or_default().to_owned();
+    let first = text.lines().next().unwrap_or_default();
+    let first = first.rsplit_once(" at line ").map_or(first, |(before, _)| before);
+    let at = error.location().map_or(0, |at| at.line()).saturating_sub(1);
+    let place = |line: u64| if line == 0 { String::new() } else { format!("line {line}: ") };
+    let scanned = |at: u64| place(if at == 0 { 0 } else { at + 1 });
     if first.starts_with("unclosed bracket") {
-        first = match (body.trim_end().chars().last(), first.contains("'{'")) {
-            (Some('[' | '{' | ',' | ':'), _) => "did not find expected node content".into(),
-            (_, true) => "did not find expected ',' or '}'".into(),
-            (_, false) => "did not find expected ',' or ']'".into(),
+        let what = match (body.trim_end().chars().last(), first.contains("'{'")) {
+            (Some('[' | '{' | ',' | ':'), _) => "did not find expected node content",
+            (_, true) => "did not find expected ',' or '}'",
+            (_, false) => "did not find expected ',' or ']'",
         };
+        return format!("{}{what}", place(at + 1));
     }
-    match error.location() {
-        Some(at) => format!("line {}: {first}", at.line()),
+    if first.starts_with("unclosed quote") {
+        let lines = body.bytes().filter(|b| *b == b'\n').count();
+        let end = u64::try_from(lines).unwrap_or(u64::MAX - 1);
+        return format!("{}found unexpected end of stream", scanned(end));
+    }
+    if first.starts_with("alias references unknown anchor") {
+        return format!("unknown anchor '{}' referenced", anchor(error, body));
+    }
+    if first.starts_with("misplaced bracket") {
+        return format!("{}did not find expected node content", place(at));
+    }
+    if first.starts_with("unexpected character") || first.starts_with("tabs disallowed") {
+        return format!("{}found character that cannot start any token", scanned(at));
+    }
+    // What the scanner was at is not told, only what it found.
+    let what = match first.strip_prefix("while ") {
+        Some(rest) => rest.split_once(", ").map_or(first, |(_, found)| found),
         None => first,
-    }
+    };
+    format!("{}{what}", scanned(at))
+}
+
+/// The anchor an alias names, at the place of an error.
+fn anchor<'a>(error: &serde_saphyr::Error, body: &'a str) -> &'a str {
+    let Some(at) = error.location() else { return "" };
+    let nth = |n: u64| usize::try_from(n.saturating_sub(1)).unwrap_or(usize::MAX);
+    let line = body.lines().nth(nth(at.line())).unwrap_or_default();
+    let start = line.char_indices().nth(nth(at.column())).map_or(0, |(index, _)| index);
+    let name = line[start..].trim_start_matches('*');
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
+    &name[..end.unwrap_or(name.len())]
 }
 
 struct Owned(Node<'static>);
@@ -262,8 +298,20 @@ mod tests {
 
     #[test]
     fn broken_bodies_say_where() {
-        let error = read(b"a: [1\nb: 2").unwrap_err();
-        assert!(error.starts_with("error converting YAML to JSON: yaml: line "), "{error}");
+        let told = |body: &str| read(body.as_bytes()).unwrap_err();
+        assert!(told("a: [1\nb: 2").starts_with("yaml: line "), "{}", told("a: [1\nb: 2"));
+        assert_eq!(told("a: [1"), "yaml: line 1: did not find expected ',' or ']'");
+        assert_eq!(told("a: b: c"), "yaml: mapping values are not allowed in this context");
+        let second = "yaml: line 2: mapping values are not allowed in this context";
+        assert_eq!(told("a: b\n c: d"), second);
+        assert_eq!(told("a: *x"), "yaml: unknown anchor 'x' referenced");
+        assert_eq!(told("a: \"b"), "yaml: found unexpected end of stream");
+        assert_eq!(told("}"), "yaml: did not find expected node content");
+        assert_eq!(told("%"), "yaml: could not find expected directive name");
+        let token = "found character that cannot start any token";
+        for (body, line) in [("@", ""), ("\t", ""), ("a:\n\tb: c", "line 2: ")] {
+            assert_eq!(told(body), format!("yaml: {line}{token}"));
+        }
     }
 
     #[test]

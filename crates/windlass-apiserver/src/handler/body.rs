@@ -115,7 +115,7 @@ impl Call {
         options: &WriteOptions,
     ) -> Result<Value> {
         let gvk = &self.resource.gvk;
-        let (_, version) = split_api_version(api_version);
+        let (group, version) = split_api_version(api_version);
         if kind.is_empty() {
             let body = String::from_utf8_lossy(&self.body);
             let why = format!("Object 'Kind' is missing in '{body}'");
@@ -125,6 +125,20 @@ impl Call {
             .to_value()
             .map_err(|error| decode::cannot_handle(kind, version, &gvk.kind, &error))?;
         let mut strict = document.duplicates();
+        let family = self.server.registry.family(&self.storage);
+        let declared = family.is_some_and(|f| f.versions.iter().any(|v| &*v.name == version));
+        if group == &*gvk.group && !declared {
+            // There is no schema for the version, so nothing is known.
+            let known = ["apiVersion", "kind", "metadata"];
+            let keys = value.as_object().into_iter().flatten().map(|(key, _)| key);
+            let unknown = keys.filter(|key| !known.contains(&key.as_str()));
+            strict.extend(unknown.map(|key| format!("unknown field \"{key}\"")));
+            self.report(&strict, options, |strict| {
+                let error = decode::strict_error(strict);
+                decode::cannot_handle(kind, version, &gvk.kind, &error)
+            })?;
+            strict.clear();
+        }
         let (value, unknown) = self
             .prune(value)
             .map_err(|error| decode::cannot_handle(&gvk.kind, &gvk.version, &gvk.kind, &error))?;
@@ -149,11 +163,7 @@ impl Call {
             None => Ok((value, Vec::new())),
             Some(version) => {
                 let mut value = value;
-                let reset = is_reset(&value);
                 let unknown = version.decode(&mut value)?;
-                if reset {
-                    put_reset(&mut value);
-                }
                 let unknown = unknown.iter().map(|f| format!("unknown field \"{f}\"")).collect();
                 version.default(&mut value);
                 Ok((value, unknown))
@@ -163,6 +173,9 @@ impl Call {
 
     /// What is wrong with a patched document that says it is of a kind nobody knows.
     fn unknown_kind(&self, document: &Value) -> Option<String> {
+        if document.is_array() {
+            return Some(decode::no_identity("array"));
+        }
         let version = document["apiVersion"].as_str()?;
         let kind = document["kind"].as_str()?;
         let (group, short) = version.split_once('/').unwrap_or(("", version));
@@ -178,10 +191,12 @@ impl Call {
 
     /// The result of a patch as an object of the kind.
     ///
-    /// `strict` is what is odd about the patch itself.
+    /// `map` is the patch, if it was a strategic one: its result never is text, and what is wrong
+    /// with it is told with the patch. `strict` is what is odd about the patch itself.
     pub(super) fn decode_patched(
         &self,
         document: Value,
+        map: Option<&Value>,
         mut strict: Vec<String>,
         options: &WriteOptions,
     ) -> Result<Value> {
@@ -190,7 +205,8 @@ impl Call {
             Status::invalid("", "", "", &[error])
         };
         let gvk = &self.resource.gvk;
-        let reset = is_reset(&document);
+        // The decoder of custom objects leaves out empty lists before anybody sees them.
+        let reset = !self.resource.is_custom() && is_reset(&document);
         let mut value = if self.resource.is_custom() {
             let shown = document.to_string();
             let (value, unknown) =
@@ -199,15 +215,21 @@ impl Call {
             self.report(&strict, options, |strict| refuse(shown, &decode::strict_error(strict)))?;
             value
         } else {
-            if let Some(error) = self.unknown_kind(&document) {
-                return Err(refuse(document.to_string(), &error));
+            let shown = || map.map_or_else(|| document.to_string(), crate::merge::go_text);
+            let wrong = match map {
+                Some(_) => decode::misfit(&document, gvk),
+                None => self.unknown_kind(&document),
+            };
+            if let Some(error) = wrong {
+                return Err(refuse(shown(), &error));
             }
-            let checked = decode::check_value(&document, gvk)
-                .map_err(|error| refuse(document.to_string(), &error))?;
+            let mut checked =
+                decode::check_value(&document, gvk).map_err(|error| refuse(shown(), &error))?;
+            if map.is_none() && document["apiVersion"].as_str().is_none_or(str::is_empty) {
+                checked = unversioned(&document);
+            }
             strict.extend(checked.strict);
-            self.report(&strict, options, |strict| {
-                refuse(document.to_string(), &decode::strict_error(strict))
-            })?;
+            self.report(&strict, options, |strict| refuse(shown(), &decode::strict_error(strict)))?;
             let mut value = checked.value;
             object::set_type(&mut value, &gvk.api_version(), &gvk.kind);
             self.rules().defaults(&mut value);
@@ -255,7 +277,11 @@ impl Call {
             FieldValidation::Ignore => Ok(()),
             FieldValidation::Warn => {
                 for text in strict {
-                    self.warn(text.clone());
+                    // Keys that stand twice in YAML come as one text, a line for each.
+                    match text.split_once('\n') {
+                        Some((_, lines)) => lines.lines().for_each(|line| self.warn(line.trim())),
+                        None => self.warn(text.clone()),
+                    }
                 }
                 Ok(())
             }
@@ -323,26 +349,27 @@ impl Call {
     /// The body of a DELETE.
     pub(super) fn delete_options_body(&self) -> Result<Value> {
         let media = self.media()?;
-        let options = Gvk::new("meta.k8s.io", "v1", "DeleteOptions");
         let body = match media {
             Media::Protobuf => Cow::Owned(delete_options_json(&self.body)?),
             _ => Cow::Borrowed(&*self.body),
         };
-        let document = decode::parse(&body, media)
-            .map_err(|error| decode::unrecognized("DeleteOptions", &error, &self.body))?;
-        let (_, kind) = document
-            .identity()
-            .map_err(|error| decode::unrecognized("DeleteOptions", &error, &self.body))?;
-        if !kind.is_empty() && kind != "DeleteOptions" {
-            return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
+        let document = decode::parse(&body, media).map_err(Status::bad_request)?;
+        let (version, kind) = document.identity().map_err(Status::bad_request)?;
+        if !matches!(kind, "" | "DeleteOptions") {
+            let version = if version.is_empty() { "meta.k8s.io/v1" } else { version };
+            return Err(Status::bad_request(match (version, kind) {
+                ("v1", "Status") => {
+                    "converting (v1.Status) to (v1.DeleteOptions): unknown conversion".to_owned()
+                }
+                _ => format!(
+                    "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
+                     \"{OTHER_SCHEME}\""
+                ),
+            }));
         }
-        let value = document.to_value().map_err(|error| {
-            decode::cannot_handle("DeleteOptions", "v1", "DeleteOptions", &error)
-        })?;
+        let value = document.to_value().map_err(Status::bad_request)?;
         let checked = decode::check_type(&value, "apimachinery.pkg.apis.meta.v1.DeleteOptions")
-            .map_err(|error| {
-                decode::cannot_handle("DeleteOptions", &options.version, "DeleteOptions", &error)
-            })?;
+            .map_err(Status::bad_request)?;
         Ok(checked.value)
     }
 
@@ -373,6 +400,13 @@ fn delete_options_json(body: &[u8]) -> Result<Vec<u8>> {
     let mut json = Vec::new();
     message.write_json(envelope.raw, "", JsonOptions::default(), &mut json).map_err(wrong)?;
     Ok(json)
+}
+
+/// What is read of a patched object that lost its version: nothing.
+fn unversioned(document: &Value) -> decode::Checked {
+    let keys = document.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    let unknown = keys.filter(|key| *key != "kind").map(|key| format!("unknown field \"{key}\""));
+    decode::Checked { value: Value::Object(Default::default()), strict: unknown.collect() }
 }
 
 /// Whether a client asks for all owners of fields to be forgotten.

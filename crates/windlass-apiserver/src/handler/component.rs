@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Call};
-use crate::status::{Result, Status};
+use crate::status::{GroupResource, Result, Status};
 
 const NAMES: [&str; 3] = ["controller-manager", "etcd-0", "scheduler"];
 
@@ -17,7 +17,8 @@ impl Call {
     /// GET of one.
     pub(super) fn component(&self) -> Result<Answer> {
         let name = NAMES.iter().find(|name| **name == self.info.name);
-        let not_found = || Status::not_found(&self.resource.gr(), &self.info.name);
+        let gr = GroupResource { group: "", resource: "componentstatus" };
+        let not_found = || Status::not_found(&gr, &self.info.name);
         let name = name.ok_or_else(not_found)?;
         Ok(Answer::Object(200, self.status_of(name)))
     }

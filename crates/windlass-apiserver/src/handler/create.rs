@@ -276,6 +276,14 @@ impl Call {
     fn validate_new(&self, object: &Value) -> Vec<FieldError> {
         let rules = self.rules();
         let (meta, namespaced) = (object::meta(object), self.resource.namespaced);
+        if !rules.checks_meta() {
+            let errors = self.told(rules.validate(object));
+            let path_segment = crate::builtin::NameRule::PathSegment;
+            return match errors.is_empty() {
+                true => validate_meta_common(meta, path_segment, namespaced),
+                false => errors,
+            };
+        }
         let mut errors = match () {
             () if rules.is_other_kind(object) => Vec::new(),
             () if self.has_core_meta() => validate_meta(meta, rules.name_rule(), namespaced),

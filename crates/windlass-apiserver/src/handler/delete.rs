@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::list_options::parse_int;
 use super::options::check_dry_run;
@@ -44,6 +44,7 @@ pub(super) struct Deleted {
 impl Call {
     pub(super) async fn delete(&self) -> Result<Answer> {
         let options = self.delete_options()?;
+        self.warn_of_children(&options);
         let deleted = self.delete_object(&self.key(), &options).await?;
         let returns = self.rules().returns_deleted_object() || !deleted.gone;
         if returns {
@@ -68,9 +69,11 @@ impl Call {
     pub(super) async fn delete_collection(&self) -> Result<Answer> {
         let list = self.list_options()?;
         let options = self.delete_options()?;
+        self.warn_of_children(&options);
         let revision = self.server.store.revision();
         let mut deleted = Vec::new();
-        for entry in self.listed(&list).await? {
+        let (entries, mut metadata) = self.listed(&list).await?;
+        for entry in entries {
             let listed = self.object_of(&entry).await?;
             match self.delete_object(&entry.key, &options).await {
                 Ok(_) => deleted.push(listed),
@@ -78,11 +81,7 @@ impl Call {
                 Err(status) => return Err(status),
             }
         }
-        let mut metadata = Map::new();
         metadata.insert("resourceVersion".into(), revision.to_string().into());
-        if self.resource.is_custom() {
-            metadata.insert("continue".into(), "".into());
-        }
         Ok(Answer::Plain(200, self.list_object(metadata, deleted)))
     }
 
@@ -179,9 +178,6 @@ impl Call {
         let old = self.object_of(entry).await?;
         self.admit_delete(&old, &entry.key, options).await?;
         self.check_delete_preconditions(&old, options)?;
-        if options.policy.is_none() && options.orphan_dependents.is_none() && self.is_job() {
-            self.warn("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning");
-        }
         let mut new = old.clone();
         let plan = if &*self.resource.plural == "namespaces" && self.resource.gvk.group.is_empty() {
             self.plan_namespace(&mut new)
@@ -246,6 +242,13 @@ impl Call {
         match &*self.resource.plural {
             "namespaces" if self.resource.gvk.group.is_empty() => key.name.to_string(),
             _ => key.namespace.to_string(),
+        }
+    }
+
+    /// Tells who deletes jobs, there or not, what becomes of their pods.
+    fn warn_of_children(&self, options: &DeleteOptions) {
+        if options.policy.is_none() && options.orphan_dependents.is_none() && self.is_job() {
+            self.warn("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning");
         }
     }
 

@@ -88,6 +88,10 @@ impl<'a> Rules<'a> {
         }
     }
 
+    pub fn checks_meta(self) -> bool {
+        !matches!(self, Self::Builtin(strategy) if !strategy.checks_meta())
+    }
+
     pub fn name_rule(self) -> NameRule {
         match self {
             Self::Builtin(strategy) => strategy.name_rule(),

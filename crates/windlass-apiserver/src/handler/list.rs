@@ -19,7 +19,8 @@ const LENIENT: GeneralPurpose =
     GeneralPurpose::new(&base64::alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// What a continue token says.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Token {
     v: String,
     rv: i64,
@@ -41,18 +42,29 @@ impl Call {
         self.encode_page(page).await
     }
 
-    /// The objects a list shows.
-    pub(super) async fn listed(&self, options: &ListOptions) -> Result<Vec<Arc<Entry>>> {
-        Ok(self.page(options).await?.entries)
+    /// The objects a list shows, and what its metadata says of those it does not.
+    pub(super) async fn listed(
+        &self,
+        options: &ListOptions,
+    ) -> Result<(Vec<Arc<Entry>>, Map<String, Value>)> {
+        let page = self.page(options).await?;
+        let mut rest = Map::new();
+        if let Some(token) = page.cont.or_else(|| self.resource.is_custom().then(String::new)) {
+            rest.insert("continue".into(), token.into());
+        }
+        if let Some(count) = page.remaining {
+            rest.insert("remainingItemCount".into(), count.into());
+        }
+        Ok((page.entries, rest))
     }
 
     async fn page(&self, options: &ListOptions) -> Result<Page> {
         let token = self.token(options)?;
         let (table, revision) = self.state_for(options, token.as_ref()).await?;
-        let start = token.map(|t| self.start_key(&t.start)).transpose()?;
+        let start = token.map(|t| self.start_key(&t.start));
         let namespace = options.filter.namespace.as_deref();
         // Lists at version "0" are served whole, as the watch cache does.
-        let whole = options.limit == 0 || (options.version == "0" && options.cont.is_empty());
+        let whole = options.limit == 0 || options.version == "0";
         let limit = if whole { usize::MAX } else { options.limit };
         let (mut entries, mut more, mut seen) = (Vec::new(), false, 0usize);
         let candidates = table.range(namespace);
@@ -154,29 +166,32 @@ impl Call {
         if token.v != "meta.k8s.io/v1" {
             return Err(invalid(format!(
                 "server does not recognize this encoded version {}",
-                crate::status::quote(&token.v)
+                token.v
             )));
+        }
+        if token.rv == 0 {
+            let why = "incorrect encoded start resourceVersion (version meta.k8s.io/v1)";
+            return Err(invalid(why.to_owned()));
         }
         if token.start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)".to_owned()));
+        }
+        let start = token.start.trim_start_matches('/');
+        if start.starts_with("../") || start.contains("/../") {
+            return Err(invalid(token.start));
         }
         Ok(Some(token))
     }
 
     /// The first key at or after a token's start, which is relative to the list's scope.
-    fn start_key(&self, start: &str) -> Result<Key> {
+    fn start_key(&self, start: &str) -> Key {
         let start = start.trim_start_matches('/');
         let scoped = !self.namespace().is_empty() || !self.resource.namespaced;
-        if start.starts_with("../") || start.contains("/../") {
-            return Err(Status::bad_request(format!(
-                "invalid continue token: invalid continue token: {start}"
-            )));
-        }
         if scoped {
-            return Ok(Key::new(self.namespace(), start));
+            return Key::new(self.namespace(), start);
         }
         let (namespace, name) = start.split_once('/').unwrap_or((start, ""));
-        Ok(Key::new(namespace, name))
+        Key::new(namespace, name)
     }
 
     fn next_token(&self, revision: u64, last: Option<&Arc<Entry>>) -> String {

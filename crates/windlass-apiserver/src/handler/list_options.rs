@@ -179,14 +179,12 @@ impl Call {
         let own = self.rules().fields(&serde_json::Value::Null);
         for requirement in selector.requirements() {
             let name = requirement.field.as_str();
-            if matches!(name, "metadata.name" | "metadata.namespace") {
+            if name == "metadata.name" || name == "metadata.namespace" && self.selects_namespace() {
                 continue;
             }
             match &own {
                 Some(fields) if fields.iter().any(|(k, _)| &**k == name) => {}
-                Some(_) => {
-                    return Err(Status::bad_request(format!("field label not supported: {name}")));
-                }
+                Some(_) => return Err(Status::bad_request(self.unselectable(name))),
                 None => {
                     return Err(Status::bad_request(format!(
                         "\"{name}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
@@ -195,6 +193,30 @@ impl Call {
             }
         }
         Ok(())
+    }
+
+    /// Whether `metadata.namespace` may be selected by: some kinds without namespaces list their
+    /// fields themselves.
+    fn selects_namespace(&self) -> bool {
+        !matches!(
+            (&*self.resource.gvk.group, &*self.resource.plural),
+            ("", "namespaces" | "nodes")
+                | ("certificates.k8s.io", "certificatesigningrequests" | "clustertrustbundles")
+                | ("resource.k8s.io", "resourceslices")
+        )
+    }
+
+    /// What is told of a field that the kind cannot be selected by.
+    fn unselectable(&self, name: &str) -> String {
+        let gvk = &self.resource.gvk;
+        match (&*gvk.group, &*gvk.kind) {
+            ("batch", "Job") => format!("field label \"{name}\" not supported for Job"),
+            ("resource.k8s.io", "ResourceSlice") => format!(
+                "field label not supported for resource.k8s.io/{}, Kind=ResourceSlice: {name}",
+                gvk.version
+            ),
+            _ => format!("field label not supported: {name}"),
+        }
     }
 }
 

@@ -47,14 +47,20 @@ impl Call {
             versioned: false,
             tracked: false,
         };
-        let make = |old: &Value| self.patched(kind, &patch, old, &options);
+        let doubled = match kind {
+            PatchKind::Merge | PatchKind::Strategic => self.patch_duplicates(),
+            PatchKind::Apply | PatchKind::Json => Vec::new(),
+        };
+        let make = |old: &Value| self.patched(kind, (&patch, &doubled), old, &options);
         let written = self.change(&update, &make).await?;
         self.answer_written(200, written).await
     }
 
     pub(super) fn patch_kind(&self) -> Result<PatchKind> {
         let custom = self.resource.is_custom();
-        match self.content_type().as_str() {
+        let given = self.headers.get(http::header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
+        // Unlike the types of other bodies, those of patches are written in small letters.
+        match given.unwrap_or_default().split(';').next().unwrap_or_default() {
             "application/json-patch+json" => Ok(PatchKind::Json),
             "application/merge-patch+json" => Ok(PatchKind::Merge),
             "application/apply-patch+yaml" => Ok(PatchKind::Apply),
@@ -73,9 +79,8 @@ impl Call {
                 let prefix = "couldn't get version/kind; json parse error: ";
                 let why = error.strip_prefix(prefix).unwrap_or(&error);
                 Status::bad_request(match kind {
-                    PatchKind::Json => format!("error decoding patch: {why}"),
-                    _ if self.resource.is_custom() => format!("error decoding patch: {why}"),
-                    _ => why.to_owned(),
+                    PatchKind::Strategic => why.to_owned(),
+                    _ => format!("error decoding patch: {why}"),
                 })
             })?;
         // Tests compare numbers as they are written: 1.0 is not 1.
@@ -85,11 +90,18 @@ impl Call {
         }
     }
 
-    /// The object after the patch, decoded as a body would be.
-    pub(super) fn patched(
+    /// Keys that stand twice in the patch document.
+    fn patch_duplicates(&self) -> Vec<String> {
+        let document = crate::decode::parse(&self.body, Media::Json);
+        document.map(|document| document.duplicates()).unwrap_or_default()
+    }
+
+    /// The object after the patch, decoded as a body would be; the patch comes with its keys that
+    /// stand twice.
+    fn patched(
         &self,
         kind: PatchKind,
-        patch: &Value,
+        (patch, doubled): (&Value, &[String]),
         old: &Value,
         options: &WriteOptions,
     ) -> Result<Value> {
@@ -105,8 +117,12 @@ impl Call {
             }
             PatchKind::Apply => return Err(Status::internal("apply has a way of its own")),
         };
-        let unknown = if kind == PatchKind::Json { unknown_keys(patch) } else { Vec::new() };
-        let mut object = self.decode_patched(patched, unknown, options)?;
+        let mut odd = doubled.to_vec();
+        if kind == PatchKind::Json {
+            odd = unknown_keys(patch);
+        }
+        let map = (kind == PatchKind::Strategic).then_some(patch);
+        let mut object = self.decode_patched(patched, map, odd, options)?;
         self.check_identity(&mut object)?;
         Ok(object)
     }
@@ -130,7 +146,7 @@ impl Call {
     }
 
     async fn apply_part(&self, part: Part, options: &WriteOptions) -> Result<Answer> {
-        let patch = self.apply_body(&self.resource.gvk, options)?;
+        let patch = self.apply_body(&self.resource.gvk)?;
         let live = self.server.store.world().get(&self.storage, &self.key());
         if live.is_none() {
             let creates = part == Part::Main
@@ -195,17 +211,20 @@ impl Call {
             convert: &convert,
         };
         let merged = apply(&request)?;
+        self.report_yaml(options)?;
         let mut object = self.decode_merged(merged, patch)?;
         self.check_identity(&mut object)?;
         Ok(object)
     }
 
     /// The configuration in the body of an apply.
-    pub(super) fn apply_body(&self, gvk: &Gvk, options: &WriteOptions) -> Result<Value> {
-        self.report_yaml(options)?;
+    pub(super) fn apply_body(&self, gvk: &Gvk) -> Result<Value> {
         let patch = crate::decode::parse(&self.body, Media::Yaml)
             .and_then(|document| document.to_value())
-            .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+            .map_err(|error| {
+                let inside = "error converting YAML to JSON: ";
+                Status::bad_request(format!("error decoding YAML: {inside}{error}"))
+            })?;
         check_apply_body(&patch, gvk)?;
         if !object::meta(&patch).get("managedFields").unwrap_or(&Value::Null).is_null() {
             return Err(Status::bad_request("metadata.managedFields must be nil"));
@@ -214,7 +233,7 @@ impl Call {
     }
 
     /// Keys that stand twice in an applied configuration.
-    fn report_yaml(&self, options: &WriteOptions) -> Result<()> {
+    pub(super) fn report_yaml(&self, options: &WriteOptions) -> Result<()> {
         if options.validation == FieldValidation::Ignore {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use super::stored::Written;
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
 use crate::builtin::general::certificate;
-use crate::builtin::rules::meta::{validate_meta_update, validate_meta_update_common};
+use crate::builtin::rules::rounds::Rounds;
 use crate::builtin::workload::pod_parts;
 use crate::merge::{PathSet, UpdateRequest};
 use crate::object;
@@ -354,13 +354,15 @@ impl Call {
     fn validate_change(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
         let rules = self.rules();
         let (meta, old_meta) = (object::meta(new), object::meta(old));
-        let mut errors = match self.has_core_meta() {
-            true => validate_meta_update(meta, old_meta),
-            false => validate_meta_update_common(meta, old_meta),
+        let (gvk, custom) = (&self.resource.gvk, self.resource.is_custom());
+        let rounds = match part {
+            // Nothing else is looked at in an object of another kind.
+            _ if rules.is_other_kind(new) => Rounds::NONE,
+            Part::Main => Rounds::of(gvk, custom),
+            _ => Rounds::of_part(gvk, custom),
         };
-        if !self.has_core_meta() && !rules.is_other_kind(new) {
-            errors.extend(errors.clone());
-        }
+        let namespaced = self.resource.namespaced;
+        let mut errors = rounds.validate(meta, old_meta, rules.name_rule(), namespaced);
         errors.extend(self.told(match part {
             Part::Main => rules.validate_update(new, old),
             Part::Status if self.is_signing_request() => {

@@ -87,6 +87,8 @@ impl Call {
             false => parse_version(&options.version).map_err(Status::untyped)?,
         };
         let initial = options.send_initial_events.unwrap_or(unset);
+        // Without a version and without what exists, a watch starts now.
+        let wanted = if unset && !initial { world.revision } else { wanted };
         let (end, definition) = (server.shutdown.clone(), server.definition_token(&self.storage));
         let deadline = Instant::now() + self.watch_timeout(&options);
         let mut watcher = Watcher {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::status::quote;
 
 /// `%v`: `map[a:1 b:[x y]]`.
-pub(super) fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

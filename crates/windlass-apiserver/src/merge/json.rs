@@ -38,7 +38,8 @@ pub fn json_patch(mut document: Value, patch: &Value) -> Result<Value> {
     }
     if ops.len() > JSON_PATCH_OPS_MAX {
         return Err(Status::too_large(format!(
-            "The allowed maximum operations in a JSON patch is {JSON_PATCH_OPS_MAX}, got {}",
+            "Request entity too large: The allowed maximum operations in a JSON patch is \
+             {JSON_PATCH_OPS_MAX}, got {}",
             ops.len()
         )));
     }
@@ -64,7 +65,7 @@ pub fn merge_patch(document: &mut Value, patch: &Value) -> Result<()> {
 }
 
 /// The answer to a patch that is JSON of the wrong type.
-pub(super) fn undecodable(value: &Value, go_type: &str) -> Status {
+fn undecodable(value: &Value, go_type: &str) -> Status {
     let what = json_type(value);
     Status::bad_request(format!(
         "error decoding patch: json: cannot unmarshal {what} into Go value of type {go_type}"
@@ -183,6 +184,11 @@ fn remove(document: &mut Value, path: &str) -> Option<Value> {
 
 fn replace(document: &mut Value, path: &str, value: Value) -> Option<()> {
     shallow(path, &value)?;
+    if path.is_empty() {
+        // Only this operation may take the document as a whole, and only for another like it.
+        let whole = matches!(value, Value::Array(_) | Value::Object(_));
+        return whole.then(|| *document = value);
+    }
     let (parent, key) = parent_mut(document, path)?;
     match parent {
         Value::Object(map) => {

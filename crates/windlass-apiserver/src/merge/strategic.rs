@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::go;
-use super::json::{rejected, undecodable};
+use super::json::{json_type, rejected};
 use crate::shape::{Field, ShapeKind, ShapeRef};
 use crate::status::{Result, Status};
 
@@ -36,7 +36,12 @@ pub fn strategic_patch(document: Value, patch: Value, shape: &ShapeRef) -> Resul
     let patch = match patch {
         Value::Null => return Ok(document),
         Value::Object(patch) => patch,
-        other => return Err(undecodable(&other, "map[string]interface {}")),
+        other => {
+            let what = json_type(&other);
+            return Err(Status::bad_request(format!(
+                "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+            )));
+        }
     };
     let Value::Object(document) = document else {
         return Err(Status::bad_request("invalid JSON document"));

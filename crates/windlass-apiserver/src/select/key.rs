@@ -24,7 +24,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
         _ => {
             let shape = regex_text(QUALIFIED_TEXT, QUALIFIED, &["MyName", "my.name", "123-abc"]);
             return vec![format!(
-                "a qualified name {shape} with an optional DNS subdomain prefix and '/' \
+                "a valid label key {shape} with an optional DNS subdomain prefix and '/' \
                  (e.g. 'example.com/MyName')"
             )];
         }

@@ -11,6 +11,7 @@ mod auth;
 mod bad_bytes;
 mod bad_peers;
 mod builtin;
+mod compared;
 mod conversion;
 mod crd_life;
 mod crd_objects;

@@ -265,7 +265,7 @@ fn check_param_ref(errors: &mut Vec<FieldError>, reference: &Value) {
 fn check_actions(errors: &mut Vec<FieldError>, actions: &[Value]) {
     let path = "spec.validationActions";
     if actions.is_empty() {
-        errors.push(FieldError::required(path, ""));
+        errors.push(FieldError::required(path, "at least one validation action is required"));
         return;
     }
     let all = ["Audit", "Deny", "Warn"];

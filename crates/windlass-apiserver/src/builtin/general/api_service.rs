@@ -46,11 +46,13 @@ impl Strategy for ApiService {
         let mut errors = Vec::new();
         let spec = &service["spec"];
         let (group, version) = (text(spec, "group"), text(spec, "version"));
-        let name = text(&service["metadata"], "name");
         let required = format!("{version}.{group}");
-        if name != required && path_segment(name).is_empty() {
-            let why = format!("must be `spec.version+\".\"+spec.group`: {}", quote(&required));
-            errors.push(FieldError::invalid_str("metadata.name", name, why));
+        for key in ["generateName", "name"] {
+            let name = text(&service["metadata"], key);
+            if !name.is_empty() && name != required && path_segment(name).is_empty() {
+                let why = format!("must be `spec.version+\".\"+spec.group`: {}", quote(&required));
+                errors.push(FieldError::invalid_str(format!("metadata.{key}"), name, why));
+            }
         }
         match group {
             "" if version != "v1" => {

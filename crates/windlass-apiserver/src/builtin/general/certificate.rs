@@ -35,7 +35,7 @@ impl Strategy for SigningRequest {
         if !holds_pem(text(spec, "request"), "CERTIFICATE REQUEST") {
             let why = "PEM block type must be CERTIFICATE REQUEST";
             let shown = match text(spec, "request") {
-                "" => json!([]),
+                "" => Value::Null,
                 given => json!(given),
             };
             errors.push(FieldError::invalid("spec.request", &shown, why));

@@ -143,6 +143,16 @@ impl Strategy for Slice {
                 "must be greater than zero",
             ));
         }
+        let places = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
+        let chosen = |key: &&&str| match &spec[**key] {
+            Value::Null | Value::Bool(false) => false,
+            value => value != "",
+        };
+        if places.iter().filter(chosen).count() == 0 {
+            let why = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, \
+                       `perDeviceNodeSelection` is required";
+            errors.push(FieldError::required("spec", why));
+        }
         errors
     }
 

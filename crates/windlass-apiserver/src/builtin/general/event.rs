@@ -54,6 +54,10 @@ impl Strategy for CoreEvent {
         check(event, "reportingComponent")
     }
 
+    fn checks_meta(&self) -> bool {
+        false
+    }
+
     fn allows_create_on_update(&self) -> bool {
         true
     }

@@ -159,6 +159,7 @@ impl Strategy for IpAddress {
         let mut errors = Vec::new();
         let name = text(&address["metadata"], "name");
         match name.parse::<IpAddr>() {
+            Err(_) if name.is_empty() => {}
             Err(_) => errors.push(FieldError::invalid_str(
                 "metadata.name",
                 name,

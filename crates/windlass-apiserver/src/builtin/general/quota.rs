@@ -266,10 +266,12 @@ fn check_amounts(errors: &mut Vec<FieldError>, path: &str, limit: &Value, key: &
 fn check_hard(errors: &mut Vec<FieldError>, path: &str, parent: &Value, key: &str) {
     for (name, amount) in entries(parent, key) {
         let path = format!("{path}[{name}]");
-        push(errors, &path, name, key::qualified_name(name));
+        let faults = key::qualified_name(name);
+        let qualified = faults.is_empty();
+        push(errors, &path, name, faults);
         let known = is_standard(name);
         if !name.contains('/') {
-            if !known && name != "storage" {
+            if qualified && !known && name != "storage" {
                 let why = "must be a standard resource type or fully qualified";
                 errors.push(FieldError::invalid_str(&path, name, why));
             }
@@ -284,7 +286,8 @@ fn check_hard(errors: &mut Vec<FieldError>, path: &str, parent: &Value, key: &st
             let why = "must be greater than or equal to 0";
             errors.push(FieldError::invalid_str(&path, shown, why));
         }
-        if COUNTED.contains(&name.as_str()) && !quantity::is_whole(amount) {
+        let counted = COUNTED.contains(&name.as_str()) || name.starts_with("count/");
+        if counted && !quantity::is_whole(amount) {
             errors.push(FieldError::invalid_str(&path, shown, "must be an integer"));
         }
     }

@@ -338,7 +338,17 @@ fn check_families(errors: &mut Vec<FieldError>, service: &Value) {
         ));
         return;
     }
-    for (at, _) in items(spec, "ipFamilies").iter().enumerate().filter(|(_, f)| *f == "IPv6") {
+    let families = items(spec, "ipFamilies");
+    if families.len() > 1 && matches!(text(spec, "ipFamilyPolicy"), "" | "SingleStack") {
+        errors.push(FieldError::invalid_str(
+            "spec.ipFamilyPolicy",
+            "SingleStack",
+            "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are \
+             specified",
+        ));
+        return;
+    }
+    for (at, _) in families.iter().enumerate().filter(|(_, f)| *f == "IPv6") {
         errors.push(FieldError::invalid_str(
             format!("spec.ipFamilies[{at}]"),
             "IPv6",
@@ -365,7 +375,10 @@ pub fn validate_cluster_ips(service: &Value, _old: Option<&Value>) -> Vec<FieldE
         return errors;
     }
     if text(spec, "clusterIP") != first {
-        if ips.is_empty() {
+        if text(spec, "clusterIP").is_empty() {
+            let why = "must be empty when `clusterIP` is not specified";
+            errors.push(FieldError::invalid("spec.clusterIPs", &spec["clusterIPs"], why));
+        } else if ips.is_empty() {
             errors.push(FieldError::required("spec.clusterIPs", ""));
         } else {
             errors.push(FieldError::invalid(
@@ -396,15 +409,11 @@ pub fn validate_cluster_ips(service: &Value, _old: Option<&Value>) -> Vec<FieldE
         let value = value.as_str().unwrap_or_default();
         ip(&mut errors, &format!("spec.clusterIPs[{at}]"), value);
     }
-    let policies = ["SingleStack", "PreferDualStack", "RequireDualStack"];
+    let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     if let Some(policy) = spec["ipFamilyPolicy"].as_str()
         && !policies.contains(&policy)
     {
-        errors.push(FieldError::invalid_str(
-            "spec.ipFamilyPolicy",
-            policy,
-            "must be one of SingleStack, PreferDualStack, RequireDualStack",
-        ));
+        errors.push(FieldError::not_supported("spec.ipFamilyPolicy", &policy.into(), &policies));
     }
     for (at, family) in items(spec, "ipFamilies").iter().enumerate() {
         if family != "IPv4" && family != "IPv6" {

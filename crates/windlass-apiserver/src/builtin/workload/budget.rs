@@ -34,6 +34,10 @@ impl Strategy for Budgets {
         shared::keep_spec(object, old);
     }
 
+    fn checks_meta(&self) -> bool {
+        false
+    }
+
     fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let spec = &object["spec"];

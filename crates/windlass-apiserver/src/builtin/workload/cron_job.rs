@@ -143,11 +143,15 @@ fn schedule(errors: &mut Vec<FieldError>, spec: &Value, tz_allowed: bool) {
 
 fn time_zone(errors: &mut Vec<FieldError>, zone: &Value) {
     let Some(name) = zone.as_str() else { return };
+    if name.eq_ignore_ascii_case("local") {
+        let why = "timeZone must be an explicit time zone as defined in \
+                   https://www.iana.org/time-zones";
+        errors.push(FieldError::invalid_str("spec.timeZone", name, why));
+    }
     let why = if name.is_empty() {
         "timeZone must be nil or non-empty string".to_owned()
-    } else if name.eq_ignore_ascii_case("local") {
-        "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-            .to_owned()
+    } else if name == "Local" {
+        return;
     } else if jiff::tz::TimeZone::get(name).is_err() {
         format!("unknown time zone {name}")
     } else {

@@ -28,8 +28,7 @@ impl Strategy for Autoscalers {
         let Some(spec) = object_mut(object, "spec") else { return };
         default_to(spec, "minReplicas", 1);
         if items(spec, "metrics").is_empty() {
-            spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu",
-                "target": {"type": "Utilization", "averageUtilization": 80}}}]);
+            spec["metrics"] = default_metrics();
         }
         if has(spec, "behavior") {
             let behavior = &mut spec["behavior"];
@@ -80,7 +79,14 @@ impl Strategy for AutoscalersV1 {
         if let Some(spec) = object_mut(object, "spec") {
             default_to(spec, "minReplicas", 1);
         }
-        shared::status_with(object, &["currentReplicas", "desiredReplicas"]);
+        // What travels in annotations is read and written anew; the default is that of version 2.
+        let mut newer = v1_to_v2(object);
+        if items(&newer, "spec.metrics").is_empty()
+            && let Some(spec) = object_mut(&mut newer, "spec")
+        {
+            spec["metrics"] = default_metrics();
+        }
+        *object = v2_to_v1(&newer);
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -191,6 +197,11 @@ pub fn v2_to_v1(object: &Value) -> Value {
     put_annotation(&mut out, CONDITIONS, object["status"]["conditions"].clone());
     put_annotation(&mut out, BEHAVIOR, object["spec"]["behavior"].clone());
     out
+}
+
+fn default_metrics() -> Value {
+    json!([{"type": "Resource", "resource": {"name": "cpu",
+        "target": {"type": "Utilization", "averageUtilization": 80}}}])
 }
 
 fn rules_defaults(rules: &mut Value, policies: Value) {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::{has, int, items, text};
-use crate::builtin::rules::{each_invalid, names, selector};
+use crate::builtin::rules::{each_invalid, names};
 use crate::status::FieldError;
 
 const TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
@@ -229,7 +229,6 @@ fn identifier(errors: &mut Vec<FieldError>, metric: &Value, field: &str) {
         "" => errors.push(FieldError::required(name_field, "must specify a metric name")),
         name => each_invalid(errors, &name_field, name, names::path_segment(name)),
     }
-    selector::validate(errors, &metric["selector"], &format!("{field}.selector"));
 }
 
 fn scaling_rules(errors: &mut Vec<FieldError>, rules: &Value, field: &str) {
@@ -249,6 +248,11 @@ fn scaling_rules(errors: &mut Vec<FieldError>, rules: &Value, field: &str) {
     if has(rules, "selectPolicy") && !SELECT.contains(&select) {
         let field = format!("{field}.selectPolicy");
         errors.push(FieldError::not_supported(field, &rules["selectPolicy"], &SELECT));
+    }
+    let tolerance = text(rules, "tolerance");
+    if tolerance.starts_with('-') {
+        let why = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid_str(format!("{field}.tolerance"), tolerance, why));
     }
     if items(rules, "policies").is_empty() {
         let why = "must specify at least one Policy";

@@ -80,10 +80,20 @@ impl Strategy for Jobs {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        match old {
-            Some(old) if old["spec"]["template"] == object["spec"]["template"] => Vec::new(),
-            _ => super::pod::spec_warnings(&object["spec"]["template"], "spec.template"),
+        let mut out = Vec::new();
+        let why = names::dns_label(text(object, "metadata.name"));
+        if old.is_none() && !why.is_empty() {
+            out.push(format!(
+                "metadata.name: this is used in Pod names and hostnames, which can result in \
+                 surprising behavior; a DNS label is recommended: [{}]",
+                why.join(" ")
+            ));
         }
+        if old.is_none_or(|old| old["spec"]["template"] != object["spec"]["template"]) {
+            let template = &object["spec"]["template"];
+            out.extend(super::pod::spec_warnings(template, "spec.template"));
+        }
+        out
     }
 
     fn has_generation(&self) -> bool {
@@ -249,9 +259,12 @@ fn validate_spec(errors: &mut Vec<FieldError>, spec: &Value) {
     }
 }
 
+/// A job without labels is read with those of its template: after its rules were looked at, so a
+/// name that is too long for a label is told of the template alone.
 fn labels_from_template(object: &mut Value) {
     let labels = object["spec"]["template"]["metadata"]["labels"].clone();
-    if labels.is_object()
+    let fits = |(_, value): (&String, &Value)| value.as_str().is_none_or(|v| v.len() <= 63);
+    if labels.as_object().is_some_and(|labels| labels.iter().all(fits))
         && let Some(metadata) = object_mut(object, "metadata")
         && entries(metadata, "labels").next().is_none()
     {
@@ -293,6 +306,7 @@ fn generated_selector(errors: &mut Vec<FieldError>, object: &Value) {
         let field = format!("spec.template.metadata.labels[{key}]");
         let why = format!("must be '{value}'");
         match labels.get(key).and_then(Value::as_str) {
+            None if value.is_empty() => {}
             None => errors.push(FieldError::required(field, why)),
             Some(found) if found != value => errors.push(FieldError::invalid(field, labels, why)),
             Some(_) => {}

@@ -288,6 +288,26 @@ const BYTES: &[&str] =
     &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 const BYTES_TEXT: &str = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei";
 
+/// The fields of a pod that have a name in all versions.
+const LABELS: &[&str] = &[
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+];
+
 /// A reference to a field of the pod itself.
 pub fn field_reference(
     errors: &mut Vec<FieldError>,
@@ -306,17 +326,19 @@ pub fn field_reference(
     }
     let subscript = path.strip_suffix("']").and_then(|path| path.split_once("['"));
     if let Some((base, key)) = subscript {
-        let field = format!("{field}.fieldPath");
         match base {
             "metadata.annotations" => {
-                each_invalid(errors, &field, key, names::qualified_name(&key.to_lowercase()));
+                each_invalid(errors, field, key, names::qualified_name(&key.to_lowercase()));
             }
-            "metadata.labels" => each_invalid(errors, &field, key, names::qualified_name(key)),
+            "metadata.labels" => each_invalid(errors, field, key, names::qualified_name(key)),
             base => {
                 let why = "does not support subscript";
-                errors.push(FieldError::invalid_str(field, base, why));
+                errors.push(FieldError::invalid_str(format!("{field}.fieldPath"), base, why));
             }
         }
+    } else if !LABELS.contains(&path) {
+        let why = format!("error converting fieldPath: field label not supported: {path}");
+        errors.push(FieldError::invalid_str(format!("{field}.fieldPath"), path, why));
     } else if !supported.contains(&path) {
         let field = format!("{field}.fieldPath");
         errors.push(FieldError::not_supported(field, &reference["fieldPath"], supported));
@@ -324,8 +346,9 @@ pub fn field_reference(
 }
 
 fn env_from(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
+    let list = field;
     for (i, source) in items(container, "envFrom").iter().enumerate() {
-        let field = format!("{field}[{i}]");
+        let field = format!("{list}[{i}]");
         let prefix = text(source, "prefix");
         if !prefix.is_empty() {
             each_invalid(errors, &format!("{field}.prefix"), prefix, names::env_var_name(prefix));
@@ -333,8 +356,12 @@ fn env_from(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
         let present: Vec<_> =
             ["configMapRef", "secretRef"].into_iter().filter(|key| has(source, key)).collect();
         for key in &present {
-            if text(&source[*key], "name").is_empty() {
-                errors.push(FieldError::required(format!("{field}.{key}.name"), ""));
+            match text(&source[*key], "name") {
+                "" => errors.push(FieldError::required(format!("{field}.{key}.name"), "")),
+                name => {
+                    let field = format!("{field}.{key}.name");
+                    each_invalid(errors, &field, name, names::dns_subdomain(name));
+                }
             }
         }
         let why = match present.len() {
@@ -342,7 +369,7 @@ fn env_from(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
             1 => continue,
             _ => "may not have more than one field specified at a time",
         };
-        errors.push(FieldError::invalid_str(field, "", why));
+        errors.push(FieldError::invalid_str(list, "", why));
     }
 }
 
@@ -376,6 +403,28 @@ fn mounts(errors: &mut Vec<FieldError>, container: &Value, volumes: &Volumes<'_>
             errors.push(FieldError::invalid_str(format!("{at}.subPathExpr"), expression, why));
         }
         descending_path(errors, expression, &format!("{field}.subPathExpr"));
+        sharing(errors, container, mount, field);
+    }
+}
+
+/// Mounts that show others what is mounted below them, or are to be read only all the way down.
+fn sharing(errors: &mut Vec<FieldError>, container: &Value, mount: &Value, field: &str) {
+    let privileged = container["securityContext"]["privileged"] == true;
+    if text(mount, "mountPropagation") == "Bidirectional" && !privileged {
+        let why = "Bidirectional mount propagation is available only to privileged containers";
+        errors.push(FieldError::forbidden(format!("{field}.mountPropagation"), why));
+    }
+    let recursive = text(mount, "recursiveReadOnly");
+    let field = format!("{field}.recursiveReadOnly");
+    if matches!(recursive, "Enabled" | "IfPossible") {
+        if mount["readOnly"] != true {
+            let why = "may only be specified when readOnly is true";
+            errors.push(FieldError::forbidden(&*field, why));
+        }
+        if !matches!(text(mount, "mountPropagation"), "" | "None") {
+            let why = "may only be specified when mountPropagation is None or not specified";
+            errors.push(FieldError::forbidden(field, why));
+        }
     }
 }
 
@@ -524,8 +573,8 @@ fn port(errors: &mut Vec<FieldError>, port: &Value, field: &str) {
 
 /// The id of a user or group.
 pub fn id(errors: &mut Vec<FieldError>, id: Option<i64>, field: &str) {
-    if let Some(id) = id.filter(|id| !(0..=0xffff_ffff).contains(id)) {
-        let why = "must be between 0 and 4294967295, inclusive";
+    if let Some(id) = id.filter(|id| !(0..=0x7fff_ffff).contains(id)) {
+        let why = "must be between 0 and 2147483647, inclusive";
         errors.push(FieldError::invalid(field, &id.into(), why));
     }
 }

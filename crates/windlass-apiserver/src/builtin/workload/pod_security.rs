@@ -32,7 +32,7 @@ pub fn of_pod(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     seccomp(errors, &context["seccompProfile"], &format!("{field}.seccompProfile"));
     app_armor(errors, &context["appArmorProfile"], &format!("{field}.appArmorProfile"));
     one_of(errors, context, "supplementalGroupsPolicy", &["Merge", "Strict"], field);
-    one_of(errors, context, "seLinuxChangePolicy", &["MountOption", "Recursive"], field);
+    one_of(errors, context, "seLinuxChangePolicy", &["Recursive"], field);
 }
 
 /// Problems of the security context of a container.

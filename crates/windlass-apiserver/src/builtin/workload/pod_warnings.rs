@@ -28,6 +28,18 @@ pub fn of(object: &Value, prefix: &str) -> Vec<String> {
     let mut out = Vec::new();
     let spec = &object["spec"];
     let at = format!("{prefix}spec");
+    for (key, _) in object["metadata"]["annotations"].as_object().into_iter().flatten() {
+        let why = if key.starts_with("container.apparmor.security.beta.kubernetes.io/") {
+            "deprecated since v1.30; use the \"appArmorProfile\" field instead"
+        } else if key == "seccomp.security.alpha.kubernetes.io/pod"
+            || key.starts_with("container.seccomp.security.alpha.kubernetes.io/")
+        {
+            "non-functional in v1.27+; use the \"seccompProfile\" field instead"
+        } else {
+            continue;
+        };
+        out.push(format!("{prefix}metadata.annotations[{key}]: {why}"));
+    }
     for (label, _) in spec["nodeSelector"].as_object().into_iter().flatten() {
         if let Some(why) = deprecated_label(label) {
             out.push(format!("{at}.nodeSelector[{label}]: {why}"));

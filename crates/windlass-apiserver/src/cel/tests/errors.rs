@@ -117,6 +117,11 @@ fn type_errors_read_as_in_the_reference() {
     let no = |name: &str, signature: &str| {
         format!("found no matching overload for '{name}' applied to '{signature}'")
     };
+    let given = |clause: &str, takes: &str, given: &str| {
+        format!(
+            "error during formatting: {clause} clause can only be used on {takes}, was given {given}"
+        )
+    };
     let table = [
         ("self.s > 5", "1:8", no("_>_", "(string, int)")),
         ("self.l == 1", "1:8", no("_==_", "(list(string), int)")),
@@ -142,6 +147,20 @@ fn type_errors_read_as_in_the_reference() {
         ("self.t < duration('1h')", "1:8", no("_<_", "(timestamp, duration)")),
         ("self.t < timestamp('x')", "1:20", "invalid timestamp argument".into()),
         ("self.s.matches('[')", "1:16", "invalid matches argument".into()),
+        ("'%d'.format([self.s]) == ''", "1:18", given("decimal", "integers", "string")),
+        ("'%f'.format([self.i]) == ''", "1:18", given("fixed-point", "doubles", "int")),
+        ("'%s %s'.format([self.s]) == ''", "1:15", "index 1 out of range".into()),
+        (
+            "'%s'.format([self.s, self.s]) == ''",
+            "1:12",
+            "too many arguments supplied to string.format (expected 1, got 2)".into(),
+        ),
+        ("'%'.format([self.s]) == ''", "1:11", "unexpected end of string".into()),
+        (
+            "'%y'.format([self.s]) == ''",
+            "1:12",
+            "could not parse formatting clause: unrecognized formatting clause \"y\"".into(),
+        ),
         (
             "url(self.s).foo == ''",
             "1:12",

@@ -405,6 +405,14 @@ impl Walker {
     fn rules(&mut self, schema: &Schema, place: &str, context: &Context) {
         for (index, rule) in schema.rules.iter().enumerate() {
             let Some(compiled) = rule.compiled() else { continue };
+            if compiled.error.as_deref() == Some(crate::cel::NO_DECLARATIONS) {
+                let field = format!("{place}.x-kubernetes-validations");
+                let why = "internal error: failed to construct type information for \
+                           x-kubernetes-validations rules: unable to convert structural schema \
+                           to CEL declarations";
+                self.rule_errors.push(FieldError::internal(field, why));
+                break;
+            }
             let field = |name: &str| format!("{place}.x-kubernetes-validations[{index}].{name}");
             let count = context.cardinality.unwrap_or(compiled.max_cardinality);
             let cost = compiled.max_cost.saturating_mul(count);

@@ -20,10 +20,12 @@ pub fn validate(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let spec = &object["spec"];
     if old.is_none() {
         let wanted = format!("{}.{}", str_of(&spec["names"]["plural"]), str_of(&spec["group"]));
-        let name = str_of(&object["metadata"]["name"]);
-        if name != wanted {
-            let detail = "must be spec.names.plural+\".\"+spec.group";
-            errors.push(FieldError::invalid_str("metadata.name", name, detail));
+        for key in ["generateName", "name"] {
+            let name = str_of(&object["metadata"][key]);
+            if !name.is_empty() && name != wanted {
+                let detail = "must be spec.names.plural+\".\"+spec.group";
+                errors.push(FieldError::invalid_str(format!("metadata.{key}"), name, detail));
+            }
         }
     }
     validate_spec(spec, old, &mut errors);

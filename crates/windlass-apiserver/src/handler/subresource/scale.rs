@@ -70,7 +70,7 @@ impl Call {
     }
 
     async fn apply_scale(&self, options: &WriteOptions) -> Result<Answer> {
-        let patch = self.apply_body(&scale_gvk(), options)?;
+        let patch = self.apply_body(&scale_gvk())?;
         let shape = crate::schema::shape_of(&scale_gvk());
         let reset = PathSet::default();
         let change = |old: &Value| {
@@ -87,6 +87,10 @@ impl Call {
                 reset: &reset,
                 convert: &|_, _| None,
             })?;
+            self.report_yaml(options)?;
+            if self.resource.is_custom() && wanted["spec"] != current["spec"] {
+                return Err(unconvertible(&patch));
+            }
             self.rescaled(old, &wanted)
         };
         self.change_scale(options, "PatchOptions", &change).await
@@ -235,6 +239,16 @@ impl Call {
         workload::scale::set_scale(&self.resource.gvk, object, replicas);
         Ok(())
     }
+}
+
+/// 500 for a scale applied to a custom object: the real server takes only one that changes nothing.
+fn unconvertible(patch: &Value) -> Status {
+    Status::untyped(format!(
+        "failed to convert new object ({}/{}; autoscaling/v1, Kind=Scale) to proper version: \
+         request to convert CR to an invalid group/version: autoscaling/v1",
+        object::meta_str(patch, "namespace"),
+        object::meta_str(patch, "name"),
+    ))
 }
 
 fn scale_gvk() -> Gvk {
