@@ -22,7 +22,7 @@ use super::{Limiter, QueueKey, QueueStats, ToKey};
 const PATIENCE: u64 = 100_000;
 
 /// Keys that keep their places when there is nothing to know of them: most come again.
-const VACANT_MAX: usize = 16_384;
+const VACANT_MAX: usize = 32_768;
 
 pub(super) struct Inner<K> {
     places: HashTable<u32>,
