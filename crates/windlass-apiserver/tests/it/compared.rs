@@ -231,3 +231,80 @@ async fn nothing_is_known_of_a_version_that_is_not_declared() {
                 version (sea.example/v1)";
     assert_eq!((other.code, other.message()), (400, told));
 }
+
+#[tokio::test]
+async fn a_webhook_names_no_resource_that_a_star_covers() {
+    let asked = Asked::new();
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let hooks = |resources: Value, service: &str| {
+        json!({"metadata": {"name": "a"}, "webhooks": [{
+            "name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "clientConfig": {"service": {"name": "s", "namespace": "n", "path": service}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "resources": resources}],
+        }]})
+    };
+    for (resources, told) in [
+        (
+            json!(["*", "pods"]),
+            "if '*' is present, must not specify other resources without subresources",
+        ),
+        (json!(["*/*", "pods"]), "if '*/*' is present, must not specify other resources"),
+        (json!(["pods/*", "pods/status"]), "if 'pods/*' is present, must not specify pods/status"),
+    ] {
+        let refused = asked.post(path, hooks(resources, "/x")).await;
+        assert!(refused.message().ends_with(told), "{}", refused.message());
+    }
+    let refused = asked.post(path, hooks(json!(["pods"]), "/a//b")).await;
+    assert!(refused.message().ends_with("segment[1] may not be empty"), "{}", refused.message());
+}
+
+#[tokio::test]
+async fn pods_are_refused_in_the_words_that_were_compared() {
+    let asked = Asked::new();
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |container: Value| {
+        let mut container = container;
+        container["name"] = "c".into();
+        container["image"] = "i".into();
+        json!({"metadata": {"name": "p"}, "spec": {
+            "containers": [container], "volumes": [{"name": "v", "emptyDir": {}}]}})
+    };
+    let mount = |more: Value| {
+        let mut mount = json!({"name": "v", "mountPath": "/a"});
+        mount.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"volumeMounts": [mount]})
+    };
+    let field = json!({"env": [{"name": "a",
+        "valueFrom": {"fieldRef": {"fieldPath": "spec.foo"}}}]});
+    for (container, told) in [
+        (
+            json!({"securityContext": {"runAsUser": -1}}),
+            "securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, \
+             inclusive",
+        ),
+        (
+            field,
+            "env[0].valueFrom.fieldRef.fieldPath: Invalid value: \"spec.foo\": error converting \
+             fieldPath: field label not supported: spec.foo",
+        ),
+        (
+            json!({"envFrom": [{}]}),
+            "envFrom: Invalid value: \"\": must specify one of: `configMapRef` or `secretRef`",
+        ),
+        (
+            mount(json!({"mountPropagation": "Bidirectional"})),
+            "volumeMounts.mountPropagation: Forbidden: Bidirectional mount propagation is \
+             available only to privileged containers",
+        ),
+        (
+            mount(json!({"recursiveReadOnly": "Enabled"})),
+            "volumeMounts.recursiveReadOnly: Forbidden: may only be specified when readOnly is \
+             true",
+        ),
+    ] {
+        let refused = asked.post(pods, pod(container)).await;
+        let message = format!("Pod \"p\" is invalid: spec.containers[0].{told}");
+        assert_eq!(refused.message(), message);
+    }
+}

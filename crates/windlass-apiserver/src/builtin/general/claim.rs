@@ -21,6 +21,7 @@ impl Strategy for Claim {
 
     fn prepare_create(&self, claim: &mut Value) {
         set(claim, "status", json!({"phase": "Pending"}));
+        drop_sources(object(claim, "spec"));
         join_sources(object(claim, "spec"));
     }
 
@@ -59,6 +60,22 @@ impl Strategy for Claim {
 
     fn returns_deleted_object(&self) -> bool {
         true
+    }
+}
+
+/// Forgets sources of a new claim that nobody could fill it from.
+fn drop_sources(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
+    let fills = |source: &Value| {
+        let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
+        (group.is_empty() && kind == "PersistentVolumeClaim")
+            || (group == "snapshot.storage.k8s.io" && kind == "VolumeSnapshot")
+    };
+    if spec.get("dataSource").is_some_and(|source| !fills(source)) {
+        spec.remove("dataSource");
+    }
+    if spec.get("dataSourceRef").is_some_and(|source| has(source, "namespace")) {
+        spec.remove("dataSourceRef");
     }
 }
 

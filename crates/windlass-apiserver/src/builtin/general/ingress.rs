@@ -37,11 +37,12 @@ impl Strategy for Ingress {
         let mut errors = self.validate_update(ingress, &Value::Null);
         let annotation = "kubernetes.io/ingress.class";
         let class = text(&ingress["metadata"]["annotations"], annotation);
-        if !class.is_empty() && has(&ingress["spec"], "ingressClassName") {
+        let named = text(&ingress["spec"], "ingressClassName");
+        if !class.is_empty() && has(&ingress["spec"], "ingressClassName") && class != named {
             errors.push(FieldError::invalid_str(
                 format!("annotations.{annotation}"),
                 class,
-                "can not be set when the class field is also set",
+                "must match `ingressClassName` when both are specified",
             ));
         }
         errors

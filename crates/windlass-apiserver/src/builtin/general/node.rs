@@ -30,6 +30,11 @@ const INFO: [&str; 10] = [
 pub(super) struct Node;
 
 impl Strategy for Node {
+    fn warnings(&self, node: &Value, _old: Option<&Value>) -> Vec<String> {
+        let text = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
+        has(&node["spec"], "externalID").then(|| text.to_owned()).into_iter().collect()
+    }
+
     fn defaults(&self, node: &mut Value) {
         let spec = object(node, "spec");
         let single = text(spec, "podCIDR").to_owned();

@@ -40,7 +40,12 @@ impl Strategy for Role {
                 errors.push(FieldError::required(path, why));
             }
             for (at, one) in selectors.iter().enumerate() {
+                let before = errors.len();
                 selector(&mut errors, &format!("{path}[{at}]"), one);
+                if errors.len() > before {
+                    let why = "invalid label selector.";
+                    errors.push(FieldError::invalid(format!("{path}[{at}]"), &Value::Null, why));
+                }
             }
         }
         errors

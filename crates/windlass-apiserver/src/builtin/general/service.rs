@@ -111,6 +111,9 @@ impl Strategy for Service {
     fn validate_update(&self, service: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = changed_cluster_ips(service, old);
         errors.extend(validate(service, Some(old)));
+        // The real server looks at this one twice.
+        let class = errors.iter().find(|e| e.field == "spec.loadBalancerClass").cloned();
+        errors.extend(class);
         errors
     }
 
@@ -339,13 +342,12 @@ fn check_families(errors: &mut Vec<FieldError>, service: &Value) {
         return;
     }
     let families = items(spec, "ipFamilies");
-    if families.len() > 1 && matches!(text(spec, "ipFamilyPolicy"), "" | "SingleStack") {
-        errors.push(FieldError::invalid_str(
-            "spec.ipFamilyPolicy",
-            "SingleStack",
-            "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are \
-             specified",
-        ));
+    if families.iter().any(|f| Some(f) != families.first())
+        && matches!(text(spec, "ipFamilyPolicy"), "" | "SingleStack")
+    {
+        let why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are \
+                   specified";
+        errors.push(FieldError::invalid_str("spec.ipFamilyPolicy", "SingleStack", why));
         return;
     }
     for (at, _) in families.iter().enumerate().filter(|(_, f)| *f == "IPv6") {

@@ -12,7 +12,7 @@ use crate::builtin::Strategy;
 use crate::builtin::rules::names::Check;
 use crate::builtin::rules::{claim, node_selector};
 use crate::builtin::workload::pod_volume::host_path;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrorKind};
 
 /// The sources in the order the real server looks at them.
 const SOURCES: [&str; 21] = [
@@ -126,7 +126,8 @@ impl Strategy for Volume {
             let path = format!("spec.capacity[{name}]");
             let shown = amount.as_str().unwrap_or_default();
             if quantity::parse(shown).is_some_and(|n| n < 0) {
-                errors.push(FieldError::invalid_str(
+                errors.push(FieldError::raw(
+                    FieldErrorKind::Invalid,
                     &*path,
                     shown,
                     "must be a valid resource quantity",

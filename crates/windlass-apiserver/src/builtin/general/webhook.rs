@@ -93,8 +93,37 @@ pub(super) fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value)
             errors.push(FieldError::required(format!("{path}.resources[{at}]"), ""));
         }
     }
+    check_resources(errors, &format!("{path}.resources"), &rule["resources"]);
     let scopes = ["*", "Cluster", "Namespaced"];
     one_of_if_set(errors, &format!("{path}.scope"), &rule["scope"], &scopes);
+}
+
+/// What a `*` among resources covers must not be named beside it.
+fn check_resources(errors: &mut Vec<FieldError>, path: &str, list: &Value) {
+    let names = || list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let has = |wanted: &str| names().any(|name| name == wanted);
+    for (at, name) in names().enumerate() {
+        let Some((resource, part)) = name.split_once('/') else { continue };
+        let place = format!("{path}[{at}]");
+        let mut covered = |by: &str| {
+            let why = format!("if '{by}' is present, must not specify {name}");
+            errors.push(FieldError::invalid_str(&*place, name, why));
+        };
+        if part != "*" && has(&format!("{resource}/*")) {
+            covered(&format!("{resource}/*"));
+        }
+        if resource != "*" && has(&format!("*/{part}")) {
+            covered(&format!("*/{part}"));
+        }
+    }
+    if names().count() > 1 && has("*/*") {
+        let why = "if '*/*' is present, must not specify other resources";
+        errors.push(FieldError::invalid(path, list, why));
+    }
+    if has("*") && names().any(|name| name != "*" && !name.contains('/')) {
+        let why = "if '*' is present, must not specify other resources without subresources";
+        errors.push(FieldError::invalid(path, list, why));
+    }
 }
 
 fn check_star(errors: &mut Vec<FieldError>, path: &str, rule: &Value, key: &str, what: &str) {
@@ -173,12 +202,9 @@ fn check_client(errors: &mut Vec<FieldError>, path: &str, client: &Value) {
         (false, true) => {
             let service = &client["service"];
             let path = format!("{path}.service");
-            for (key, why) in [
-                ("name", "service name is required"),
-                ("namespace", "service namespace is required"),
-            ] {
+            for key in ["name", "namespace"] {
                 if text(service, key).is_empty() {
-                    errors.push(FieldError::required(format!("{path}.{key}"), why));
+                    errors.push(FieldError::required(format!("{path}.{key}"), ""));
                 }
             }
             if let Some(why) = service["port"].as_i64().and_then(port_number) {
@@ -188,17 +214,36 @@ fn check_client(errors: &mut Vec<FieldError>, path: &str, client: &Value) {
                     format!("port is not valid: {why}"),
                 ));
             }
-            if let Some(url_path) = service["path"].as_str()
-                && !url_path.starts_with('/')
-            {
-                errors.push(FieldError::invalid_str(
-                    format!("{path}.path"),
-                    url_path,
-                    "must start with a '/'",
-                ));
+            if let Some(url_path) = service["path"].as_str() {
+                check_path(errors, &format!("{path}.path"), url_path);
             }
         }
         _ => errors.push(FieldError::required(path, "exactly one of url or service is required")),
+    }
+}
+
+/// The path of a service: segments that are not empty, apart from the last.
+fn check_path(errors: &mut Vec<FieldError>, field: &str, url_path: &str) {
+    let mut wrong = |why: String| errors.push(FieldError::invalid_str(field, url_path, why));
+    if url_path.is_empty() || url_path == "/" {
+        return;
+    }
+    if url_path == "//" {
+        return wrong("segment[0] may not be empty".to_owned());
+    }
+    if !url_path.starts_with('/') {
+        wrong("must start with a '/'".to_owned());
+    }
+    let rest = url_path.get(1..).unwrap_or_default();
+    let steps: Vec<&str> = rest.strip_suffix('/').unwrap_or(rest).split('/').collect();
+    for (at, step) in steps.iter().enumerate() {
+        if step.is_empty() {
+            wrong(format!("segment[{at}] may not be empty"));
+            continue;
+        }
+        for why in dns_subdomain(step) {
+            wrong(format!("segment[{at}]: {why}"));
+        }
     }
 }
 

@@ -88,7 +88,8 @@ fn data_sources(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     } else if has(spec, "dataSource") && has(spec, "dataSourceRef") {
         let same = |key: &str| text(source, key) == text(reference, key);
         if !["apiGroup", "kind", "name"].into_iter().all(same) {
-            errors.push(FieldError::invalid_str(field, &path, "must match dataSourceRef"));
+            let shown = Value::Object(Default::default());
+            errors.push(FieldError::invalid(field, &shown, "must match dataSourceRef"));
         }
     }
 }

@@ -70,6 +70,8 @@ impl Strategy for Jobs {
 
     fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
+        // The real server looks at it as a new job, and then as one that changes.
+        validate_spec(&mut errors, &object["spec"]);
         validate_spec(&mut errors, &object["spec"]);
         spec_update(&mut errors, &object["spec"], old);
         errors

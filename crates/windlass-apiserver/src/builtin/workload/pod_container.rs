@@ -187,9 +187,9 @@ fn value_from(errors: &mut Vec<FieldError>, variable: &Value, source: &Value, fi
         match key {
             "fieldRef" => field_reference(errors, reference, &field, ENV_FIELDS),
             "configMapKeyRef" | "secretKeyRef" => {
-                if text(reference, "name").is_empty() {
-                    errors.push(FieldError::required(format!("{field}.name"), ""));
-                }
+                let name = text(reference, "name");
+                let name_field = format!("{field}.name");
+                each_invalid(errors, &name_field, name, names::dns_subdomain(name));
                 let key_field = format!("{field}.key");
                 match text(reference, "key") {
                     "" => errors.push(FieldError::required(key_field, "")),

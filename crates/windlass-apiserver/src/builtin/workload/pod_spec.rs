@@ -52,6 +52,12 @@ pub fn validate(errors: &mut Vec<FieldError>, spec: &Value, field: &str, is_pod:
         pod_container::one_of(errors, policy, &supported, &field);
     }
     pod_security::os(errors, spec, &format!("{field}.os"));
+    if spec["hostUsers"] == false {
+        for key in ["hostNetwork", "hostPID", "hostIPC"].iter().filter(|key| flag(spec, key)) {
+            let why = "when `hostUsers` is false";
+            errors.push(FieldError::forbidden(format!("{field}.{key}"), why));
+        }
+    }
 }
 
 fn host_network_ports(errors: &mut Vec<FieldError>, spec: &Value, field: &str, is_pod: bool) {

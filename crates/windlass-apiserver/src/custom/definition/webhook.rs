@@ -156,9 +156,10 @@ fn check_service(service: &Value, field: &str, errors: &mut Vec<FieldError>) {
         return add("segment[0] may not be empty".into());
     }
     if !path.starts_with('/') {
-        return add("must start with a '/'".into());
+        add("must start with a '/'".into());
     }
-    let inner = path[1..].strip_suffix('/').unwrap_or(&path[1..]);
+    let inner = path.get(1..).unwrap_or_default();
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
     for (index, step) in inner.split('/').enumerate() {
         if step.is_empty() {
             add(format!("segment[{index}] may not be empty"));

@@ -11,7 +11,7 @@ use crate::object;
 use crate::registry::storage_of;
 use crate::resource::Gvk;
 use crate::select::LabelSelector;
-use crate::status::{Cause, Details, Result, Status};
+use crate::status::{Cause, Details, GroupResource, Result, Status};
 use crate::store::{Change, Key, WriteError};
 
 /// Entries of pods a budget has let go but not seen gone.
@@ -62,7 +62,7 @@ impl Call {
                 && uid != object::uid(old)
             {
                 return Err(Status::conflict(
-                    &self.resource.gr(),
+                    &GroupResource { group: "", resource: "Pod" },
                     &self.info.name,
                     format!(
                         "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
