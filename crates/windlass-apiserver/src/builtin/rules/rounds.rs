@@ -37,7 +37,7 @@ impl Rounds {
             return Self::new(1, 0, false);
         }
         match (&*gvk.group, &*gvk.kind) {
-            ("", "Event") | ("events.k8s.io", "Event") | ("policy", "PodDisruptionBudget") => {
+            ("" | "events.k8s.io", "Event") | ("policy", "PodDisruptionBudget") => {
                 Self::new(0, 0, false)
             }
             ("", "PersistentVolume") => Self::new(0, 2, true),
@@ -50,10 +50,9 @@ impl Rounds {
             ("coordination.k8s.io" | "apiextensions.k8s.io", _) => Self::new(1, 0, false),
             ("", "Service" | "ResourceQuota" | "PodTemplate" | "ReplicationController")
             | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet")
-            | ("autoscaling", _)
+            | ("autoscaling" | "scheduling.k8s.io", _)
             | ("batch", "CronJob")
             | ("networking.k8s.io", "NetworkPolicy")
-            | ("scheduling.k8s.io", _)
             | ("storage.k8s.io", "CSIDriver") => Self::new(1, 0, true),
             _ => Self::new(1, 1, true),
         }
