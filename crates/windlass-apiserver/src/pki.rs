@@ -200,8 +200,14 @@ fn certificates(what: &'static str, pem: &str) -> Result<Vec<CertificateDer<'sta
         .map_err(|source| Error::Pem { what, source })
 }
 
-/// A kubeconfig for a user who shows a token; without a CA the connection is plain HTTP.
-pub fn kubeconfig(server: &str, ca: Option<&str>, token: &str) -> String {
+/// A kubeconfig for a user who shows a token, and a certificate as well if there is one: some
+/// clients send but one of the two. Without a CA the connection is plain HTTP.
+pub fn kubeconfig(
+    server: &str,
+    ca: Option<&str>,
+    token: &str,
+    certificate: Option<&Identity>,
+) -> String {
     let mut out = String::from("apiVersion: v1\nkind: Config\nclusters:\n- name: windlass\n");
     out.push_str("  cluster:\n");
     if let Some(ca) = ca {
@@ -211,6 +217,10 @@ pub fn kubeconfig(server: &str, ca: Option<&str>, token: &str) -> String {
     out.push_str("contexts:\n- name: windlass\n  context:\n    cluster: windlass\n");
     out.push_str("    user: admin\ncurrent-context: windlass\npreferences: {}\n");
     let _ = write!(out, "users:\n- name: admin\n  user:\n    token: {token}\n");
+    if let Some(Identity { certificate, key }) = certificate {
+        let _ = writeln!(out, "    client-certificate-data: {}", STANDARD.encode(certificate));
+        let _ = writeln!(out, "    client-key-data: {}", STANDARD.encode(key));
+    }
     out
 }
 
@@ -252,11 +262,14 @@ mod tests {
 
     #[test]
     fn the_kubeconfig_has_server_and_token_on_lines_of_their_own() {
-        let text = kubeconfig("https://127.0.0.1:6443", Some("PEM"), "secret");
+        let identity = Identity { certificate: "C".into(), key: "K".into() };
+        let text = kubeconfig("https://127.0.0.1:6443", Some("PEM"), "secret", Some(&identity));
         assert!(text.contains("\n    server: https://127.0.0.1:6443\n"));
         assert!(text.contains("\n    token: secret\n"));
         let value: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(value["clusters"][0]["cluster"]["certificate-authority-data"], "UEVN");
         assert_eq!(value["users"][0]["user"]["token"], "secret");
+        assert_eq!(value["users"][0]["user"]["client-certificate-data"], "Qw==");
+        assert_eq!(value["users"][0]["user"]["client-key-data"], "Sw==");
     }
 }

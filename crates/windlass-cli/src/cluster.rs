@@ -23,6 +23,9 @@ use crate::failure::Failure;
 /// The most nodes that are simulated.
 const NODES_MAX: usize = 5_000;
 
+/// The user of the kubeconfig.
+const ADMIN: &str = "kubernetes-admin";
+
 /// How to run the cluster.
 #[derive(Args)]
 pub struct ClusterArgs {
@@ -132,7 +135,12 @@ impl Running {
             audit_to(&server, path)?;
         }
         let url = format!("https://{}", reachable(address));
-        let kubeconfig = pki::kubeconfig(&url, Some(keys.ca.certificate()), &keys.token);
+        let (ca, token) = (keys.ca.certificate(), &keys.token);
+        let certificate = keys
+            .ca
+            .client(ADMIN, &[MASTERS])
+            .map_err(|error| Failure::other(format!("no certificate for the admin: {error}")))?;
+        let kubeconfig = pki::kubeconfig(&url, Some(ca), token, Some(&certificate));
         let end = CancellationToken::new();
         let stop = end.clone().cancelled_owned();
         let task = tokio::spawn(serve::serve(listener, Some(tls), server.clone(), stop));
@@ -166,7 +174,7 @@ fn start_server(args: &ClusterArgs, keys: &Keys) -> Result<ApiServer, Failure> {
         Some(dir) => Some(Journal::open(dir).map_err(|e| Failure::other(e.to_string()))?),
         None => None,
     };
-    let admin = User::new("kubernetes-admin", &[MASTERS]);
+    let admin = User::new(ADMIN, &[MASTERS]);
     let signer = Signer::from_pem(&keys.signer, "https://kubernetes.default.svc.cluster.local")
         .map_err(|error| Failure::other(format!("the key for service accounts: {error}")))?;
     let options = Options {

@@ -93,7 +93,7 @@ impl Listening {
 
     async fn client(&self) -> kube::Client {
         let url = format!("https://{}", self.address);
-        let text = pki::kubeconfig(&url, Some(self.ca.certificate()), "admin");
+        let text = pki::kubeconfig(&url, Some(self.ca.certificate()), "admin", None);
         let config = kube::config::Kubeconfig::from_yaml(&text).unwrap();
         let options = Default::default();
         let config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();

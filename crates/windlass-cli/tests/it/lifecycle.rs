@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::Api;
 use kube::api::{ListParams, PostParams};
 
 use crate::support::*;
@@ -18,6 +20,23 @@ async fn the_ready_line_comes_when_the_api_answers_and_the_kubeconfig_is_there()
     let maps = cluster.maps().await;
     maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
     assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), 1);
+}
+
+#[tokio::test]
+async fn the_kubeconfig_lets_in_by_its_token_alone_and_by_its_certificate_alone() {
+    let dir = TempDir::new();
+    let cluster = Cluster::start(dir.path(), &[]);
+    let by_token = cluster.client_with(|user| {
+        user.client_certificate_data = None;
+        user.client_key_data = None;
+    });
+    let by_certificate = cluster.client_with(|user| user.token = None);
+    for client in [by_token.await, by_certificate.await] {
+        let reviews = Api::<SelfSubjectReview>::all(client);
+        let review = reviews.create(&PostParams::default(), &Default::default()).await.unwrap();
+        let user = review.status.unwrap().user_info.unwrap();
+        assert_eq!(user.username.as_deref(), Some("kubernetes-admin"));
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 
 /// The command, ready for arguments.
 pub fn windlass() -> Command {
@@ -61,7 +61,13 @@ impl Cluster {
 
     /// A client that goes by the kubeconfig.
     pub async fn client(&self) -> kube::Client {
-        let config = Kubeconfig::read_from(&self.kubeconfig).unwrap();
+        self.client_with(|_| {}).await
+    }
+
+    /// A client that goes by the kubeconfig, with its user changed.
+    pub async fn client_with(&self, change: impl FnOnce(&mut AuthInfo)) -> kube::Client {
+        let mut config = Kubeconfig::read_from(&self.kubeconfig).unwrap();
+        change(config.auth_infos[0].auth_info.as_mut().unwrap());
         let options = KubeConfigOptions::default();
         let mut config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
         config.connect_timeout = Some(Duration::from_secs(5));
