@@ -83,10 +83,11 @@ impl Record {
         }
     }
 
-    /// Takes over the scenarios of an earlier record that were not run now.
+    /// Takes over what an earlier record measured and this one did not.
     pub fn keep(&mut self, earlier: Self) {
-        let now: BTreeSet<String> = self.runs.iter().map(|run| run.scenario.clone()).collect();
-        self.runs.extend(earlier.runs.into_iter().filter(|run| !now.contains(&run.scenario)));
+        let place = |run: &Run| (run.scenario.clone(), run.server.clone(), run.size);
+        let now: BTreeSet<_> = self.runs.iter().map(place).collect();
+        self.runs.extend(earlier.runs.into_iter().filter(|run| !now.contains(&place(run))));
     }
 
     /// Writes the file.
