@@ -11,6 +11,7 @@ use crate::merge::{
 };
 use crate::object;
 use crate::resource::Gvk;
+use crate::shape::ShapeRef;
 use crate::status::{Result, Status};
 
 const CUSTOM_PATCHES: &str =
@@ -23,6 +24,32 @@ pub(super) enum PatchKind {
     Json,
     Merge,
     Strategic,
+}
+
+/// A patch that is not applied.
+pub(super) struct Patch {
+    kind: PatchKind,
+    document: Value,
+    /// What is odd about the document itself.
+    strict: Vec<String>,
+}
+
+// === impl Patch ===
+
+impl Patch {
+    /// A value after the patch.
+    pub(super) fn patched(&self, old: &Value, shape: &ShapeRef) -> Result<Value> {
+        Ok(match self.kind {
+            PatchKind::Json => json_patch(old.clone(), &self.document)?,
+            PatchKind::Merge => {
+                let mut document = old.clone();
+                merge_patch(&mut document, &self.document)?;
+                document
+            }
+            PatchKind::Strategic => strategic_patch(old.clone(), self.document.clone(), shape)?,
+            PatchKind::Apply => return Err(Status::internal("apply has a way of its own")),
+        })
+    }
 }
 
 impl Call {
@@ -47,11 +74,7 @@ impl Call {
             versioned: false,
             tracked: false,
         };
-        let doubled = match kind {
-            PatchKind::Merge | PatchKind::Strategic => self.patch_duplicates(),
-            PatchKind::Apply | PatchKind::Json => Vec::new(),
-        };
-        let make = |old: &Value| self.patched(kind, (&patch, &doubled), old, &options);
+        let make = |old: &Value| self.patched(&patch, old, &options);
         let written = self.change(&update, &make).await?;
         self.answer_written(200, written).await
     }
@@ -71,58 +94,32 @@ impl Call {
         }
     }
 
-    /// The patch document.
-    pub(super) fn patch_body(&self, kind: PatchKind) -> Result<Value> {
-        let document = crate::decode::parse(&self.body, Media::Json)
-            .and_then(|document| document.to_value())
-            .map_err(|error| {
-                let prefix = "couldn't get version/kind; json parse error: ";
-                let why = error.strip_prefix(prefix).unwrap_or(&error);
-                Status::bad_request(match kind {
-                    PatchKind::Strategic => why.to_owned(),
-                    _ => format!("error decoding patch: {why}"),
-                })
-            })?;
-        // Tests compare numbers as they are written: 1.0 is not 1.
-        match kind {
-            PatchKind::Json => Ok(serde_json::from_slice(&self.body).unwrap_or(document)),
-            _ => Ok(document),
-        }
-    }
-
-    /// Keys that stand twice in the patch document.
-    fn patch_duplicates(&self) -> Vec<String> {
-        let document = crate::decode::parse(&self.body, Media::Json);
-        document.map(|document| document.duplicates()).unwrap_or_default()
-    }
-
-    /// The object after the patch, decoded as a body would be; the patch comes with its keys that
-    /// stand twice.
-    fn patched(
-        &self,
-        kind: PatchKind,
-        (patch, doubled): (&Value, &[String]),
-        old: &Value,
-        options: &WriteOptions,
-    ) -> Result<Value> {
-        let patched = match kind {
-            PatchKind::Json => json_patch(old.clone(), patch)?,
-            PatchKind::Merge => {
-                let mut document = old.clone();
-                merge_patch(&mut document, patch)?;
-                document
-            }
-            PatchKind::Strategic => {
-                strategic_patch(old.clone(), patch.clone(), &self.resource.shape)?
-            }
-            PatchKind::Apply => return Err(Status::internal("apply has a way of its own")),
+    /// The patch in the body.
+    pub(super) fn patch_body(&self, kind: PatchKind) -> Result<Patch> {
+        let wrong = |error: String| {
+            let prefix = "couldn't get version/kind; json parse error: ";
+            let why = error.strip_prefix(prefix).unwrap_or(&error);
+            Status::bad_request(match kind {
+                PatchKind::Strategic => why.to_owned(),
+                _ => format!("error decoding patch: {why}"),
+            })
         };
-        let mut odd = doubled.to_vec();
-        if kind == PatchKind::Json {
-            odd = unknown_keys(patch);
+        let parsed = crate::decode::parse(&self.body, Media::Json).map_err(wrong)?;
+        let document = parsed.to_value().map_err(wrong)?;
+        if kind != PatchKind::Json {
+            return Ok(Patch { kind, document, strict: parsed.duplicates() });
         }
-        let map = (kind == PatchKind::Strategic).then_some(patch);
-        let mut object = self.decode_patched(patched, map, odd, options)?;
+        // Tests compare numbers as they are written: 1.0 is not 1.
+        let document = serde_json::from_slice(&self.body).unwrap_or(document);
+        let strict = unknown_keys(&document);
+        Ok(Patch { kind, document, strict })
+    }
+
+    /// The object after the patch, decoded as a body would be.
+    fn patched(&self, patch: &Patch, old: &Value, options: &WriteOptions) -> Result<Value> {
+        let patched = patch.patched(old, &self.resource.shape)?;
+        let map = (patch.kind == PatchKind::Strategic).then_some(&patch.document);
+        let mut object = self.decode_patched(patched, map, patch.strict.clone(), options)?;
         self.check_identity(&mut object)?;
         Ok(object)
     }

@@ -7,8 +7,8 @@ use crate::handler::patch::PatchKind;
 use crate::handler::update::{Part, Update};
 use crate::handler::{Answer, Call, WriteOptions};
 use crate::merge::{
-    ApplyRequest, PathSet, ScalePaths, UpdateRequest, apply, json_patch, merge_patch,
-    scale_to_parent, scale_to_subresource, strategic_patch, track_update,
+    ApplyRequest, PathSet, ScalePaths, UpdateRequest, apply, scale_to_parent, scale_to_subresource,
+    track_update,
 };
 use crate::object;
 use crate::resource::Gvk;
@@ -44,16 +44,7 @@ impl Call {
         let shape = crate::schema::shape_of(&scale_gvk());
         let patch = self.patch_body(kind)?;
         let make = |current: &Value| {
-            let patched = match kind {
-                PatchKind::Json => json_patch(current.clone(), &patch)?,
-                PatchKind::Merge => {
-                    let mut document = current.clone();
-                    merge_patch(&mut document, &patch)?;
-                    document
-                }
-                PatchKind::Strategic => strategic_patch(current.clone(), patch.clone(), &shape)?,
-                PatchKind::Apply => return Err(Status::internal("apply is told apart above")),
-            };
+            let patched = patch.patched(current, &shape)?;
             let checked = crate::decode::check_value(&patched, &scale_gvk());
             let mut scale = checked
                 .map_err(|error| {
