@@ -29,6 +29,7 @@ mod quantity;
 mod quota;
 mod rbac;
 pub mod service;
+mod service_ports;
 mod service_traffic;
 mod storage;
 mod tools;

@@ -10,17 +10,15 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::names::{
-    dns_label, dns_subdomain, ip, labels, ordinary_ip, port_name, port_number, push,
-};
+use super::names::{dns_subdomain, ip, labels, ordinary_ip, push};
+use super::service_ports::{check_port_sets, check_ports};
 use super::service_traffic::{check_health_port, check_traffic, warnings};
 use super::tools::{
     drop_empty, drop_field, fill, fill_text, has, items, items_mut, keep, number, object, one_of,
     set, text,
 };
 use crate::builtin::{NameRule, Strategy};
-use crate::select::key;
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::FieldError;
 
 /// Service.
 pub(super) struct Service;
@@ -105,12 +103,12 @@ impl Strategy for Service {
     }
 
     fn validate(&self, service: &Value) -> Vec<FieldError> {
-        validate(service, None)
+        validate(service)
     }
 
     fn validate_update(&self, service: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = changed_cluster_ips(service, old);
-        errors.extend(validate(service, Some(old)));
+        errors.extend(validate(service));
         // The real server looks at this one twice.
         let class = errors.iter().find(|e| e.field == "spec.loadBalancerClass").cloned();
         errors.extend(class);
@@ -360,7 +358,7 @@ fn check_families(errors: &mut Vec<FieldError>, service: &Value) {
 }
 
 /// Problems of the fields around cluster IPs.
-pub fn validate_cluster_ips(service: &Value, _old: Option<&Value>) -> Vec<FieldError> {
+pub fn validate_cluster_ips(service: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = &service["spec"];
     let ips = items(spec, "clusterIPs");
@@ -463,7 +461,7 @@ fn changed_cluster_ips(service: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn validate(service: &Value, old: Option<&Value>) -> Vec<FieldError> {
+fn validate(service: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = &service["spec"];
     let kind = text(spec, "type");
@@ -495,7 +493,7 @@ fn validate(service: &Value, old: Option<&Value>) -> Vec<FieldError> {
     check_ports(&mut errors, ports);
     labels(&mut errors, "spec.selector", spec, "selector");
     check_affinity(&mut errors, spec);
-    errors.extend(validate_cluster_ips(service, old));
+    errors.extend(validate_cluster_ips(service));
     for (at, address) in items(spec, "externalIPs").iter().enumerate() {
         let address = address.as_str().unwrap_or_default();
         let path = format!("spec.externalIPs[{at}]");
@@ -509,42 +507,6 @@ fn validate(service: &Value, old: Option<&Value>) -> Vec<FieldError> {
     check_traffic(&mut errors, spec);
     check_health_port(&mut errors, service);
     errors
-}
-
-fn check_ports(errors: &mut Vec<FieldError>, ports: &[Value]) {
-    let mut names = BTreeSet::new();
-    for (at, port) in ports.iter().enumerate() {
-        let path = format!("spec.ports[{at}]");
-        let name = text(port, "name");
-        if name.is_empty() {
-            if ports.len() > 1 {
-                errors.push(FieldError::required(format!("{path}.name"), ""));
-            }
-        } else {
-            push(errors, &format!("{path}.name"), name, dns_label(name));
-            if !names.insert(name) {
-                errors.push(FieldError::duplicate(format!("{path}.name"), &name.into()));
-            }
-        }
-        let number = number(port, "port");
-        if let Some(why) = port_number(number) {
-            errors.push(FieldError::invalid(format!("{path}.port"), &number.into(), why));
-        }
-        let protocol = text(port, "protocol");
-        one_of(errors, &format!("{path}.protocol"), protocol, &["SCTP", "TCP", "UDP"]);
-        let target = format!("{path}.targetPort");
-        match &port["targetPort"] {
-            Value::String(name) => push(errors, &target, name, port_name(name)),
-            other => {
-                if let Some(why) = port_number(other.as_i64().unwrap_or_default()) {
-                    errors.push(FieldError::invalid(target, other, why));
-                }
-            }
-        }
-        if let Some(app) = port["appProtocol"].as_str() {
-            push(errors, &format!("{path}.appProtocol"), app, key::qualified_name(app));
-        }
-    }
 }
 
 fn check_affinity(errors: &mut Vec<FieldError>, spec: &Value) {
@@ -565,37 +527,5 @@ fn check_affinity(errors: &mut Vec<FieldError>, spec: &Value) {
         "None" if has(spec, "sessionAffinityConfig") => errors
             .push(FieldError::forbidden(path, "must not be set when session affinity is None")),
         _ => {}
-    }
-}
-
-/// Rules across ports: node ports of plain services, and what may stand only once.
-fn check_port_sets(errors: &mut Vec<FieldError>, kind: &str, ports: &[Value]) {
-    let (mut node_ports, mut pairs) = (BTreeSet::new(), BTreeSet::new());
-    if kind == "ClusterIP" {
-        for (at, _) in ports.iter().enumerate().filter(|(_, p)| number(p, "nodePort") != 0) {
-            errors.push(FieldError::forbidden(
-                format!("spec.ports[{at}].nodePort"),
-                "may not be used when `type` is 'ClusterIP'",
-            ));
-        }
-    }
-    for (at, port) in ports.iter().enumerate() {
-        let node_port = number(port, "nodePort");
-        if node_port != 0 && !node_ports.insert((text(port, "protocol"), node_port)) {
-            let path = format!("spec.ports[{at}].nodePort");
-            errors.push(FieldError::duplicate(path, &node_port.into()));
-        }
-    }
-    for (at, port) in ports.iter().enumerate() {
-        let (protocol, number) = (text(port, "protocol"), number(port, "port"));
-        if !pairs.insert((protocol, number)) {
-            let shown = format!(
-                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\
-                 \"TargetPort\":0,\"NodePort\":0}}",
-                crate::status::quote(protocol)
-            );
-            let path = format!("spec.ports[{at}]");
-            errors.push(FieldError::raw(FieldErrorKind::Duplicate, path, shown, ""));
-        }
     }
 }

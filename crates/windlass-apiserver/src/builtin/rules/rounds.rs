@@ -37,9 +37,7 @@ impl Rounds {
             return Self::new(1, 0, false);
         }
         match (&*gvk.group, &*gvk.kind) {
-            ("" | "events.k8s.io", "Event") | ("policy", "PodDisruptionBudget") => {
-                Self::new(0, 0, false)
-            }
+            ("" | "events.k8s.io", "Event") | ("policy", "PodDisruptionBudget") => Self::NONE,
             ("", "PersistentVolume") => Self::new(0, 2, true),
             ("", "LimitRange")
             | ("discovery.k8s.io", "EndpointSlice")
