@@ -112,7 +112,7 @@ func name(n int) string { return fmt.Sprintf("object-%06d", n) }
 
 type lags struct {
 	mu    sync.Mutex
-	times []int64
+	times [][2]int64 // the stamp and how old it was
 }
 
 func (l *lags) stamp(text string) {
@@ -121,7 +121,7 @@ func (l *lags) stamp(text string) {
 		return
 	}
 	l.mu.Lock()
-	l.times = append(l.times, time.Now().UnixMicro()-then)
+	l.times = append(l.times, [2]int64{then, time.Now().UnixMicro() - then})
 	l.mu.Unlock()
 }
 
@@ -137,15 +137,22 @@ func (l *lags) len() int {
 	return len(l.times)
 }
 
+// seen returns every stamp with how old it was.
+func (l *lags) seen() [][2]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.times
+}
+
 func (l *lags) summary() result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sort.Slice(l.times, func(i, j int) bool { return l.times[i] < l.times[j] })
+	sort.Slice(l.times, func(i, j int) bool { return l.times[i][1] < l.times[j][1] })
 	at := func(part float64) int64 {
 		if len(l.times) == 0 {
 			return 0
 		}
-		return l.times[int(float64(len(l.times)-1)*part+0.5)]
+		return l.times[int(float64(len(l.times)-1)*part+0.5)][1]
 	}
 	return result{"p50_us": at(0.5), "p99_us": at(0.99), "max_us": at(1), "count": len(l.times)}
 }

@@ -115,11 +115,12 @@ func status(ctx context.Context, a args) (result, error) {
 	seen.reach(size)
 	token.Store(fmt.Sprintf("t%d", time.Now().UnixMicro()))
 	m := startMeter()
-	for _, pod := range objects[corev1.Pod](size) {
+	patches := min(size, a.number("patches", size))
+	for _, pod := range objects[corev1.Pod](patches) {
 		keys <- event.GenericEvent{Object: pod}
 	}
-	counted.reach(size)
-	return rate(m, size), nil
+	counted.reach(patches)
+	return rate(m, patches), nil
 }
 
 func latency(ctx context.Context, a args) (result, error) {
@@ -144,7 +145,9 @@ func latency(ctx context.Context, a args) (result, error) {
 	seen.reset()
 	command()
 	seconds, cpu := m.read()
-	return result{"time_s": seconds, "cpu_s": cpu, "events": seen.len(), "lag": seen.summary()}, nil
+	return result{
+		"time_s": seconds, "cpu_s": cpu, "events": seen.len(), "lag": seen.summary(), "seen": seen.seen(),
+	}, nil
 }
 
 func inflight(ctx context.Context, a args) (result, error) {

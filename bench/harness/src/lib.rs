@@ -28,9 +28,9 @@ pub struct Meter {
     cpu: f64,
 }
 
-/// Times in microseconds.
+/// Times in microseconds, each with the stamp it counts from, if it does.
 #[derive(Default)]
-pub struct Lags(Vec<u64>);
+pub struct Lags(Vec<(u64, u64)>);
 
 // === impl Args ===
 
@@ -83,13 +83,13 @@ impl Lags {
     pub fn stamp(&mut self, stamp: Option<&str>) -> bool {
         let then = stamp.and_then(|text| text.parse::<u64>().ok());
         let Some(then) = then else { return false };
-        self.0.push(now_micros().saturating_sub(then));
+        self.0.push((then, now_micros().saturating_sub(then)));
         true
     }
 
     /// Adds a time.
     pub fn push(&mut self, took: Duration) {
-        self.0.push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.0.push((0, u64::try_from(took.as_micros()).unwrap_or(u64::MAX)));
     }
 
     /// Takes in the times of another.
@@ -107,12 +107,17 @@ impl Lags {
         self.0.is_empty()
     }
 
+    /// Every stamp with how old it was, for whoever compares two that saw the same.
+    pub fn seen(&self) -> Value {
+        json!(self.0)
+    }
+
     /// Median, 99th percentile and maximum.
     pub fn summary(&mut self) -> Value {
-        self.0.sort_unstable();
+        self.0.sort_unstable_by_key(|(_, took)| *took);
         let at = |part: f64| {
             let last = self.0.len().saturating_sub(1);
-            self.0.get((last as f64 * part).round() as usize).copied().unwrap_or_default()
+            self.0.get((last as f64 * part).round() as usize).map_or(0, |(_, took)| *took)
         };
         json!({ "p50_us": at(0.5), "p99_us": at(0.99), "max_us": at(1.0), "count": self.0.len() })
     }

@@ -103,11 +103,12 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
         *token = format!("t{}", now_micros());
     }
     let meter = Meter::start();
-    for key in refs::<Pod>(size) {
+    let patches = args.number("patches", size).min(size);
+    for key in refs::<Pod>(patches) {
         keys.unbounded_send(key)?;
     }
-    tally.reach(size).await;
-    Ok(rate(&meter, size))
+    tally.reach(patches).await;
+    Ok(rate(&meter, patches))
 }
 
 /// How old a change is when its reconcile begins.
@@ -132,7 +133,10 @@ pub async fn latency(client: Client, args: &Args) -> Outcome {
     spawn_blocking(command).await?;
     let (time, cpu) = meter.read();
     let mut lags = lags.lock().map_err(|_| "a reconcile panicked")?;
-    Ok(json!({ "time_s": time, "cpu_s": cpu, "events": lags.len(), "lag": lags.summary() }))
+    let (events, summary) = (lags.len(), lags.summary());
+    Ok(json!({
+        "time_s": time, "cpu_s": cpu, "events": events, "lag": summary, "seen": lags.seen(),
+    }))
 }
 
 /// Reconciles that wait, many at once.

@@ -122,7 +122,7 @@ pub async fn latency(server: &Server) -> Outcome {
     let mut lags = lags.lock().map_err(|_| "the watcher panicked")?;
     let events = lags.len();
     Ok(json!({
-        "time_s": time, "cpu_s": cpu, "events": events, "lag": lags.summary(),
+        "time_s": time, "cpu_s": cpu, "events": events, "lag": lags.summary(), "seen": lags.seen(),
         "cpu_us_per_event": cpu * 1e6 / events.max(1) as f64,
     }))
 }

@@ -62,7 +62,8 @@ pub async fn namespace(server: &Server) -> Result<(), Failure> {
 /// Changes a label of pods, `--rate` of them a second for `--seconds`.
 pub async fn updates(server: &Server, args: &Args) -> Outcome {
     let (rate, size) = (args.number("rate", 100), args.number("size", 1000));
-    let count = rate * args.number("seconds", 5);
+    let seconds = args.number("seconds", 5);
+    let count = rate * seconds;
     let hands = args.number("connections", 8).min(rate.max(1));
     let next = Arc::new(AtomicUsize::new(0));
     let began = tokio::time::Instant::now() + Duration::from_millis(100);
@@ -74,7 +75,8 @@ pub async fn updates(server: &Server, args: &Args) -> Outcome {
             let mut lags = Lags::default();
             loop {
                 let n = next.fetch_add(1, Ordering::Relaxed);
-                if n >= count {
+                // A server that cannot keep up gets fewer, not longer.
+                if n >= count || began.elapsed() > Duration::from_secs(seconds as u64) {
                     return Ok::<_, Failure>(lags);
                 }
                 sleep_until(began + Duration::from_secs_f64(n as f64 / rate as f64)).await;
@@ -97,9 +99,10 @@ pub async fn updates(server: &Server, args: &Args) -> Outcome {
         lags.merge(task.await??);
     }
     let took = began.elapsed().as_secs_f64();
-    Ok(
-        json!({ "time_s": took, "sent": count, "rate": count as f64 / took, "patch": lags.summary() }),
-    )
+    let sent = lags.len();
+    Ok(json!({
+        "time_s": took, "sent": sent, "rate": sent as f64 / took, "patch": lags.summary(),
+    }))
 }
 
 fn pod_path(n: usize) -> String {

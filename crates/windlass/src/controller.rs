@@ -8,6 +8,7 @@
 //! reconcile sees the whole state.
 
 mod context;
+mod crew;
 mod listing;
 mod predicate;
 mod reconcile;

@@ -68,13 +68,12 @@ impl Look<'_> {
     }
 
     /// What ours takes beyond the wire, over what a peer takes beyond it.
-    fn beyond_wire(&self, server: &str, peer: &str, pointer: &str) -> Option<f64> {
-        let all = ["windlass", peer, "wire"];
-        let size = *self.sizes("latency", server, &all, pointer).last()?;
-        let of = |one: &str| self.at(("latency", server, one), size, pointer);
-        let wire = of("wire")?;
+    fn beyond_wire(&self, server: &str, peer: &str) -> Option<f64> {
+        let pointer = "/beyond/p99_us";
+        let size = *self.sizes("latency", server, &["windlass", peer], pointer).last()?;
         // Below 20 µs the clock of another process is not to be trusted.
-        Some((of(peer)? - wire).max(20.0) / (of("windlass")? - wire).max(20.0))
+        let of = |one: &str| Some(self.at(("latency", server, one), size, pointer)?.max(20.0));
+        Some(of(peer)? / of("windlass")?)
     }
 }
 
@@ -165,7 +164,7 @@ fn controllers(look: &Look<'_>, found: &mut Vec<Figure>) {
         ("event-to-reconcile p99 beyond the wire beside controller-runtime", "controller-runtime"),
         ("event-to-reconcile p99 beyond the wire beside kube-rs", "kube-rs"),
     ] {
-        found.push(least(what, look.beyond_wire(server, one, "/lag/p99_us"), 2.0));
+        found.push(least(what, look.beyond_wire(server, one), 2.0));
     }
     let flight = || {
         let sizes = look.sizes("inflight", "ours", &["windlass"], "/cpu_us_each");

@@ -156,7 +156,7 @@ impl Plan<'_> {
         for round in 0..self.options.rounds {
             for workers in [size / 32, size / 4, size] {
                 let contest = Contest { size: workers, ..contest };
-                contest.each("inflight", round, record, |contestant| {
+                contest.peers("inflight", round, record, |contestant| {
                     let extra = [("size", size.to_string()), ("workers", workers.to_string())];
                     contest.plain("inflight", contestant, &extra)
                 });

@@ -54,13 +54,30 @@ pub(crate) struct Shared {
 // === impl Context ===
 
 impl<K: kind::Object> Context<K> {
+    /// Makes a context, in the room of one `before` that nobody else holds.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        before: Option<Self>,
+        shared: &Arc<Shared>,
         key: Key,
         object: Option<Object<K>>,
         failures: u32,
     ) -> Self {
-        Self(Arc::new(Inner { shared, key, object, decoded: OnceLock::new(), failures }))
+        let decoded = OnceLock::new();
+        if let Some(mut before) = before
+            && let Some(inner) = Arc::get_mut(&mut before.0)
+        {
+            (inner.key, inner.object, inner.decoded) = (key, object, decoded);
+            inner.failures = failures;
+            return before;
+        }
+        Self(Arc::new(Inner { shared: shared.clone(), key, object, decoded, failures }))
+    }
+
+    /// Lets go of the object when the reconcile is over, unless somebody else holds the context.
+    pub(crate) fn clear(&mut self) {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            (inner.object, inner.decoded) = (None, OnceLock::new());
+        }
     }
 
     /// The key to reconcile.

@@ -1,8 +1,7 @@
 //! The pool that runs reconciles: bounded, one key at a time, fenced against panics.
 //!
-//! There are no idle workers: a task exists only while it has a key in its hands, takes the next
-//! key if one is ready, and ends otherwise. So a limit of 32,000 costs nothing until it is used,
-//! and each wake is a queue pop and a spawn.
+//! There are no workers that wait for a queue each: one task takes keys out and calls a task of the
+//! [`Crew`] for each, which takes further keys by itself as long as there are any.
 //!
 //! **Invariant:** a key is never reconciled twice at once (the queue holds it back until its
 //! [`Work`] is dropped).
@@ -10,19 +9,20 @@
 //! on.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, ReusableBoxFuture};
 use tracing::Instrument;
 
 use super::context::{Shared, Undecodable};
+use super::crew::Crew;
 use super::{Context, Next, Reconciler};
 use crate::cache::{Key, Reader};
 use crate::error::{Error, Result};
@@ -38,13 +38,24 @@ const TURNS_MAX: usize = 32;
 
 /// The author's reconciler behind one pointer.
 pub(crate) trait DynReconciler<K: Object>: Send + Sync {
-    fn run<'a>(&'a self, cx: &'a Context<K>) -> BoxFuture<'a, Result<Next>>;
+    /// Prepares a run, in the room of one that ended if there is any.
+    fn run(self: Arc<Self>, cx: Context<K>, room: &mut Option<Run>) -> &mut Run;
 }
 
+/// A reconcile that runs or ended.
+type Run = ReusableBoxFuture<'static, Result<Next>>;
+
 impl<K: Object, R: Reconciler<K>> DynReconciler<K> for R {
-    fn run<'a>(&'a self, cx: &'a Context<K>) -> BoxFuture<'a, Result<Next>> {
+    fn run(self: Arc<Self>, cx: Context<K>, room: &mut Option<Run>) -> &mut Run {
         // Inside an async block, so that a panic before the first await is caught as well.
-        async move { self.reconcile(cx).await }.boxed()
+        let run = async move { self.reconcile(&cx).await };
+        match room.take() {
+            Some(mut old) => {
+                old.set(run);
+                room.insert(old)
+            }
+            None => room.insert(Run::new(run)),
+        }
     }
 }
 
@@ -63,36 +74,80 @@ pub(crate) struct Pool<K: Object> {
 /// What all tasks of a pool share, so that each holds one thing.
 struct Shift<K: Object> {
     pool: Arc<Pool<K>>,
-    /// As many as may run; a task gives one back when it ends.
-    limit: Semaphore,
+    crew: Crew,
     stop: CancellationToken,
     abort: CancellationToken,
+    /// Set once `stop` was seen: cheaper to look at.
+    stopping: AtomicBool,
 }
 
-/// One of those that may run.
-struct Place<K: Object>(Arc<Shift<K>>);
+/// The seat of a task in the crew.
+struct Place<K: Object> {
+    shift: Arc<Shift<K>>,
+    at: usize,
+}
+
+/// What a task uses again for its next reconcile: with many in flight, taking and giving back
+/// memory would be a fifth of what each costs.
+struct Desk<K: Object> {
+    cx: Option<Context<K>>,
+    run: Option<Run>,
+}
+
+/// Sees to it that nothing outlives the pool, not even one whose future is dropped.
+struct Last<K: Object>(Arc<Shift<K>>);
+
+/// Tells of a reconcile that is dropped before it ended.
+struct Underway<'a> {
+    metrics: &'a ControllerMetrics,
+    abort: &'a CancellationToken,
+}
 
 // === impl Shift ===
 
 impl<K: Object> Shift<K> {
     /// Takes a key if one is ready and there is room for it.
     fn ready(&self) -> Option<Work<Key>> {
-        if self.stop.is_cancelled() {
+        if self.stop.is_cancelled() || self.crew.full() {
             return None;
         }
-        let permit = self.limit.try_acquire().ok()?;
-        let work = self.pool.queue.try_get()?;
-        permit.forget();
-        Some(work)
+        self.pool.queue.try_get()
     }
 
-    /// Works off a key, whose permit was taken, in a task of its own.
+    fn stops(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Has a key worked off, for which there is room.
     fn begin(self: &Arc<Self>, work: Work<Key>) {
-        let place = Place(self.clone());
-        tokio::spawn(async move {
-            let Shift { pool, stop, abort, .. } = &*place.0;
-            pool.drain(work, stop, abort).await;
+        self.crew.call(work, |at, work| {
+            let place = Place { shift: self.clone(), at };
+            tokio::spawn(async move {
+                let mut desk = Desk { cx: None, run: None };
+                let mut work = Some(work);
+                while let Some(first) = work {
+                    place.shift.drain(first, &mut desk).await;
+                    work = poll_fn(|cx| place.shift.crew.poll_rest(place.at, cx)).await;
+                }
+            })
         });
+    }
+
+    /// Works off `first` and whatever is ready after it.
+    async fn drain(&self, first: Work<Key>, desk: &mut Desk<K>) {
+        let mut turns = 0;
+        let mut next = Some(first);
+        while let Some(work) = next {
+            self.pool.one(&work, &self.abort, desk).await;
+            turns += 1;
+            if turns % TURNS_MAX == 0 {
+                drop(work);
+                tokio::task::yield_now().await;
+                next = if self.stops() { None } else { self.pool.queue.try_get() };
+            } else {
+                next = if self.stops() { None } else { work.next() };
+            }
+        }
     }
 }
 
@@ -100,7 +155,28 @@ impl<K: Object> Shift<K> {
 
 impl<K: Object> Drop for Place<K> {
     fn drop(&mut self) {
-        self.0.limit.add_permits(1);
+        self.shift.crew.leave(self.at);
+    }
+}
+
+// === impl Last ===
+
+impl<K: Object> Drop for Last<K> {
+    fn drop(&mut self) {
+        self.0.abort.cancel();
+        self.0.crew.close();
+        self.0.crew.abort();
+    }
+}
+
+// === impl Underway ===
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        if self.abort.is_cancelled() {
+            self.metrics.abandoned();
+            tracing::warn!("reconcile dropped: the grace period is over");
+        }
     }
 }
 
@@ -109,14 +185,13 @@ impl<K: Object> Drop for Place<K> {
 impl<K: Object> Pool<K> {
     /// Works until `stop`, then waits for what is under way until `abort`.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken, abort: CancellationToken) {
-        let room = u32::try_from(self.workers).unwrap_or(u32::MAX).clamp(1, 1 << 28);
-        // Nothing outlives the pool, not even one whose future is dropped.
+        let most = self.workers.clamp(1, 1 << 28);
         let abort = abort.child_token();
-        let _ends_with_this = abort.clone().drop_guard();
-        let limit = Semaphore::new(room as usize);
-        let shift = Arc::new(Shift { pool: self, limit, stop, abort });
-        let Shift { pool, limit, stop, abort } = &*shift;
-        let (mut look, mut turns) = (None, 0_usize);
+        let (crew, stopping) = (Crew::new(most), AtomicBool::new(false));
+        let shift = Arc::new(Shift { pool: self, crew, stop, abort, stopping });
+        let _nothing_outlives_this = Last(shift.clone());
+        let Shift { pool, crew, stop, abort, .. } = &*shift;
+        let (mut look, mut thin, mut turns) = (None, None, 0_usize);
         loop {
             // What is ready is handed on without much ado; now and then there is a look around.
             turns = (turns + 1) % TURNS_MAX;
@@ -127,37 +202,39 @@ impl<K: Object> Pool<K> {
                 tokio::task::consume_budget().await;
                 continue;
             }
-            // Only while something runs; an idle controller wakes nobody.
-            let busy = limit.available_permits() < room as usize;
-            look = if busy { look.or_else(|| Some(Instant::now() + SLOW)) } else { None };
-            if look.is_some_and(|at| Instant::now() >= at) {
-                look = None;
+            // Only while something runs or rests; an idle controller wakes nobody.
+            let now = Instant::now();
+            if due(&mut look, crew.busy(), now) {
                 pool.complain();
-                continue;
+            }
+            if due(&mut thin, crew.rests(), now) {
+                crew.look();
             }
             let next = async {
-                let permit = limit.acquire().await.ok()?;
-                Some((permit, pool.queue.get().await?))
+                crew.has_room().await;
+                pool.queue.get().await
             };
-            let (permit, work) = tokio::select! {
+            let work = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 next = next => match next {
                     Some(next) => next,
                     None => break,
                 },
-                () = due(look) => continue,
+                () = at(look.into_iter().chain(thin).min()) => continue,
             };
-            permit.forget();
             shift.begin(work);
         }
+        shift.stopping.store(true, Ordering::Release);
         pool.queue.shutdown();
+        crew.close();
         tokio::select! {
             biased;
-            _ = limit.acquire_many(room) => {}
+            () = crew.ended() => {}
             () = abort.cancelled() => {
                 // What was aborted ends at its next await; nothing of it may outlive the pool.
-                let _ = limit.acquire_many(room).await;
+                crew.abort();
+                crew.ended().await;
             }
         }
     }
@@ -177,24 +254,7 @@ impl<K: Object> Pool<K> {
         );
     }
 
-    /// Works off `first` and whatever is ready after it.
-    async fn drain(&self, first: Work<Key>, stop: &CancellationToken, abort: &CancellationToken) {
-        let mut turns = 0;
-        let mut next = Some(first);
-        while let Some(work) = next {
-            self.one(&work, abort).await;
-            turns += 1;
-            if turns % TURNS_MAX == 0 {
-                drop(work);
-                tokio::task::yield_now().await;
-                next = if stop.is_cancelled() { None } else { self.queue.try_get() };
-            } else {
-                next = if stop.is_cancelled() { None } else { work.next() };
-            }
-        }
-    }
-
-    async fn one(&self, work: &Work<Key>, abort: &CancellationToken) {
+    async fn one(&self, work: &Work<Key>, abort: &CancellationToken, desk: &mut Desk<K>) {
         let shared = &self.shared;
         let key = work.key();
         let span = tracing::info_span!(
@@ -209,16 +269,9 @@ impl<K: Object> Pool<K> {
         if !span.is_disabled() {
             span.record("reconcileID", tracing::field::display(self.ids.next()));
         }
-        let ended = tokio::select! {
-            biased;
-            ended = self.attempt(key).instrument(span.clone()) => Some(ended),
-            () = abort.cancelled() => None,
-        };
-        let Some((result, took)) = ended else {
-            self.metrics.abandoned();
-            span.in_scope(|| tracing::warn!("reconcile dropped: the grace period is over"));
-            return;
-        };
+        let mut attempt = pin!(self.attempt(key, abort, desk).instrument(span));
+        let (result, took) = attempt.as_mut().await;
+        let span = attempt.span();
         let settled = catch_unwind(AssertUnwindSafe(|| {
             span.in_scope(|| self.settle(work, result, took));
         }));
@@ -232,12 +285,18 @@ impl<K: Object> Pool<K> {
         }
     }
 
-    async fn attempt(&self, key: &Key) -> (Result<Next>, Duration) {
+    async fn attempt(
+        &self,
+        key: &Key,
+        abort: &CancellationToken,
+        desk: &mut Desk<K>,
+    ) -> (Result<Next>, Duration) {
+        let underway = Underway { metrics: &self.metrics, abort };
         let began = Instant::now();
         self.metrics.started();
         tracing::trace!("Reconciling");
         // Everything of the author's is within: how the object decodes, the reconcile, its drop.
-        let caught = AssertUnwindSafe(self.reconcile(key)).catch_unwind().await;
+        let caught = AssertUnwindSafe(self.reconcile(key, desk)).catch_unwind().await;
         let result = caught.unwrap_or_else(|panic| match panic.downcast::<Undecodable>() {
             // Trying again does not help: the next change of the object brings the key back.
             Ok(undecodable) => {
@@ -250,20 +309,30 @@ impl<K: Object> Pool<K> {
                 Err(Error::Panic(panic_text(&*panic)))
             }
         });
+        std::mem::forget(underway);
         (result, began.elapsed())
     }
 
-    async fn reconcile(&self, key: &Key) -> Result<Next> {
+    async fn reconcile(&self, key: &Key, desk: &mut Desk<K>) -> Result<Next> {
         let object = self.reader.object(key);
         let failures = self.queue.failures(key);
-        let cx = Context::new(self.shared.clone(), key.clone(), object, failures);
-        let run = self.reconciler.run(&cx);
-        let Some(limit) = self.timeout else { return run.await };
-        // In a box, so that a reconcile without a deadline has no room for a timer.
-        Box::pin(tokio::time::timeout(limit, run)).await.unwrap_or_else(|_| {
-            self.metrics.timed_out();
-            Err(Error::Timeout { action: format!("reconcile {key}"), after: limit })
-        })
+        let cx = Context::new(desk.cx.take(), &self.shared, key.clone(), object, failures);
+        let cx = desk.cx.insert(cx);
+        let run = self.reconciler.clone().run(cx.clone(), &mut desk.run);
+        let result = match self.timeout {
+            None => run.await,
+            // In a box, so that a reconcile without a deadline has no room for a timer.
+            Some(limit) => match Box::pin(tokio::time::timeout(limit, run)).await {
+                Ok(result) => result,
+                Err(_) => {
+                    desk.run = None;
+                    self.metrics.timed_out();
+                    Err(Error::Timeout { action: format!("reconcile {key}"), after: limit })
+                }
+            },
+        };
+        cx.clear();
+        result
     }
 
     /// Files the outcome: forget, again later, or back off.
@@ -300,10 +369,17 @@ impl<K: Object> Pool<K> {
     }
 }
 
+/// Tells whether it is time for the next look at what is `there`, and sets the one after.
+fn due(look: &mut Option<Instant>, there: bool, now: Instant) -> bool {
+    let due = look.is_some_and(|at| now >= at);
+    *look = look.filter(|_| there && !due).or_else(|| there.then_some(now + SLOW));
+    due
+}
+
 /// Waits until a moment, or for ever.
-async fn due(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }

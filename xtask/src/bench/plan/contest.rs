@@ -1,5 +1,6 @@
 //! One scenario, all contestants, on one server with so many pods.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -14,6 +15,12 @@ use super::{Plan, ServerKind};
 
 /// How long anything may take.
 pub const LONG: Duration = Duration::from_secs(300);
+
+/// Changes per second while latencies are taken.
+const LATENCY_RATE: usize = 100;
+
+/// Statuses that are patched, of however many objects.
+const PATCHES: usize = 2000;
 
 /// One who is measured.
 #[derive(Clone)]
@@ -72,23 +79,30 @@ impl Contest<'_> {
                 record.add(("sync", server, contestant.name), self.size, result);
             }
         }
-        for scenario in ["sync-meta", "get", "index"] {
+        if self.plan.wants("sync-meta") {
+            self.each("sync-meta", round, record, |one| self.plain("sync-meta", one, &[]));
+        }
+        for scenario in ["get", "index"] {
             if self.plan.wants(scenario) {
-                self.each(scenario, round, record, |one| self.plain(scenario, one, &[]));
+                self.peers(scenario, round, record, |one| self.plain(scenario, one, &[]));
             }
         }
         if self.plan.wants("relist") {
-            self.each("relist", round, record, |one| self.relist(one));
+            self.peers("relist", round, record, |one| self.relist(one));
         }
         let total = if self.plan.options.quick { 20_000 } else { 200_000 };
         let extra = [("total", total.to_string())];
         for scenario in ["reconcile", "reconcile-key"] {
             if self.plan.wants(scenario) && !large {
-                self.each(scenario, round, record, |one| self.plain(scenario, one, &extra));
+                self.peers(scenario, round, record, |one| self.plain(scenario, one, &extra));
             }
         }
+        let extra = [("patches", PATCHES.to_string())];
         if self.plan.wants("status") && !large {
-            self.each("status", round, record, |one| self.plain("status", one, &[]));
+            self.each("status", round, record, |one| self.plain("status", one, &extra));
+        }
+        if self.plan.wants("latency") && !large {
+            self.each("latency", round, record, |one| self.latency(one));
         }
     }
 
@@ -96,8 +110,10 @@ impl Contest<'_> {
     pub fn streams(&self, record: &mut Record) {
         let quick = self.plan.options.quick;
         let rates: &[usize] = if quick { &[100] } else { &[100, 300, 1000] };
+        // One rate tells what looking at the objects adds.
+        let typed = &rates[rates.len() / 2..][..1];
         for round in 0..self.plan.options.rounds {
-            for scenario in ["stream", "stream-typed"] {
+            for (scenario, rates) in [("stream", rates), ("stream-typed", typed)] {
                 for &rate in rates.iter().filter(|_| self.plan.wants(scenario)) {
                     let by_rate = Self { size: rate, ..*self };
                     by_rate.each(scenario, round, record, |one| {
@@ -105,12 +121,6 @@ impl Contest<'_> {
                     });
                     self.wire(scenario, rate, rate, record);
                 }
-            }
-            if self.plan.wants("latency") {
-                self.each("latency", round, record, |one| {
-                    self.driven(one.program, &self.arguments("latency", one, &[]), 50)
-                });
-                self.wire("latency", self.size, 50, record);
             }
         }
     }
@@ -123,7 +133,30 @@ impl Contest<'_> {
         record: &mut Record,
         measure: impl Fn(&Contestant<'_>) -> Result<Value, String>,
     ) {
+        self.in_turn(contestants(self.plan.tools), scenario, round, record, measure);
+    }
+
+    /// As [`each`](Self::each), where the wire makes no difference: each peer once.
+    pub fn peers(
+        &self,
+        scenario: &str,
+        round: usize,
+        record: &mut Record,
+        measure: impl Fn(&Contestant<'_>) -> Result<Value, String>,
+    ) {
         let mut order = contestants(self.plan.tools);
+        order.retain(|contestant| contestant.wire != Some("json"));
+        self.in_turn(order, scenario, round, record, measure);
+    }
+
+    fn in_turn(
+        &self,
+        mut order: Vec<Contestant<'_>>,
+        scenario: &str,
+        round: usize,
+        record: &mut Record,
+        measure: impl Fn(&Contestant<'_>) -> Result<Value, String>,
+    ) {
         let begin = round % order.len();
         order.rotate_left(begin);
         for contestant in order {
@@ -174,10 +207,20 @@ impl Contest<'_> {
         arguments: &[(&str, String)],
         rate: usize,
     ) -> Result<Value, String> {
-        let seconds = if self.plan.options.quick { 2 } else { 5 };
         let mut process = Process::start(program, arguments)?;
         process.json(LONG)?;
         process.tell("begin")?;
+        let sent = self.changes(rate)?;
+        process.tell("end")?;
+        let mut result = process.json(LONG)?;
+        result["sent"] = sent["sent"].clone();
+        result["sent_rate"] = sent["rate"].clone();
+        Ok(result)
+    }
+
+    /// Changes pods at a rate, for some seconds, and waits until everyone should have seen it.
+    fn changes(&self, rate: usize) -> Result<Value, String> {
+        let seconds = if self.plan.options.quick { 2 } else { 5 };
         let sent = self.load_tool(
             "updates",
             &[
@@ -187,21 +230,52 @@ impl Contest<'_> {
             ],
         )?;
         thread::sleep(Duration::from_millis(500));
-        process.tell("end")?;
-        let mut result = process.json(LONG)?;
-        result["sent"] = sent["sent"].clone();
-        result["sent_rate"] = sent["rate"].clone();
-        Ok(result)
+        Ok(sent)
     }
 
     /// A watcher that does nothing but note when bytes come.
     fn wire(&self, scenario: &str, size: usize, rate: usize, record: &mut Record) {
-        let arguments = [
-            ("scenario", "latency".to_owned()),
-            ("kubeconfig", self.server.kubeconfig.display().to_string()),
-        ];
-        let result = self.driven(&self.plan.tools.load, &arguments, rate);
+        let arguments = self.wire_arguments();
+        let mut result = self.driven(&self.plan.tools.load, &arguments, rate);
+        result.as_mut().map(seen).ok();
         record.add((scenario, self.kind.name(), "wire"), size, result);
+    }
+
+    fn wire_arguments(&self) -> [(&'static str, String); 2] {
+        let kubeconfig = self.server.kubeconfig.display().to_string();
+        [("scenario", "latency".to_owned()), ("kubeconfig", kubeconfig)]
+    }
+
+    /// Lets a contestant and a watcher of the wire see the same changes, and compares one by one:
+    /// what else the machine does meanwhile falls on both.
+    fn latency(&self, contestant: &Contestant<'_>) -> Result<Value, String> {
+        let arguments = self.arguments("latency", contestant, &[]);
+        let mut process = Process::start(contestant.program, &arguments)?;
+        process.json(LONG)?;
+        let mut wire = Process::start(&self.plan.tools.load, &self.wire_arguments())?;
+        wire.json(LONG)?;
+        process.tell("begin")?;
+        wire.tell("begin")?;
+        self.changes(LATENCY_RATE)?;
+        process.tell("end")?;
+        wire.tell("end")?;
+        let (mut result, mut wire) = (process.json(LONG)?, wire.json(LONG)?);
+        let arrived = seen(&mut wire);
+        let mut beyond: Vec<_> = seen(&mut result)
+            .into_iter()
+            .filter_map(|(stamp, age)| Some(age - arrived.get(&stamp)?))
+            .collect();
+        beyond.sort_by(f64::total_cmp);
+        let at = |part: f64| {
+            let last = beyond.len().saturating_sub(1);
+            // Whose bytes came later than the other's is chance.
+            beyond.get((last as f64 * part).round() as usize).map_or(0.0, |time| time.max(0.0))
+        };
+        result["beyond"] = json!({
+            "p50_us": at(0.5), "p99_us": at(0.99), "max_us": at(1.0), "count": beyond.len(),
+        });
+        result["wire"] = wire["lag"].clone();
+        Ok(result)
     }
 
     /// Through a proxy that makes the server forget.
@@ -269,6 +343,20 @@ impl Contest<'_> {
     fn load_tool(&self, scenario: &str, extra: &[(&str, String)]) -> Result<Value, String> {
         load_tool(self.plan, self.server, scenario, extra)
     }
+}
+
+/// Takes every stamp with its age at a contestant out of its result; of a stamp that was seen
+/// twice the first counts.
+fn seen(result: &mut Value) -> BTreeMap<u64, f64> {
+    let list = result.as_object_mut().and_then(|fields| fields.remove("seen"));
+    let pairs = list.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let pairs = pairs.filter_map(|pair| Some((pair[0].as_u64()?, pair[1].as_f64()?)));
+    let mut found = BTreeMap::new();
+    for (stamp, age) in pairs {
+        let first: &mut f64 = found.entry(stamp).or_insert(age);
+        *first = first.min(age);
+    }
+    found
 }
 
 /// Runs the hand that loads and measures servers.
