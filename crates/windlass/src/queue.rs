@@ -37,6 +37,7 @@ mod tests;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hashbrown::DefaultHashBuilder;
@@ -158,6 +159,8 @@ struct Shared<K> {
     inner: Mutex<Inner<K>>,
     hasher: DefaultHashBuilder,
     clock: Epoch,
+    /// Whether the limiter remembers nothing, as is most common: then it need not be asked.
+    clear: AtomicBool,
     /// Wakes workers that wait for a key.
     ready: Notify,
     /// Wakes those who wait for the queue to run dry.
@@ -209,11 +212,13 @@ impl<K: QueueKey> QueueOptions<K> {
     /// Makes the queue.
     pub fn build(self) -> WorkQueue<K> {
         let clock = Epoch::new();
+        let clear = AtomicBool::new(self.limiter.is_clear());
         WorkQueue {
             shared: Arc::new(Shared {
                 inner: Mutex::new(Inner::new(self.limiter, self.aging, clock)),
                 hasher: DefaultHashBuilder::default(),
                 clock,
+                clear,
                 ready: Notify::new(),
                 drained: Notify::new(),
             }),
@@ -269,6 +274,7 @@ impl<K: QueueKey> WorkQueue<K> {
         let mut delay = add.after;
         if add.rate_limited {
             let asked = inner.limiter.when(key.key());
+            self.shared.clear.store(inner.limiter.is_clear(), Ordering::Release);
             delay = Some(delay.map_or(asked, |after| after.min(asked)));
         }
         let delay = delay.unwrap_or_default();
@@ -335,11 +341,19 @@ impl<K: QueueKey> WorkQueue<K> {
 
     /// Clears what the limiter remembers of a key.
     pub fn forget(&self, key: &K) {
-        self.shared.inner.lock().limiter.forget(key);
+        if self.shared.clear.load(Ordering::Acquire) {
+            return;
+        }
+        let mut inner = self.shared.inner.lock();
+        inner.limiter.forget(key);
+        self.shared.clear.store(inner.limiter.is_clear(), Ordering::Release);
     }
 
     /// Returns how often the key was added rate limited since it was last forgotten.
     pub fn failures(&self, key: &K) -> u32 {
+        if self.shared.clear.load(Ordering::Acquire) {
+            return 0;
+        }
         self.shared.inner.lock().limiter.failures(key)
     }
 

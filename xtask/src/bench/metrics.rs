@@ -110,8 +110,9 @@ pub const SECTIONS: &[Section] = &[
         title: "Reconciles",
         about: "Four workers. No-op reconciles return at once, having read their pod from the \
                 cache or not (kube-rs hands it over in any case); the others patch the status once each. Latency is from the moment a change is sent to \
-                the moment its reconcile has read the object; the wire row is a watcher that does \
-                nothing else.",
+                the moment its reconcile has read the object. A watcher that only looks at the bytes \
+                sees the same changes at the same time: what comes after it, change by change, is \
+                what is beyond the wire.",
         axis: "pods",
         metrics: &[
             more("reconcile", "/per_s", "no-op reconciles that read their object"),
@@ -121,6 +122,8 @@ pub const SECTIONS: &[Section] = &[
             more("status", "/per_s", "with a status patch"),
             less("latency", "/lag/p50_us", "latency p50", Unit::Microseconds),
             less("latency", "/lag/p99_us", "latency p99", Unit::Microseconds),
+            less("latency", "/beyond/p50_us", "beyond the wire, p50", Unit::Microseconds),
+            less("latency", "/beyond/p99_us", "beyond the wire, p99", Unit::Microseconds),
         ],
     },
     Section {

@@ -119,14 +119,18 @@ impl Plan<'_> {
             let result = contest.load("pods", loaded, size)?;
             record.add(("load", kind.name(), "load"), size, Ok(result));
             loaded = size;
-            // A round of the largest size takes a quarter of an hour and serves to see growth.
-            let rounds = if size > 20_000 { 1 } else { self.options.rounds };
+            // The larger, the longer; and the largest serves to see growth.
+            let rounds = match size {
+                ..20_000 => self.options.rounds,
+                20_000 => self.options.rounds.min(2),
+                _ => 1,
+            };
             for round in 0..rounds {
                 contest.round(round, record);
             }
             // The rates are what grows in the streams, so one size is enough for them.
             if size == sizes[sizes.len().min(2) - 1] {
-                contest.streams(record);
+                (0..rounds).for_each(|round| contest.streams(round, record));
             }
         }
         Ok(())

@@ -232,3 +232,86 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::queue::WorkQueue;
+
+    /// Calls for `count` keys at once and waits until all are worked off.
+    async fn burst(crew: &Arc<Crew>, hired: &Arc<AtomicUsize>, count: usize) {
+        let queue = WorkQueue::new();
+        for n in 0..count {
+            queue.add(Key::cluster(&n.to_string()));
+            let work = queue.try_get().expect("was added");
+            crew.has_room().await;
+            crew.call(work, |at, work| {
+                hired.fetch_add(1, Ordering::Relaxed);
+                let crew = crew.clone();
+                tokio::spawn(async move {
+                    let mut work = Some(work);
+                    while work.take().is_some() {
+                        work = poll_fn(|cx| crew.poll_rest(at, cx)).await;
+                    }
+                    crew.leave(at);
+                })
+            });
+        }
+        while crew.busy() {
+            tokio::task::yield_now().await;
+        }
+        assert!(queue.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_burst_that_comes_again_finds_its_tasks_made() {
+        let (crew, hired) = (Arc::new(Crew::new(8)), Arc::default());
+        for _ in 0..3 {
+            burst(&crew, &hired, 5).await;
+        }
+        assert_eq!(hired.load(Ordering::Relaxed), 5);
+        assert!(crew.rests() && !crew.full());
+    }
+
+    #[tokio::test]
+    async fn tasks_that_nobody_needs_between_two_looks_end() {
+        let (crew, hired) = (Arc::new(Crew::new(8)), Arc::default());
+        burst(&crew, &hired, 6).await;
+        crew.look();
+        burst(&crew, &hired, 2).await;
+        crew.look();
+        tokio::task::yield_now().await;
+        assert_eq!(crew.rota.lock().resting.len(), 2, "the two that were needed stay");
+        crew.look();
+        crew.ended().await;
+        assert!(!crew.rests());
+        burst(&crew, &hired, 1).await;
+        assert_eq!(hired.load(Ordering::Relaxed), 7);
+    }
+
+    #[tokio::test]
+    async fn no_more_are_busy_than_may_be() {
+        let (crew, hired) = (Arc::new(Crew::new(2)), Arc::default());
+        burst(&crew, &hired, 10).await;
+        assert_eq!(hired.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_crew_that_is_closed_or_aborted_ends() {
+        for aborted in [false, true] {
+            let (crew, hired) = (Arc::new(Crew::new(4)), Arc::default());
+            burst(&crew, &hired, 3).await;
+            crew.close();
+            if aborted {
+                crew.abort();
+                // What is dropped does not leave by itself here, as a place does.
+                (0..3).for_each(|at| crew.leave(at));
+            }
+            crew.ended().await;
+        }
+    }
+}

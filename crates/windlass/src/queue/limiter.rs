@@ -43,6 +43,11 @@ pub trait Limiter<K>: Send {
     fn forget(&mut self, key: &K);
     /// Returns the failures of the key that are remembered.
     fn failures(&self, key: &K) -> u32;
+    /// Tells whether nothing is remembered of any key; as long as that is so, nobody asks for
+    /// failures or for them to be forgotten. `false` if it is not known.
+    fn is_clear(&self) -> bool {
+        false
+    }
 }
 
 /// Doubles the wait with every failure of a key: `base`, `2 * base`, … up to `max`.
@@ -138,6 +143,10 @@ impl<K: QueueKey> Limiter<K> for Exponential<K> {
     fn failures(&self, key: &K) -> u32 {
         self.failures.get(key).copied().unwrap_or(0)
     }
+
+    fn is_clear(&self) -> bool {
+        self.failures.is_empty()
+    }
 }
 
 // === impl Bucket ===
@@ -168,6 +177,10 @@ impl<K> Limiter<K> for Bucket {
     fn failures(&self, _key: &K) -> u32 {
         0
     }
+
+    fn is_clear(&self) -> bool {
+        true
+    }
 }
 
 // === impl FastSlow ===
@@ -194,6 +207,10 @@ impl<K: QueueKey> Limiter<K> for FastSlow<K> {
 
     fn failures(&self, key: &K) -> u32 {
         self.failures.get(key).copied().unwrap_or(0)
+    }
+
+    fn is_clear(&self) -> bool {
+        self.failures.is_empty()
     }
 }
 
@@ -230,6 +247,10 @@ impl<K> Limiter<K> for MaxOf<K> {
     fn failures(&self, key: &K) -> u32 {
         self.limiters.iter().map(|l| l.failures(key)).max().unwrap_or(0)
     }
+
+    fn is_clear(&self) -> bool {
+        self.limiters.iter().all(|l| l.is_clear())
+    }
 }
 
 // === impl MaxWait ===
@@ -252,6 +273,10 @@ impl<K, L: Limiter<K>> Limiter<K> for MaxWait<L> {
 
     fn failures(&self, key: &K) -> u32 {
         self.limiter.failures(key)
+    }
+
+    fn is_clear(&self) -> bool {
+        self.limiter.is_clear()
     }
 }
 

@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::time::{Instant, advance, sleep};
 
-use super::{Add, FastSlow, LOW_PRIORITY, QueueOptions, Work, WorkQueue};
+use super::{
+    Add, Bucket, FastSlow, LOW_PRIORITY, Limiter, MaxOf, MaxWait, QueueOptions, Work, WorkQueue,
+};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -35,6 +37,43 @@ async fn a_key_added_while_it_is_worked_on_comes_again_once_and_only_after_that(
     drop(work);
     assert_eq!((take(&queue), take(&queue)), (Some("a"), None));
     assert_eq!(queue.stats().adds, 2);
+}
+
+#[test]
+fn a_limiter_is_asked_while_it_remembers_or_does_not_say() {
+    /// Never says whether it remembers anything.
+    struct Silent(FastSlow<&'static str>);
+    impl Limiter<&'static str> for Silent {
+        fn when(&mut self, key: &&'static str) -> Duration {
+            self.0.when(key)
+        }
+        fn forget(&mut self, key: &&'static str) {
+            self.0.forget(key);
+        }
+        fn failures(&self, key: &&'static str) -> u32 {
+            self.0.failures(key)
+        }
+    }
+    let mut known = FastSlow::new(ms(1), ms(1), 1);
+    known.when(&"a");
+    let parts = || MaxOf::new().and(Bucket::new(1.0, 1)).and(MaxWait::new(known.clone(), ms(1)));
+    for (queue, before) in [
+        (WorkQueue::new(), 0),
+        (QueueOptions::new().limiter(known.clone()).build(), 1),
+        (QueueOptions::new().limiter(parts()).build(), 1),
+        (QueueOptions::new().limiter(Silent(known.clone())).build(), 1),
+    ] {
+        assert_eq!(queue.failures(&"a"), before);
+        queue.add_rate_limited("a");
+        queue.add_rate_limited("b");
+        assert_eq!((queue.failures(&"a"), queue.failures(&"b")), (before + 1, 1));
+        queue.forget(&"a");
+        assert_eq!((queue.failures(&"a"), queue.failures(&"b")), (0, 1));
+        queue.forget(&"b");
+        assert_eq!(queue.failures(&"b"), 0);
+        queue.add_rate_limited("a");
+        assert_eq!(queue.failures(&"a"), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]

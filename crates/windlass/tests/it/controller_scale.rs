@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
 use windlass::controller::{Context, Controller, Next};
 use windlass_apiserver::ApiServer;
 
@@ -87,5 +88,31 @@ async fn empty_reconciles_are_fast() {
         assert!(began.elapsed() < Duration::from_secs(30), "{}", done.load(Ordering::Relaxed));
     }
     println!("20,000 empty reconciles: {:?}", began.elapsed());
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_context_that_is_kept_stays_what_it_was() {
+    let server = ApiServer::start();
+    let kept: Arc<Mutex<Vec<Context<ConfigMap>>>> = Arc::default();
+    let keeps = kept.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        if cx.name() == "kept" {
+            keeps.lock().push(cx);
+        }
+        async { Ok(Next::Done) }
+    };
+    let controller = Controller::<ConfigMap>::builder("keeps").workers(1).build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    let controller = handle.controller("keeps").expect("is there");
+    // The room of a context is used again, but not while somebody holds it.
+    for name in ["kept", "a", "b", "kept", "c"] {
+        let before = controller.queue().work_duration.count;
+        controller.enqueue(key(name));
+        eventually("the reconcile", || controller.queue().work_duration.count > before).await;
+    }
+    let names: Vec<_> = kept.lock().iter().map(|cx| cx.name().to_owned()).collect();
+    assert_eq!(names, ["kept", "kept"]);
     handle.stop().await.expect("stops");
 }

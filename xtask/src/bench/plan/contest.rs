@@ -106,21 +106,19 @@ impl Contest<'_> {
         }
     }
 
-    /// Streams of changes at growing rates.
-    pub fn streams(&self, record: &mut Record) {
+    /// One round of streams of changes at growing rates.
+    pub fn streams(&self, round: usize, record: &mut Record) {
         let quick = self.plan.options.quick;
         let rates: &[usize] = if quick { &[100] } else { &[100, 300, 1000] };
         // One rate tells what looking at the objects adds.
         let typed = &rates[rates.len() / 2..][..1];
-        for round in 0..self.plan.options.rounds {
-            for (scenario, rates) in [("stream", rates), ("stream-typed", typed)] {
-                for &rate in rates.iter().filter(|_| self.plan.wants(scenario)) {
-                    let by_rate = Self { size: rate, ..*self };
-                    by_rate.each(scenario, round, record, |one| {
-                        self.driven(one.program, &self.arguments(scenario, one, &[]), rate)
-                    });
-                    self.wire(scenario, rate, rate, record);
-                }
+        for (scenario, rates) in [("stream", rates), ("stream-typed", typed)] {
+            for &rate in rates.iter().filter(|_| self.plan.wants(scenario)) {
+                let by_rate = Self { size: rate, ..*self };
+                by_rate.each(scenario, round, record, |one| {
+                    self.driven(one.program, &self.arguments(scenario, one, &[]), rate)
+                });
+                self.wire(scenario, rate, rate, record);
             }
         }
     }
