@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod hands;
 mod inner;
 mod limiter;
 mod ready;
@@ -45,6 +46,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
+pub(crate) use self::hands::Hands;
 pub use self::limiter::{Bucket, Exponential, FastSlow, Limiter, MaxOf, MaxWait};
 pub use self::stats::{Histogram, QueueStats};
 
@@ -155,7 +157,7 @@ pub struct Work<K: QueueKey> {
 /// The place of a key that was given back.
 const GIVEN_BACK: u32 = u32::MAX;
 
-struct Shared<K> {
+struct Shared<K: QueueKey> {
     inner: Mutex<Inner<K>>,
     hasher: DefaultHashBuilder,
     clock: Epoch,
@@ -303,6 +305,11 @@ impl<K: QueueKey> WorkQueue<K> {
         if let Some(work) = self.take(true) {
             return Some(work);
         }
+        self.wait(Inner::pop).await.map(|taken| Work::new(taken, &self.shared))
+    }
+
+    /// Looks whenever something may have come, until that finds something.
+    async fn wait<T>(&self, look: impl Fn(&mut Inner<K>, u64) -> Option<T>) -> Option<T> {
         let mut idle = Idle { shared: &self.shared, rests: None };
         loop {
             let notified = self.shared.ready.notified();
@@ -311,9 +318,9 @@ impl<K: QueueKey> WorkQueue<K> {
                 let mut inner = self.shared.inner.lock();
                 idle.ends(&mut inner);
                 let now = self.shared.clock.now();
-                if let Some(taken) = inner.pop(now) {
+                if let Some(found) = look(&mut inner, now) {
                     self.shared.wake(inner, now);
-                    return Some(self.work(taken));
+                    return Some(found);
                 }
                 if !inner.open {
                     return None;
@@ -450,11 +457,7 @@ impl<K: QueueKey> WorkQueue<K> {
         } else {
             drop(inner);
         }
-        Some(self.work(taken))
-    }
-
-    fn work(&self, Taken { place, key, priority }: Taken<K>) -> Work<K> {
-        Work { key, place, priority, shared: self.shared.clone() }
+        Some(Work::new(taken, &self.shared))
     }
 }
 
@@ -479,6 +482,10 @@ impl<K: QueueKey> fmt::Debug for WorkQueue<K> {
 // === impl Work ===
 
 impl<K: QueueKey> Work<K> {
+    fn new(Taken { place, key, priority }: Taken<K>, shared: &Arc<Shared<K>>) -> Self {
+        Self { key, place, priority, shared: shared.clone() }
+    }
+
     /// Returns the key to work on.
     pub fn key(&self) -> &K {
         &self.key
@@ -544,19 +551,24 @@ impl<K: QueueKey + fmt::Debug> fmt::Debug for Work<K> {
 // === impl Shared ===
 
 impl<K: QueueKey> Shared<K> {
-    /// Wakes an idle worker if there is anything to look at.
-    fn wake(&self, mut inner: MutexGuard<'_, Inner<K>>, now: u64) {
+    /// Gives a ready key to a free hand, and wakes an idle worker if there is anything left to
+    /// look at.
+    fn wake(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner<K>>, now: u64) {
+        let given = inner.hand_out(now);
         let called = inner.calls(now);
         drop(inner);
         if called {
             self.ready.notify_one();
+        }
+        if let Some((hands, taken)) = given {
+            hands.give(Work::new(taken, self));
         }
     }
 }
 
 /// Counts a worker as idle while it waits, also when its future is dropped.
 struct Idle<'a, K: QueueKey> {
-    shared: &'a Shared<K>,
+    shared: &'a Arc<Shared<K>>,
     /// Until when it waits, if it does.
     rests: Option<Option<u64>>,
 }

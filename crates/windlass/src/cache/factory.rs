@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::entry::EntryReader;
-use super::fifo::{Delta, FifoReceiver, Sent, fifo};
+use super::fifo::Fifo;
 use super::informer::Core;
 use super::reflector::{Observe, Reflector, Rules};
 use super::state::{Board, SyncState};
@@ -86,8 +86,6 @@ pub struct CacheOptions {
     pub answer: Duration,
     /// The largest object that is read.
     pub object_max: usize,
-    /// How many changes may wait between the wire and the store.
-    pub fifo_max: usize,
     /// Changes objects before they are stored.
     pub transform: Option<Transform>,
     /// Told of every list and watch: its status, if there was an answer, and the time it took.
@@ -207,7 +205,6 @@ impl Default for CacheOptions {
             progress: Duration::from_secs(10),
             answer: Duration::from_secs(60),
             object_max: 32 << 20,
-            fifo_max: 4096,
             transform: None,
             observe: None,
             seed: None,
@@ -319,9 +316,6 @@ impl Cache {
         let board = Arc::new(Board::new(namespaces.len(), !watch.metadata_only));
         let stats = Arc::default();
         let token = CancellationToken::new();
-        let (senders, receiver) = fifo(options.fifo_max, namespaces.len());
-        let feed = feed(receiver, store.clone(), board.clone());
-        tokio::spawn(token.clone().run_until_cancelled_owned(feed));
         let rules = Rules {
             streaming: options.streaming,
             protobuf: options.protobuf,
@@ -335,7 +329,7 @@ impl Cache {
             whole: board.whole(),
         };
         let seed = options.seed.unwrap_or_else(rand::random);
-        for (source, (namespace, fifo)) in namespaces.into_iter().zip(senders).enumerate() {
+        for (source, namespace) in namespaces.into_iter().enumerate() {
             let target = Target {
                 kind: kind.clone(),
                 namespace,
@@ -347,7 +341,7 @@ impl Cache {
                 shared.client.clone(),
                 target,
                 rules.clone(),
-                fifo,
+                Fifo::new(source, store.clone(), board.clone()),
                 Arc::clone(&stats),
                 EntryReader::new(store_options.keep_managed_fields, store_options.pack).of(kind),
                 seed.wrapping_add(source as u64),
@@ -382,32 +376,6 @@ impl fmt::Display for WatchKey {
             f.write_str(" metadata")?;
         }
         Ok(())
-    }
-}
-
-/// Feeds a store from its delta queue; the state says what the store holds, not what was sent.
-async fn feed(mut deltas: FifoReceiver, store: Store, board: Arc<Board>) {
-    loop {
-        let batch = deltas.pop().await;
-        if batch.is_empty() {
-            return;
-        }
-        let news: Vec<(usize, bool, Option<SyncState>)> = batch
-            .iter()
-            .filter_map(|Sent { source, narrow, delta }| match delta {
-                Delta::Replace { version } => {
-                    Some((*source, *narrow, Some(SyncState::Synced { version: *version })))
-                }
-                Delta::Broken(state) => Some((*source, *narrow, Some(state.clone()))),
-                Delta::Resumed => Some((*source, *narrow, None)),
-                _ => None,
-            })
-            .collect();
-        store.apply_from(batch.into_iter().map(|sent| (sent.source, sent.delta)));
-        for (source, narrow, state) in news {
-            let resumed = || SyncState::Synced { version: store.resource_version() };
-            board.set(source, state.unwrap_or_else(resumed), narrow);
-        }
     }
 }
 

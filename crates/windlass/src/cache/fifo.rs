@@ -1,19 +1,22 @@
-//! The delta queue between the reflectors and the store.
+//! The delta queue between a reflector and the store.
 //!
 //! Deltas keep the order of the wire, across keys and kinds of delta: a bookmark or the end of
-//! a relist is applied after everything that came before it. The queue is bounded; a reflector
-//! that is faster than the store waits, and with it the server.
+//! a relist is applied after everything that came before it. The reflector that puts them in also
+//! brings them into the store, all at once when there is nothing more to read or when they are
+//! many: nobody has to be woken for that, and a server that is faster than the store waits.
 //!
 //! **Invariant:** what one reflector puts in comes out in the same order.
+//! **Invariant:** the state says what the store holds, not what was read.
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use super::state::Board;
+use super::{Entry, Key, Store, SyncState};
 
-use super::{Entry, Key, SyncState};
-
-/// Deltas taken at once, so that the store is published once for all of them.
+/// Deltas applied at once, so that the store is published once for all of them.
 const BATCH_MAX: usize = 1000;
+/// Room that is kept for the next ones.
+const ROOM: usize = 16;
 
 /// One step of a reflector.
 #[derive(Clone, Debug)]
@@ -44,52 +47,104 @@ pub enum Delta {
     Resumed,
 }
 
-/// The end a reflector writes to.
-#[derive(Clone)]
-pub(super) struct FifoSender {
+/// What a reflector has read and the store does not hold yet.
+pub(super) struct Fifo {
     source: usize,
     /// Only metadata are asked for.
     pub(super) narrow: bool,
-    sender: mpsc::Sender<Sent>,
+    deltas: Vec<Delta>,
+    store: Store,
+    board: Arc<Board>,
 }
 
-/// A delta and where it comes from.
-pub(super) struct Sent {
-    pub(super) source: usize,
-    pub(super) narrow: bool,
-    pub(super) delta: Delta,
-}
+// === impl Fifo ===
 
-/// The end the store is fed from.
-pub(super) struct FifoReceiver {
-    receiver: mpsc::Receiver<Sent>,
-}
+impl Fifo {
+    /// Makes the queue of one of the sources of a store.
+    pub(super) fn new(source: usize, store: Store, board: Arc<Board>) -> Self {
+        Self { source, narrow: false, deltas: Vec::new(), store, board }
+    }
 
-/// Makes a queue that holds so many deltas, with one writing end per source.
-pub(super) fn fifo(capacity: usize, sources: usize) -> (Vec<FifoSender>, FifoReceiver) {
-    let (sender, receiver) = mpsc::channel(capacity.max(1));
-    let one = |source| FifoSender { source, narrow: false, sender: sender.clone() };
-    let senders = (0..sources).map(one);
-    (senders.collect(), FifoReceiver { receiver })
-}
+    /// Puts a delta in; one that says how the watch is goes on to the store at once, with all
+    /// before it.
+    pub(super) fn push(&mut self, delta: Delta) {
+        let state = match &delta {
+            Delta::Replace { version } => Some(Some(SyncState::Synced { version: *version })),
+            Delta::Broken(state) => Some(Some(state.clone())),
+            Delta::Resumed => Some(None),
+            _ => None,
+        };
+        self.deltas.push(delta);
+        if state.is_some() || self.deltas.len() >= BATCH_MAX {
+            self.flush();
+        }
+        if let Some(state) = state {
+            let resumed = || SyncState::Synced { version: self.store.resource_version() };
+            self.board.set(self.source, state.unwrap_or_else(resumed), self.narrow);
+        }
+    }
 
-// === impl FifoSender ===
-
-impl FifoSender {
-    /// Puts a delta in, waiting for room; `false` once nobody reads any more.
-    pub(super) async fn push(&self, delta: Delta) -> bool {
-        let sent = Sent { source: self.source, narrow: self.narrow, delta };
-        self.sender.send(sent).await.is_ok()
+    /// Brings everything into the store.
+    pub(super) fn flush(&mut self) {
+        if self.deltas.is_empty() {
+            return;
+        }
+        self.store.apply_from(self.deltas.drain(..).map(|delta| (self.source, delta)));
+        self.deltas.shrink_to(ROOM);
     }
 }
 
-// === impl FifoReceiver ===
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::ApiResource;
 
-impl FifoReceiver {
-    /// Waits for deltas and takes what is there, up to a batch; empty once all writers are gone.
-    pub(super) async fn pop(&mut self) -> Vec<Sent> {
-        let mut batch = Vec::new();
-        self.receiver.recv_many(&mut batch, BATCH_MAX).await;
-        batch
+    use super::*;
+
+    fn made() -> (Fifo, Store, Arc<Board>) {
+        let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+        let board = Arc::new(Board::new(1, true));
+        (Fifo::new(0, store.clone(), board.clone()), store, board)
+    }
+
+    fn entry(store: &Store, n: usize, version: usize) -> Arc<Entry> {
+        let json = format!(
+            r#"{{"metadata":{{"name":"m{n}","uid":"u{n}","resourceVersion":"{version}"}}}}"#
+        );
+        store.read(json.as_bytes()).expect("an object")
+    }
+
+    #[test]
+    fn what_was_read_is_in_the_store_before_the_state_says_so() {
+        let (mut fifo, store, board) = made();
+        fifo.push(Delta::Begin);
+        fifo.push(Delta::Listed(entry(&store, 1, 5)));
+        assert_eq!((store.len(), board.get()), (0, SyncState::Pending));
+        fifo.push(Delta::Replace { version: 7 });
+        assert_eq!((store.len(), store.resource_version()), (1, 7));
+        assert_eq!(board.get(), SyncState::Synced { version: 7 });
+
+        fifo.push(Delta::Upsert(entry(&store, 2, 8)));
+        fifo.push(Delta::Bookmark { version: 9 });
+        assert_eq!((store.len(), store.resource_version()), (1, 7));
+        let fault = SyncState::Unreachable("gone".to_owned());
+        fifo.push(Delta::Broken(fault.clone()));
+        assert_eq!((store.len(), store.resource_version(), board.get()), (2, 9, fault));
+        fifo.push(Delta::Resumed);
+        assert_eq!(board.get(), SyncState::Synced { version: 9 });
+    }
+
+    #[test]
+    fn many_deltas_do_not_wait_for_the_end_of_them() {
+        let (mut fifo, store, _) = made();
+        fifo.push(Delta::Begin);
+        fifo.push(Delta::Replace { version: 1 });
+        for n in 0..BATCH_MAX + 1 {
+            fifo.push(Delta::Upsert(entry(&store, n, n + 2)));
+        }
+        assert_eq!(store.len(), BATCH_MAX);
+        fifo.flush();
+        assert_eq!(store.len(), BATCH_MAX + 1);
+        assert!(fifo.deltas.capacity() <= ROOM);
     }
 }

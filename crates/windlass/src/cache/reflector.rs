@@ -11,6 +11,7 @@
 mod list;
 mod streaming;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::backoff::{Backoff, Dice};
 use super::entry::{EntryReader, Malformed, parse_version};
 use super::failure::Failure;
-use super::fifo::{Delta, FifoSender};
+use super::fifo::{Delta, Fifo};
 use super::protobuf::{self, ProtobufReader, Unread};
 use super::skim::Skim;
 use super::stream::{Answer, Next, WatchStream, read_bookmark, whole};
@@ -75,7 +76,7 @@ pub(super) struct Reflector {
     client: Client,
     target: Target,
     rules: Rules,
-    fifo: FifoSender,
+    fifo: Fifo,
     stats: Arc<WatchStats>,
     entries: EntryReader,
     /// Reads protobuf, as long as that is asked for.
@@ -106,8 +107,6 @@ pub(super) enum Stop {
     Failed(Failure),
     /// More than metadata is wanted by now.
     Narrow,
-    /// The store is gone.
-    Closed,
 }
 
 impl From<Failure> for Stop {
@@ -123,7 +122,7 @@ impl Reflector {
         client: Client,
         target: Target,
         rules: Rules,
-        fifo: FifoSender,
+        fifo: Fifo,
         stats: Arc<WatchStats>,
         entries: EntryReader,
         seed: u64,
@@ -152,12 +151,11 @@ impl Reflector {
         }
     }
 
-    /// Runs until the store is gone.
-    pub(super) async fn run(mut self) {
+    /// Runs until it is dropped.
+    pub(super) async fn run(mut self) -> Infallible {
         loop {
             self.adjust();
             match self.cycle().await {
-                Stop::Closed => return,
                 Stop::Narrow => {}
                 Stop::Failed(failure) => self.wait_out(&failure).await,
             }
@@ -176,6 +174,11 @@ impl Reflector {
 
     /// Waits for the next line of a watch, or until more than metadata is wanted.
     async fn next(&mut self, stream: &mut WatchStream) -> Result<Next, Stop> {
+        if let Some(line) = stream.at_hand()? {
+            tokio::task::consume_budget().await;
+            return Ok(Next::Line(line));
+        }
+        self.fifo.flush();
         let until = self.bookmarks.then(|| clock::after(BOOKMARKS_WITHIN));
         if !self.target.metadata_only {
             return Ok(stream.next(until).await?);
@@ -221,10 +224,7 @@ impl Reflector {
     }
 
     /// Follows the watch and renews it as long as that is all it takes.
-    async fn watch(
-        &mut self,
-        mut stream: Option<WatchStream>,
-    ) -> Result<std::convert::Infallible, Stop> {
+    async fn watch(&mut self, mut stream: Option<WatchStream>) -> Result<Infallible, Stop> {
         loop {
             let mut open = match stream.take() {
                 Some(stream) => stream,
@@ -239,7 +239,7 @@ impl Reflector {
             };
             if std::mem::take(&mut self.failing) {
                 self.told.clear();
-                self.push(Delta::Resumed).await?;
+                self.fifo.push(Delta::Resumed);
             }
             match self.follow(&mut open).await {
                 Ok(()) if open.futile() => {
@@ -268,14 +268,14 @@ impl Reflector {
                     ordered = true;
                     self.bookmarks = true;
                     let (version, _) = read_bookmark(event.object)?;
-                    self.bookmark(version).await?;
+                    self.bookmark(version);
                 }
                 "ADDED" | "MODIFIED" | "DELETED" => {
                     let deleted = event.kind == "DELETED";
                     ordered |= event.kind != "ADDED";
                     let Some((entry, version)) = self.read_event(event.object)? else { continue };
                     let delta = if deleted { Delta::Delete(entry) } else { Delta::Upsert(entry) };
-                    self.push(delta).await?;
+                    self.fifo.push(delta);
                     if ordered && !version.is_empty() {
                         self.version = version;
                     }
@@ -285,13 +285,12 @@ impl Reflector {
         }
     }
 
-    async fn bookmark(&mut self, version: String) -> Result<(), Stop> {
+    fn bookmark(&mut self, version: String) {
         self.stats.bookmarks.fetch_add(1, Ordering::Relaxed);
         if !version.is_empty() {
-            self.push(Delta::Bookmark { version: parse_version(&version) }).await?;
+            self.fifo.push(Delta::Bookmark { version: parse_version(&version) });
             self.version = version;
         }
-        Ok(())
     }
 
     /// Opens a watch, from the last version or for a streaming list.
@@ -432,7 +431,7 @@ impl Reflector {
         self.stats.failures.fetch_add(1, Ordering::Relaxed);
         self.failing = true;
         // In order with the changes, so that a sync under way does not outdo the fault.
-        self.fifo.push(Delta::Broken(failure.state(self.synced))).await;
+        self.fifo.push(Delta::Broken(failure.state(self.synced)));
         let mut wait = self.backoff.wait(&mut self.dice);
         if failure.blocked() {
             wait = wait.min(BLOCKED_WAIT.mul_f64(1.0 + self.dice.fraction()));
@@ -450,22 +449,14 @@ impl Reflector {
         sleep(wait).await;
     }
 
-    async fn push(&self, delta: Delta) -> Result<(), Stop> {
-        match self.fifo.push(delta).await {
-            true => Ok(()),
-            false => Err(Stop::Closed),
-        }
-    }
-
     /// Notes that the whole scope was passed on.
-    async fn replaced(&mut self, version: String) -> Result<(), Stop> {
-        self.push(Delta::Replace { version: parse_version(&version) }).await?;
+    fn replaced(&mut self, version: String) {
+        self.fifo.push(Delta::Replace { version: parse_version(&version) });
         self.version = version;
         self.version_lost = false;
         self.synced = true;
         self.failing = false;
         self.told.clear();
-        Ok(())
     }
 
     fn silence(&self) -> Instant {

@@ -97,13 +97,19 @@ impl WatchStream {
         }
     }
 
+    /// Takes the next event line if all of it has come already.
+    pub(super) fn at_hand(&mut self) -> Result<Option<Bytes>, Failure> {
+        let line = self.cut.next()?;
+        self.events += u64::from(line.is_some());
+        Ok(line)
+    }
+
     /// Waits for the next event line, at most until the given time.
     pub(super) async fn next(&mut self, until: Option<Instant>) -> Result<Next, Failure> {
         let until = until.map_or(self.deadline, |until| until.min(self.deadline));
         loop {
-            let line = self.cut.next()?;
-            if let Some(line) = line {
-                self.events += 1;
+            tokio::task::consume_budget().await;
+            if let Some(line) = self.at_hand()? {
                 return Ok(Next::Line(line));
             }
             if self.ended {

@@ -5,7 +5,8 @@
 //! two looks end. So a limit of 32,000 costs nothing until it is used, and a burst that comes again
 //! finds its tasks made.
 //!
-//! **Invariant:** at most as many are busy as may be; only one who looks for room calls.
+//! **Invariant:** at most as many are busy as may be; who calls has a place reserved before.
+//! **Invariant:** nobody is called or hired once the crew is closed.
 //! **Invariant:** a task is called once for each time it rests.
 
 use std::collections::VecDeque;
@@ -26,6 +27,8 @@ pub(super) struct Crew {
     busy: AtomicUsize,
     /// Tells that not all are busy any more.
     room: Notify,
+    /// How many rest, for those who only want to know whether any does.
+    resting: AtomicUsize,
     rota: Mutex<Rota>,
     /// Wakes those who wait for the last task to end.
     ended: Notify,
@@ -64,6 +67,7 @@ impl Crew {
             most,
             busy: AtomicUsize::new(0),
             room: Notify::new(),
+            resting: AtomicUsize::new(0),
             rota: Mutex::default(),
             ended: Notify::new(),
         }
@@ -86,17 +90,34 @@ impl Crew {
         }
     }
 
-    /// Gives a key, for which there is room, to a task at rest, or to one that `hire` spawns for a
-    /// seat.
+    /// Reserves a place for one more, if not as many are busy as may be.
+    pub(super) fn reserve(&self) -> bool {
+        let more = |busy: usize| (busy < self.most).then_some(busy + 1);
+        self.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    /// Gives a place back that was reserved, or that a task needs no more.
+    pub(super) fn release(&self) {
+        if self.busy.fetch_sub(1, Ordering::AcqRel) == self.most {
+            self.room.notify_one();
+        }
+    }
+
+    /// Gives a key, for which a place is reserved, to a task at rest, or to one that `hire` spawns
+    /// for a seat.
     pub(super) fn call(
         &self,
         work: Work<Key>,
         hire: impl FnOnce(usize, Work<Key>) -> JoinHandle<()>,
     ) {
-        self.busy.fetch_add(1, Ordering::AcqRel);
         let mut rota = self.rota.lock();
+        if rota.closed {
+            drop(rota);
+            return self.release();
+        }
         while let Some(at) = rota.resting.pop_back() {
             rota.unused = rota.unused.min(rota.resting.len());
+            self.count(&rota);
             let state = &mut rota.seats[at].state;
             if matches!(state, State::Resting(_)) {
                 let before = replace(state, State::Called(work));
@@ -123,8 +144,9 @@ impl Crew {
             State::Busy if !closed => {
                 *state = State::Resting(cx.waker().clone());
                 rota.resting.push_back(at);
+                self.count(&rota);
                 drop(rota);
-                self.one_less();
+                self.release();
                 Poll::Pending
             }
             State::Resting(_) => {
@@ -146,25 +168,24 @@ impl Crew {
         let last = rota.vacant.len() == rota.seats.len();
         if last {
             *rota = Rota { closed: rota.closed, ..Rota::default() };
+            self.count(&rota);
         }
         drop(rota);
         if matches!(left.state, State::Busy | State::Called(_)) {
-            self.one_less();
+            self.release();
         }
         if last {
             self.ended.notify_waiters();
         }
     }
 
-    fn one_less(&self) {
-        if self.busy.fetch_sub(1, Ordering::AcqRel) == self.most {
-            self.room.notify_one();
-        }
-    }
-
     /// Tells whether any task rests.
     pub(super) fn rests(&self) -> bool {
-        !self.rota.lock().resting.is_empty()
+        self.resting.load(Ordering::Acquire) > 0
+    }
+
+    fn count(&self, rota: &Rota) {
+        self.resting.store(rota.resting.len(), Ordering::Release);
     }
 
     /// Ends the tasks that were not needed since the last look.
@@ -173,6 +194,7 @@ impl Crew {
         let unneeded = rota.unused;
         let dismissed = rota.dismiss(unneeded);
         rota.unused = rota.resting.len();
+        self.count(&rota);
         drop(rota);
         dismissed.into_iter().for_each(State::wake);
     }
@@ -182,6 +204,7 @@ impl Crew {
         let mut rota = self.rota.lock();
         rota.closed = true;
         let dismissed = rota.dismiss(usize::MAX);
+        self.count(&rota);
         drop(rota);
         dismissed.into_iter().for_each(State::wake);
     }
@@ -249,6 +272,7 @@ mod tests {
             queue.add(Key::cluster(&n.to_string()));
             let work = queue.try_get().expect("was added");
             crew.has_room().await;
+            assert!(crew.reserve());
             crew.call(work, |at, work| {
                 hired.fetch_add(1, Ordering::Relaxed);
                 let crew = crew.clone();
@@ -298,6 +322,30 @@ mod tests {
         let (crew, hired) = (Arc::new(Crew::new(2)), Arc::default());
         burst(&crew, &hired, 10).await;
         assert_eq!(hired.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn nobody_is_called_or_hired_once_the_crew_is_closed() {
+        let (crew, hired) = (Arc::new(Crew::new(4)), Arc::default());
+        burst(&crew, &hired, 1).await;
+        let queue = WorkQueue::new();
+        queue.add(Key::cluster("late"));
+        assert!(crew.reserve());
+        crew.close();
+        let work = queue.try_get().expect("was added");
+        crew.call(work, |_, _| unreachable!("nobody is hired"));
+        crew.ended().await;
+        assert!(!crew.busy() && !crew.rests());
+        assert_eq!(queue.stats().processing, 0, "the key is given back");
+    }
+
+    #[tokio::test]
+    async fn no_more_places_are_reserved_than_there_are() {
+        let crew = Crew::new(2);
+        assert_eq!([(); 3].map(|()| crew.reserve()), [true, true, false]);
+        crew.release();
+        crew.has_room().await;
+        assert!(crew.reserve() && crew.full());
     }
 
     #[tokio::test]

@@ -1,7 +1,9 @@
 //! The pool that runs reconciles: bounded, one key at a time, fenced against panics.
 //!
-//! There are no workers that wait for a queue each: one task takes keys out and calls a task of the
-//! [`Crew`] for each, which takes further keys by itself as long as there are any.
+//! There are no workers that wait for a queue each: a key that is ready is put into the hands of a
+//! task of the [`Crew`] that rests, by whoever added it, and the task takes further keys by itself
+//! as long as there are any. One more task waits for keys that find nobody at rest and for those
+//! whose time has come, and hires.
 //!
 //! **Invariant:** a key is never reconciled twice at once (the queue holds it back until its
 //! [`Work`] is dropped).
@@ -17,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, ReusableBoxFuture};
 use tracing::Instrument;
@@ -28,7 +31,7 @@ use crate::cache::{Key, Reader};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::metrics::{ControllerMetrics, Outcome};
-use crate::queue::{Add, Work, WorkQueue};
+use crate::queue::{Add, Hands, Work, WorkQueue};
 
 /// A reconcile that runs for longer is named in the log, as long as it does.
 const SLOW: Duration = Duration::from_secs(60);
@@ -77,6 +80,8 @@ struct Shift<K: Object> {
     crew: Crew,
     stop: CancellationToken,
     abort: CancellationToken,
+    /// Where tasks are spawned, also by those who add keys from elsewhere.
+    runtime: Handle,
     /// Set once `stop` was seen: cheaper to look at.
     stopping: AtomicBool,
 }
@@ -106,23 +111,41 @@ struct Underway<'a> {
 // === impl Shift ===
 
 impl<K: Object> Shift<K> {
-    /// Takes a key if one is ready and there is room for it.
-    fn ready(&self) -> Option<Work<Key>> {
-        if self.stop.is_cancelled() || self.crew.full() {
+    /// Takes a key if one is ready and there is room for it, which is reserved then.
+    fn take(&self) -> Option<Work<Key>> {
+        if !self.crew.reserve() {
             return None;
         }
-        self.pool.queue.try_get()
+        let work = self.pool.queue.try_get();
+        if work.is_none() {
+            self.crew.release();
+        }
+        work
+    }
+
+    /// Waits for a key for which there is room; `None` once the queue is shut down.
+    async fn next(&self) -> Option<Work<Key>> {
+        loop {
+            self.crew.has_room().await;
+            if !self.pool.queue.ready().await {
+                return None;
+            }
+            // Another may have taken the key or the room meanwhile.
+            if let Some(work) = self.take() {
+                return Some(work);
+            }
+        }
     }
 
     fn stops(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Has a key worked off, for which there is room.
+    /// Has a key worked off, for which room is reserved.
     fn begin(self: &Arc<Self>, work: Work<Key>) {
         self.crew.call(work, |at, work| {
             let place = Place { shift: self.clone(), at };
-            tokio::spawn(async move {
+            self.runtime.spawn(async move {
                 let mut desk = Desk { cx: None, run: None };
                 let mut work = Some(work);
                 while let Some(first) = work {
@@ -151,6 +174,16 @@ impl<K: Object> Shift<K> {
     }
 }
 
+impl<K: Object> Hands<Key> for Shift<K> {
+    fn reserve(&self) -> bool {
+        self.crew.rests() && !self.stop.is_cancelled() && self.crew.reserve()
+    }
+
+    fn give(self: Arc<Self>, work: Work<Key>) {
+        self.begin(work);
+    }
+}
+
 // === impl Place ===
 
 impl<K: Object> Drop for Place<K> {
@@ -164,6 +197,7 @@ impl<K: Object> Drop for Place<K> {
 impl<K: Object> Drop for Last<K> {
     fn drop(&mut self) {
         self.0.abort.cancel();
+        self.0.pool.queue.set_hands(None);
         self.0.crew.close();
         self.0.crew.abort();
     }
@@ -188,7 +222,9 @@ impl<K: Object> Pool<K> {
         let most = self.workers.clamp(1, 1 << 28);
         let abort = abort.child_token();
         let (crew, stopping) = (Crew::new(most), AtomicBool::new(false));
-        let shift = Arc::new(Shift { pool: self, crew, stop, abort, stopping });
+        let runtime = Handle::current();
+        let shift = Arc::new(Shift { pool: self, crew, stop, abort, runtime, stopping });
+        shift.pool.queue.set_hands(Some(shift.clone()));
         let _nothing_outlives_this = Last(shift.clone());
         let Shift { pool, crew, stop, abort, .. } = &*shift;
         let (mut look, mut thin, mut turns) = (None, None, 0_usize);
@@ -196,7 +232,8 @@ impl<K: Object> Pool<K> {
             // What is ready is handed on without much ado; now and then there is a look around.
             turns = (turns + 1) % TURNS_MAX;
             if turns > 0
-                && let Some(work) = shift.ready()
+                && !stop.is_cancelled()
+                && let Some(work) = shift.take()
             {
                 shift.begin(work);
                 tokio::task::consume_budget().await;
@@ -210,14 +247,10 @@ impl<K: Object> Pool<K> {
             if due(&mut thin, crew.rests(), now) {
                 crew.look();
             }
-            let next = async {
-                crew.has_room().await;
-                pool.queue.get().await
-            };
             let work = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                next = next => match next {
+                next = shift.next() => match next {
                     Some(next) => next,
                     None => break,
                 },

@@ -8,6 +8,7 @@
 //! cache. What is known of delays stands beside, for most keys never wait.
 
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 use super::ready::Ready;
 use super::stats::Counters;
-use super::{Limiter, QueueKey, QueueStats, ToKey};
+use super::{Hands, Limiter, QueueKey, QueueStats, ToKey};
 
 /// How long others are left asleep for a worker that was woken and does not look, in
 /// nanoseconds.
@@ -24,7 +25,7 @@ const PATIENCE: u64 = 100_000;
 /// Keys that keep their places when there is nothing to know of them: most come again.
 const VACANT_MAX: usize = 32_768;
 
-pub(super) struct Inner<K> {
+pub(super) struct Inner<K: QueueKey> {
     places: HashTable<u32>,
     entries: Vec<Option<Entry<K>>>,
     /// The delays of those whose entries say that they wait, by place.
@@ -48,6 +49,7 @@ pub(super) struct Inner<K> {
     pub(super) processing: usize,
     pub(super) open: bool,
     pub(super) draining: bool,
+    pub(super) hands: Option<Arc<dyn Hands<K>>>,
     pub(super) stats: Counters,
 }
 
@@ -127,6 +129,7 @@ impl<K: QueueKey> Inner<K> {
             processing: 0,
             open: true,
             draining: false,
+            hands: None,
             stats: Counters::default(),
         }
     }
@@ -255,6 +258,15 @@ impl<K: QueueKey> Inner<K> {
         entry.since = now;
         self.processing += 1;
         Some(Taken { place, key: entry.key.clone(), priority: entry.priority })
+    }
+
+    /// Takes the first ready key for a hand that is free, if there are both.
+    #[inline]
+    pub(super) fn hand_out(&mut self, now: u64) -> Option<(Arc<dyn Hands<K>>, Taken<K>)> {
+        let hands = self.hands.as_ref().filter(|_| !self.ready.is_empty())?;
+        let hands = hands.reserve().then(|| hands.clone())?;
+        let taken = self.pop(now).expect("there is a ready key");
+        Some((hands, taken))
     }
 
     /// Takes back the key of a place that was handed out.

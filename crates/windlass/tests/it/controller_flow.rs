@@ -1,5 +1,6 @@
 //! From a change to a reconcile and back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -73,6 +74,50 @@ async fn applying_the_same_again_sends_nothing() {
     let applies = metric(&handle, r#"rest_client_requests_total{code="201",method="PATCH""#);
     assert_eq!(applies, 1.0);
     handle.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_from_threads_of_any_kind_start_no_more_reconciles_than_may_run() {
+    const WORKERS: usize = 3;
+    const KEYS: usize = 200;
+    let server = ApiServer::start();
+    let (active, runs) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(BTreeMap::new())));
+    let (counted, noted) = (active.clone(), runs.clone());
+    let controller = Controller::<ConfigMap>::builder("maps").workers(WORKERS).build(
+        move |cx: Context<ConfigMap>| {
+            let (active, runs) = (counted.clone(), noted.clone());
+            async move {
+                assert!(active.fetch_add(1, Ordering::SeqCst) < WORKERS, "too many at once");
+                tokio::task::yield_now().await;
+                active.fetch_sub(1, Ordering::SeqCst);
+                *runs.lock().entry(cx.key().clone()).or_insert(0_usize) += 1;
+                Ok(Next::Done)
+            }
+        },
+    );
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    let maps = handle.controller("maps").expect("is there");
+    let threads: Vec<_> = (0..4)
+        .map(|thread| {
+            let maps = maps.clone();
+            std::thread::spawn(move || {
+                for n in 0..KEYS {
+                    maps.enqueue(key(&format!("t{thread}-{n}")));
+                    maps.enqueue(key("shared"));
+                }
+            })
+        })
+        .collect();
+    let joined = tokio::task::spawn_blocking(|| threads.into_iter().all(|t| t.join().is_ok()));
+    assert!(joined.await.expect("joined"), "no thread panics");
+    while maps.queue().depth + maps.queue().processing > 0 {
+        tokio::task::yield_now().await;
+    }
+    let runs = runs.lock();
+    assert!((0..4).all(|t| (0..KEYS).all(|n| runs.get(&key(&format!("t{t}-{n}"))) == Some(&1))));
+    assert!(runs.contains_key(&key("shared")));
+    assert_eq!(metric(&handle, "controller_runtime_reconcile_panics_total"), 0.0);
 }
 
 #[tokio::test(start_paused = true)]

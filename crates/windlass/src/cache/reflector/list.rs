@@ -53,7 +53,7 @@ impl Reflector {
             None if from_cache && !self.paginated => 0,
             None => PAGE_SIZE,
         };
-        self.push(Delta::Begin).await?;
+        self.fifo.push(Delta::Begin);
         let mut next = String::new();
         loop {
             let page = self.page(&Query { version, limit, next: &next, ..Query::default() }).await;
@@ -61,7 +61,7 @@ impl Reflector {
                 Ok(meta) => meta,
                 Err(Stop::Failed(failure)) if failure.expired() && !next.is_empty() => {
                     // The rest of the pages is lost: once more, in one piece.
-                    self.push(Delta::Begin).await?;
+                    self.fifo.push(Delta::Begin);
                     next.clear();
                     limit = 0;
                     continue;
@@ -69,7 +69,8 @@ impl Reflector {
                 Err(stop) => return Err(stop),
             };
             if meta.next.is_empty() {
-                return self.replaced(meta.resource_version).await;
+                self.replaced(meta.resource_version);
+                return Ok(());
             }
             if meta.next == next {
                 return Err(Failure::new("server sends the same page again and again").into());
@@ -88,12 +89,13 @@ impl Reflector {
         }
         let mut scanner = ListScanner::new(self.rules.object_max);
         while let Some(chunk) = self.chunk(&mut body).await? {
+            tokio::task::consume_budget().await;
             let mut found = Vec::new();
             scanner
                 .feed(&chunk, &mut |item| found.extend(self.read(item)))
                 .map_err(|err| Failure::new(err.to_string()))?;
             for (entry, _) in found {
-                self.push(Delta::Listed(entry)).await?;
+                self.fifo.push(Delta::Listed(entry));
             }
             for head in scanner.take_oversized() {
                 self.stats.skipped.fetch_add(1, Ordering::Relaxed);
@@ -115,13 +117,14 @@ impl Reflector {
         let mut reader = ListReader::new(self.rules.object_max);
         let wrong = |err: windlass_protobuf::Error| Failure::new(err.to_string());
         while let Some(chunk) = self.chunk(&mut body).await? {
+            tokio::task::consume_budget().await;
             let mut found = Vec::new();
             reader
                 .feed(&chunk, &mut |item| found.extend(self.read_message(item)))
                 .map_err(wrong)?;
             self.check_known()?;
             for (entry, _) in found {
-                self.push(Delta::Listed(entry)).await?;
+                self.fifo.push(Delta::Listed(entry));
             }
             for _ in 0..reader.take_oversized() {
                 self.stats.skipped.fetch_add(1, Ordering::Relaxed);

@@ -49,7 +49,7 @@ impl Reflector {
             match self.initial(&mut stream).await {
                 Ok(Initial::Complete(version)) => {
                     self.cuts = 0;
-                    self.replaced(version).await?;
+                    self.replaced(version);
                     return Ok(Outcome::Synced(stream));
                 }
                 Ok(Initial::Silent) => return Ok(Outcome::Unfit("the end never comes")),
@@ -61,7 +61,7 @@ impl Reflector {
                     let failure = Failure::new("streaming list ended before it was complete");
                     self.wait_out(&failure).await;
                 }
-                Err(stop @ (Stop::Closed | Stop::Narrow)) => return Err(stop),
+                Err(Stop::Narrow) => return Err(Stop::Narrow),
                 Err(Stop::Failed(failure)) => {
                     if !self.refusal(failure).await {
                         return Ok(Outcome::Refused);
@@ -87,7 +87,7 @@ impl Reflector {
 
     /// Passes on the initial events until the bookmark that ends them.
     async fn initial(&mut self, stream: &mut WatchStream) -> Result<Initial, Stop> {
-        self.push(Delta::Begin).await?;
+        self.fifo.push(Delta::Begin);
         let mut until = self.silence();
         let mut added = 0;
         loop {
@@ -118,7 +118,7 @@ impl Reflector {
                         true => Delta::Unlisted(entry.key().clone()),
                         false => Delta::Listed(entry),
                     };
-                    self.push(delta).await?;
+                    self.fifo.push(delta);
                 }
                 other => tracing::warn!(kind = other, "watch event of unknown type, skipped"),
             }
