@@ -13,7 +13,7 @@ use crate::{Failure, Outcome, objects};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Creates objects of a kind with rules.
+/// Creates objects of a kind with rules, with so many `--parts` each.
 pub async fn cel(server: &Server, args: &Args) -> Outcome {
     namespace(server).await?;
     let mut connection = server.connect().await?;
@@ -24,6 +24,7 @@ pub async fn cel(server: &Server, args: &Args) -> Outcome {
     let all = format!("/apis/{group}/v1/namespaces/{NAMESPACE}/widgets");
     served(&mut connection, &all).await?;
     let ready = began.elapsed().as_secs_f64();
+    let parts = args.number("parts", 10);
     let widget = {
         let group = group.clone();
         move |n: usize, least: usize| {
@@ -32,7 +33,7 @@ pub async fn cel(server: &Server, args: &Args) -> Outcome {
                 "metadata": { "name": format!("widget-{n}"), "namespace": NAMESPACE },
                 "spec": {
                     "min": least, "max": 10, "size": 5, "mode": "Fast",
-                    "parts": (0..10).map(|p| json!({ "name": format!("p{p}"), "weight": p })).collect::<Vec<_>>(),
+                    "parts": (0..parts).map(|p| json!({ "name": format!("p{p}"), "weight": p })).collect::<Vec<_>>(),
                 },
             })
         }

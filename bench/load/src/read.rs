@@ -1,7 +1,7 @@
 //! Reads: what the wire alone takes, and watches.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench_harness::{Args, Lags, Meter, NAMESPACE, STAMP, command, cpu_seconds, now_micros, ready};
@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::json;
 use tokio::sync::Notify;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::connection::{JSON, MERGE, Server};
 use crate::write::{Call, series};
@@ -19,6 +19,8 @@ use crate::{Failure, Outcome, objects, write};
 
 /// How many hands change objects, each its own, while others watch.
 const WRITERS: usize = 4;
+/// The time from one change to the next while their lags are taken.
+const PACE: Duration = Duration::from_millis(20);
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const STREAM: &str = "/api/v1/pods?watch=true&sendInitialEvents=true&allowWatchBookmarks=true\
@@ -103,8 +105,7 @@ pub async fn latency(server: &Server) -> Outcome {
     let from = first["metadata"]["resourceVersion"].as_str().unwrap_or("0");
     let path = format!("/api/v1/pods?watch=true&resourceVersion={from}&timeoutSeconds=600");
     let answer = connection.send(Method::GET, &path, JSON, Bytes::new()).await?;
-    let (lags, stopped) =
-        (Arc::new(std::sync::Mutex::new(Lags::default())), Arc::new(Notify::new()));
+    let (lags, stopped) = (Arc::new(Mutex::new(Lags::default())), Arc::new(Notify::new()));
     let (noted, stop) = (lags.clone(), stopped.clone());
     let follow = tokio::spawn(async move {
         tokio::select! {
@@ -127,31 +128,83 @@ pub async fn latency(server: &Server) -> Outcome {
     }))
 }
 
-/// Finds the stamp of each line without reading the JSON.
-async fn stamps(mut body: Incoming, lags: &std::sync::Mutex<Lags>) -> Result<(), Failure> {
-    let label = format!("\"{STAMP}\":\"");
-    let mut line = Vec::new();
+/// Notes the stamps of all lines until the body ends.
+async fn stamps(mut body: Incoming, lags: &Mutex<Lags>) -> Result<(), Failure> {
+    let mut stamps = Stamps::default();
     while let Some(frame) = body.frame().await {
-        let frame = frame?;
-        for byte in
-            frame.data_ref().map_or(&[][..], |data| &data[..]).split_inclusive(|b| *b == b'\n')
-        {
-            line.extend_from_slice(byte);
-            if line.last() != Some(&b'\n') {
-                continue;
-            }
-            let text = String::from_utf8_lossy(&line);
-            let stamp = text.split(&label).nth(1).and_then(|rest| rest.split('"').next());
-            if let Ok(mut lags) = lags.lock() {
-                lags.stamp(stamp);
-            }
-            line.clear();
-        }
+        stamps.read(frame?.data_ref().map_or(&[][..], |data| &data[..]), lags);
     }
     Ok(())
 }
 
-/// Lets `--watchers` follow `--size` changes and waits until all have seen all.
+/// Finds the stamp of each line without reading the JSON.
+#[derive(Default)]
+struct Stamps {
+    /// What came of a line.
+    line: Vec<u8>,
+}
+
+impl Stamps {
+    fn read(&mut self, data: &[u8], lags: &Mutex<Lags>) {
+        for part in data.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if self.line.last() != Some(&b'\n') {
+                continue;
+            }
+            let text = String::from_utf8_lossy(&self.line);
+            let stamp = text.split(&format!("\"{STAMP}\":\"")).nth(1);
+            let stamp = stamp.and_then(|rest| rest.split('"').next());
+            if let Ok(mut lags) = lags.lock() {
+                lags.stamp(stamp);
+            }
+            self.line.clear();
+        }
+    }
+}
+
+/// What the watchers of a fan-out have seen.
+#[derive(Default)]
+struct Seen {
+    count: AtomicUsize,
+    wanted: AtomicUsize,
+    reached: Notify,
+    /// Whether the changes have stamps.
+    timed: AtomicBool,
+    lags: Mutex<Lags>,
+}
+
+impl Seen {
+    async fn follow(&self, mut body: Incoming) {
+        let mut stamps = Stamps::default();
+        while let Some(Ok(frame)) = body.frame().await {
+            let data = frame.data_ref().map_or(&[][..], |data| &data[..]);
+            if self.timed.load(Ordering::Acquire) {
+                stamps.read(data, &self.lags);
+            }
+            let lines = data.iter().filter(|byte| **byte == b'\n').count();
+            let count = self.count.fetch_add(lines, Ordering::AcqRel) + lines;
+            if count >= self.wanted.load(Ordering::Acquire) {
+                self.reached.notify_one();
+            }
+        }
+    }
+
+    /// Waits until so many events were seen in all.
+    async fn reach(&self, wanted: usize) -> Result<(), Failure> {
+        self.wanted.store(wanted, Ordering::Release);
+        let all = async {
+            while self.count.load(Ordering::Acquire) < wanted {
+                self.reached.notified().await;
+            }
+        };
+        let count = || self.count.load(Ordering::Acquire);
+        let within = tokio::time::timeout(Duration::from_secs(120), all).await;
+        Ok(within.map_err(|_| format!("only {} of {wanted} events came", count()))?)
+    }
+}
+
+/// Lets `--watchers` follow `--size` changes and waits until all have seen all; then sends one
+/// change at a time and notes how old each is when it comes.
 pub async fn fanout(server: &Server, args: &Args) -> Outcome {
     write::namespace(server).await?;
     let (watchers, size) = (args.number("watchers", 100), args.number("size", 500));
@@ -169,43 +222,43 @@ pub async fn fanout(server: &Server, args: &Args) -> Outcome {
     let path = format!(
         "{all}?watch=true&resourceVersion={from}&timeoutSeconds=600&labelSelector=fanout%3D{run}"
     );
-    let (seen, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-    let mut tasks = Vec::new();
+    let seen = Arc::new(Seen::default());
+    seen.wanted.store(usize::MAX, Ordering::Release);
+    let mut tasks = JoinSet::new();
     for _ in 0..watchers {
         let mut connection = server.connect().await?;
         let answer = connection.send(Method::GET, &path, JSON, Bytes::new()).await?;
-        let (seen, done, total) = (seen.clone(), done.clone(), watchers * size);
-        tasks.push(tokio::spawn(async move {
-            let (mut body, _open) = (answer.into_body(), connection);
-            while let Some(Ok(frame)) = body.frame().await {
-                let data = frame.data_ref().map_or(&[][..], |data| &data[..]);
-                let lines = data.iter().filter(|byte| **byte == b'\n').count();
-                if seen.fetch_add(lines, Ordering::AcqRel) + lines >= total {
-                    done.notify_one();
-                }
-            }
-        }));
+        let seen = seen.clone();
+        tasks.spawn(async move {
+            let _open = connection;
+            seen.follow(answer.into_body()).await;
+        });
     }
+    let one = move |n: usize| format!("{all}/{}", called(n));
+    let path = one.clone();
     let change = move |n: usize| Call {
         method: Method::PATCH,
-        path: format!("{all}/{}", called(n)),
+        path: path(n),
         content: MERGE,
         body: objects::bytes(&json!({ "data": { "mode": format!("m{n}") } })),
     };
     let (began, cpu) = (Instant::now(), cpu_seconds());
     let (written, _) = series(server, WRITERS, size, change).await?;
-    let limit = Duration::from_secs(120);
-    let all_seen = tokio::time::timeout(limit, done.notified()).await.is_ok();
-    let took = began.elapsed().as_secs_f64();
-    for task in tasks {
-        task.abort();
+    seen.reach(watchers * size).await?;
+    let (took, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    seen.timed.store(true, Ordering::Release);
+    let paced = size / 5;
+    let mut next = tokio::time::interval(PACE);
+    for n in 0..paced {
+        next.tick().await;
+        let change = json!({ "data": { STAMP: now_micros().to_string() } });
+        let body = objects::bytes(&change);
+        connection.drop_answer(Method::PATCH, &one(n), MERGE, body).await?;
     }
-    let count = seen.load(Ordering::Acquire);
-    if !all_seen {
-        return Err(format!("only {count} of {} events came", watchers * size).into());
-    }
+    seen.reach(watchers * (size + paced)).await?;
+    let lag = seen.lags.lock().map_err(|_| "a watcher panicked")?.summary();
     Ok(json!({
-        "time_s": took, "written_s": written.as_secs_f64(), "events": count,
-        "events_per_s": count as f64 / took, "driver_cpu_s": cpu_seconds() - cpu,
+        "time_s": took, "written_s": written.as_secs_f64(), "events": watchers * size,
+        "events_per_s": (watchers * size) as f64 / took, "driver_cpu_s": cpu, "lag": lag,
     }))
 }

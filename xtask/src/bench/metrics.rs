@@ -217,20 +217,35 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         title: "API server: watch fan-out",
-        about: "500 changes over four connections, until every watcher has every event.",
+        about: "500 changes over four connections, until every watcher has every event; then \
+                one change every 20 ms: how old it is when a watcher has it, over all watchers.",
         axis: "watchers",
         metrics: &[
             more("fanout", "/events_per_s", "events"),
+            less("fanout", "/lag/p50_us", "lag p50", Unit::Microseconds),
+            less("fanout", "/lag/p99_us", "lag p99", Unit::Microseconds),
             less("fanout", "/server_cpu_s", "CPU of the server for all", Unit::Seconds),
         ],
     },
     Section {
-        title: "API server: custom resources",
-        about: "Objects of a kind with a schema and rules (16 connections), and very many kinds.",
-        axis: "",
+        title: "API server: custom resources with rules",
+        about: "Objects of a kind with a schema, four rules for each and one for each of its \
+                parts (16 connections).",
+        axis: "parts",
         metrics: &[
-            more("cel", "/create_per_s", "create with rules"),
+            more("cel", "/create_per_s", "create"),
+            less("cel", "/create_p50_us", "create p50", Unit::Microseconds),
+            less("cel", "/create_p99_us", "create p99", Unit::Microseconds),
+            less("cel", "/server_cpu_s", "CPU of the server for all", Unit::Seconds),
             less("cel", "/served_s", "definition served", Unit::Seconds),
+        ],
+    },
+    Section {
+        title: "API server: many kinds",
+        about: "Definitions sent over 8 connections until the last kind is served and discovered, \
+                on top of those of the row before.",
+        axis: "kinds",
+        metrics: &[
             less("crds", "/served_s", "kinds served", Unit::Seconds),
             less("crds", "/rss_kb", "memory with them", Unit::Kib),
         ],

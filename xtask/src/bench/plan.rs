@@ -109,7 +109,7 @@ impl Plan<'_> {
         let sizes: &[usize] = match (self.options.quick, kind) {
             _ if !self.options.sizes.is_empty() => &self.options.sizes,
             (true, _) => &[200, 1000],
-            (false, ServerKind::Real) => &[1000, 5000, 20_000],
+            (false, ServerKind::Real) => &[1000, 5000, 20_000, 100_000],
             (false, ServerKind::Ours) => &[1000, 20_000, 100_000],
         };
         let server = self.server(kind, false)?;

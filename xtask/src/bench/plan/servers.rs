@@ -53,15 +53,21 @@ fn plan_server(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) -> Result
         let extra = [("watchers", watchers.to_string()), ("size", changes.to_string())];
         measure("fanout", watchers, &extra);
     }
-    measure("cel", 0, &[("size", count.to_string())]);
-    if plan.wants("crds") {
-        let kinds = if quick { 20 } else { 1000 };
-        let extra = [("size", kinds.to_string())];
-        let result = load_tool(plan, &server, "crds", &extra).map(|mut result| {
-            result["rss_kb"] = json!(server.usage().0);
-            result
-        });
-        record.add(("crds", name, name), kinds, result);
+    for parts in [1, 10, 50] {
+        measure("cel", parts, &[("size", count.to_string()), ("parts", parts.to_string())]);
+    }
+    let mut there = 0;
+    for kinds in if quick { [5, 10, 20] } else { [10, 100, 1000] } {
+        if plan.wants("crds") {
+            // What is there stays, so that the memory is that of all.
+            let extra = [("size", (kinds - there).to_string())];
+            let result = load_tool(plan, &server, "crds", &extra).map(|mut result| {
+                result["rss_kb"] = json!(server.usage().0);
+                result
+            });
+            record.add(("crds", name, name), kinds, result);
+            there = kinds;
+        }
     }
     Ok(())
 }
