@@ -436,7 +436,7 @@ impl Entry {
             return Some(bytes.clone());
         }
         let mut bytes = Vec::with_capacity(self.body.len());
-        message.encode(&self.object(), &mut bytes).ok()?;
+        message.encode_json(&self.body, &mut bytes).ok()?;
         bytes.shrink_to_fit();
         Some(self.protobuf.get_or_init(|| bytes.into()).clone())
     }

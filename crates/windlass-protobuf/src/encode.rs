@@ -1,15 +1,14 @@
-//! From a JSON value to protobuf.
+//! From JSON to protobuf.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::error::{Error, Reason};
 use crate::facts::{Field, Kind, Message, Shape, props};
+use crate::node::{Members, Node};
 use crate::wire::{FIXED64, LEN, VARINT, put_bytes, put_sized, put_tag, put_varint};
 use crate::{DEPTH_MAX, time};
-
-type Object = Map<String, Value>;
 
 impl Message {
     /// Appends an object in protobuf, without an envelope.
@@ -29,11 +28,43 @@ impl Message {
     /// assert_eq!(error.to_string(), "subsets: expected a list, found 3");
     /// ```
     pub fn encode(&self, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
-        fields(self, object(value)?, out, 0)
+        self.put(&Node::from(value), out)
+    }
+
+    /// Appends an object that is at hand as text in JSON, as [`encode`](Self::encode) does.
+    ///
+    /// # Errors
+    /// If the text is no JSON, or a value does not fit its field.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use windlass_protobuf::message_of;
+    ///
+    /// let (pod, object) = (message_of("v1", "Pod").unwrap(), json!({"metadata": {"name": "a"}}));
+    /// let (mut one, mut other) = (Vec::new(), Vec::new());
+    /// pod.encode(&object, &mut one)?;
+    /// pod.encode_json(object.to_string().as_bytes(), &mut other)?;
+    /// assert_eq!(one, other);
+    /// # Ok::<(), windlass_protobuf::Error>(())
+    /// ```
+    pub fn encode_json(&self, json: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        let no_json = |error: &dyn std::fmt::Display| Reason::Json(error.to_string());
+        let text = std::str::from_utf8(json).map_err(|error| no_json(&error))?;
+        let node: Node<'_> = serde_json::from_str(text).map_err(|error| no_json(&error))?;
+        self.put(&node, out)
+    }
+
+    fn put(&self, node: &Node<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        fields(self, object(node)?, out, 0)
     }
 }
 
-fn fields(message: &Message, map: &Object, out: &mut Vec<u8>, depth: usize) -> Result<(), Error> {
+fn fields(
+    message: &Message,
+    map: &Members<'_>,
+    out: &mut Vec<u8>,
+    depth: usize,
+) -> Result<(), Error> {
     if depth == DEPTH_MAX {
         return Err(Reason::Depth.into());
     }
@@ -45,7 +76,7 @@ fn fields(message: &Message, map: &Object, out: &mut Vec<u8>, depth: usize) -> R
             }
             continue;
         }
-        let value = map.get(field.name).filter(|value| !value.is_null());
+        let value = map.get(field.name).filter(|value| **value != Node::Null);
         let done = match (field.shape, value) {
             (Shape::Plain, None) => zero(field, out, depth),
             (_, None) => Ok(()),
@@ -63,8 +94,8 @@ fn fields(message: &Message, map: &Object, out: &mut Vec<u8>, depth: usize) -> R
     Ok(())
 }
 
-fn put_map(field: &Field, value: &Value, out: &mut Vec<u8>, depth: usize) -> Result<(), Error> {
-    for (key, value) in object(value)? {
+fn put_map(field: &Field, value: &Node<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Error> {
+    for (key, value) in object(value)?.iter() {
         put_tag(out, field.number, LEN);
         put_sized(out, |out| {
             put_tag(out, 1, LEN);
@@ -81,7 +112,7 @@ fn zero(field: &Field, out: &mut Vec<u8>, depth: usize) -> Result<(), Error> {
     match field.kind {
         // These are lists in Go, and no list is nothing.
         Kind::Bytes | Kind::Strings => Ok(()),
-        kind => put_value(field.number, kind, &Value::Null, out, depth),
+        kind => put_value(field.number, kind, &Node::Null, out, depth),
     }
 }
 
@@ -89,7 +120,7 @@ fn zero(field: &Field, out: &mut Vec<u8>, depth: usize) -> Result<(), Error> {
 fn put_value(
     number: u32,
     kind: Kind,
-    value: &Value,
+    value: &Node<'_>,
     out: &mut Vec<u8>,
     depth: usize,
 ) -> Result<(), Error> {
@@ -100,8 +131,8 @@ fn put_value(
     };
     put_tag(out, number, wire);
     match (kind, value) {
-        (Kind::Bool, Value::Bool(value)) => put_varint(out, u64::from(*value)),
-        (Kind::Bool, Value::Null) => put_varint(out, 0),
+        (Kind::Bool, Node::Bool(value)) => put_varint(out, u64::from(*value)),
+        (Kind::Bool, Node::Null) => put_varint(out, 0),
         (Kind::Bool, other) => return Err(Error::value("true or false", other)),
         (Kind::Int32, value) => {
             let number = integer(value)?;
@@ -112,8 +143,9 @@ fn put_value(
         (Kind::Int64, value) => put_varint(out, integer(value)? as u64),
         (Kind::Double, value) => {
             let number = match value {
-                Value::Null => 0.0,
-                value => value.as_f64().ok_or_else(|| Error::value("a number", value))?,
+                Node::Null => 0.0,
+                Node::Number(number) => number.as_f64().unwrap_or_default(),
+                other => return Err(Error::value("a number", other)),
             };
             out.extend_from_slice(&number.to_bits().to_le_bytes());
         }
@@ -130,51 +162,52 @@ fn put_value(
 }
 
 /// What is within a message.
-fn content(kind: Kind, value: &Value, out: &mut Vec<u8>, depth: usize) -> Result<(), Error> {
+fn content(kind: Kind, value: &Node<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), Error> {
     match (kind, value) {
-        (Kind::Message(id), Value::Null) => fields(id.get(), &Object::new(), out, depth + 1),
+        (Kind::Message(id), Node::Null) => fields(id.get(), &Members::default(), out, depth + 1),
         (Kind::Message(id), value) => fields(id.get(), object(value)?, out, depth + 1),
         (Kind::Quantity, value) => {
             put_tag(out, 1, LEN);
             match value {
-                Value::Null => put_bytes(out, b"0"),
-                Value::Number(number) => put_bytes(out, number.to_string().as_bytes()),
+                Node::Null => put_bytes(out, b"0"),
+                Node::Number(number) => put_bytes(out, number.to_string().as_bytes()),
                 value => put_bytes(out, text(value)?.as_bytes()),
             }
             Ok(())
         }
         (Kind::IntOrString, value) => int_or_string(value, out),
-        (Kind::Time | Kind::MicroTime | Kind::Raw, Value::Null) => Ok(()),
+        (Kind::Time | Kind::MicroTime | Kind::Raw, Node::Null) => Ok(()),
         (Kind::Time | Kind::MicroTime, value) => {
             time::write(text(value)?, kind == Kind::MicroTime, out)
         }
         (Kind::Raw, value) => {
             put_tag(out, 1, LEN);
-            put_bytes(out, value.to_string().as_bytes());
-            Ok(())
+            put_sized(out, |out| {
+                serde_json::to_writer(out, value).map_err(|e| Reason::Json(e.to_string()).into())
+            })
         }
-        (Kind::Strings, Value::Null) => Ok(()),
+        (Kind::Strings, Node::Null) => Ok(()),
         (Kind::Strings, value) => put_strings(1, list(value)?, out),
         (Kind::SchemaOrBool, value) => {
             put_tag(out, 1, VARINT);
-            put_varint(out, u64::from(!matches!(value, Value::Null | Value::Bool(false))));
+            put_varint(out, u64::from(!matches!(value, Node::Null | Node::Bool(false))));
             match value {
-                Value::Null | Value::Bool(_) => Ok(()),
+                Node::Null | Node::Bool(_) => Ok(()),
                 schema => put_schema(2, schema, out, depth),
             }
         }
-        (_, Value::Null) => Ok(()),
-        (Kind::SchemaOrArray, Value::Array(schemas)) => {
+        (_, Node::Null) => Ok(()),
+        (Kind::SchemaOrArray, Node::List(schemas)) => {
             schemas.iter().try_for_each(|schema| put_schema(2, schema, out, depth))
         }
-        (Kind::SchemaOrStrings, Value::Array(names)) => put_strings(2, names, out),
+        (Kind::SchemaOrStrings, Node::List(names)) => put_strings(2, names, out),
         (_, schema) => put_schema(1, schema, out, depth),
     }
 }
 
-fn int_or_string(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+fn int_or_string(value: &Node<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let (kind, number, text) = match value {
-        Value::String(text) => (1, 0, &**text),
+        Node::Text(text) => (1, 0, &**text),
         value => (0, integer(value)?, ""),
     };
     let number =
@@ -188,13 +221,18 @@ fn int_or_string(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-fn put_schema(number: u32, schema: &Value, out: &mut Vec<u8>, depth: usize) -> Result<(), Error> {
+fn put_schema(
+    number: u32,
+    schema: &Node<'_>,
+    out: &mut Vec<u8>,
+    depth: usize,
+) -> Result<(), Error> {
     let schema = object(schema)?;
     put_tag(out, number, LEN);
     put_sized(out, |out| fields(props(), schema, out, depth + 1))
 }
 
-fn put_strings(number: u32, items: &[Value], out: &mut Vec<u8>) -> Result<(), Error> {
+fn put_strings(number: u32, items: &[Node<'_>], out: &mut Vec<u8>) -> Result<(), Error> {
     for item in items {
         let item = text(item)?;
         put_tag(out, number, LEN);
@@ -203,31 +241,37 @@ fn put_strings(number: u32, items: &[Value], out: &mut Vec<u8>) -> Result<(), Er
     Ok(())
 }
 
-fn object(value: &Value) -> Result<&Object, Error> {
-    value.as_object().ok_or_else(|| Error::value("an object", value))
-}
-
-fn list(value: &Value) -> Result<&[Value], Error> {
-    value.as_array().map(Vec::as_slice).ok_or_else(|| Error::value("a list", value))
-}
-
-fn text(value: &Value) -> Result<&str, Error> {
-    match value {
-        Value::Null => Ok(""),
-        value => value.as_str().ok_or_else(|| Error::value("a text", value)),
+fn object<'n, 'a>(node: &'n Node<'a>) -> Result<&'n Members<'a>, Error> {
+    match node {
+        Node::Map(members) => Ok(members),
+        other => Err(Error::value("an object", other)),
     }
 }
 
-fn integer(value: &Value) -> Result<i64, Error> {
+fn list<'n, 'a>(node: &'n Node<'a>) -> Result<&'n [Node<'a>], Error> {
+    match node {
+        Node::List(items) => Ok(items),
+        other => Err(Error::value("a list", other)),
+    }
+}
+
+fn text<'n>(node: &'n Node<'_>) -> Result<&'n str, Error> {
+    match node {
+        Node::Null => Ok(""),
+        Node::Text(text) => Ok(text),
+        other => Err(Error::value("a text", other)),
+    }
+}
+
+fn integer(node: &Node<'_>) -> Result<i64, Error> {
     let whole = |number: f64| {
         let fits = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
         fits.then_some(number as i64)
     };
-    match value {
-        Value::Null => Ok(0),
-        value => value
-            .as_i64()
-            .or_else(|| value.as_f64().and_then(whole))
-            .ok_or_else(|| Error::value("an integer", value)),
-    }
+    let found = match node {
+        Node::Null => Some(0),
+        Node::Number(number) => number.as_i64().or_else(|| number.as_f64().and_then(whole)),
+        _ => None,
+    };
+    found.ok_or_else(|| Error::value("an integer", node))
 }

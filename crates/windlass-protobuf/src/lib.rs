@@ -37,6 +37,7 @@ mod frames;
 mod json;
 mod list;
 mod metadata;
+mod node;
 mod order;
 mod time;
 mod wire;

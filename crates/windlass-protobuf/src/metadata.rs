@@ -1,8 +1,10 @@
 //! The identity of an object, read without reading the object.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::error::{Error, Reason};
+use crate::facts::{Kind, Message};
 use crate::wire::{LEN, Reader, VARINT};
 
 /// What the metadata of an object says about who and whose it is.
@@ -111,6 +113,35 @@ impl<'a> Owner<'a> {
             }
         }
         Ok(owner)
+    }
+}
+
+impl Message {
+    /// The part of an object's bytes that holds its metadata, which by itself is a
+    /// `PartialObjectMetadata`; `None` if there is none, or not at the beginning.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use windlass_protobuf::message_of;
+    ///
+    /// let (mut pod, mut partial) = (Vec::new(), Vec::new());
+    /// let object = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}});
+    /// let message = message_of("v1", "Pod").unwrap();
+    /// message.encode(&object, &mut pod)?;
+    /// message_of("meta.k8s.io/v1", "PartialObjectMetadata").unwrap().encode(&object, &mut partial)?;
+    /// assert_eq!(pod[message.metadata_in(&pod).unwrap()], partial);
+    /// # Ok::<(), windlass_protobuf::Error>(())
+    /// ```
+    pub fn metadata_in(&self, object: &[u8]) -> Option<Range<usize>> {
+        let field = self.fields.first()?;
+        let Kind::Message(id) = field.kind else { return None };
+        if (field.number, field.name, id.get().short) != (1, "metadata", "ObjectMeta") {
+            return None;
+        }
+        let mut reader = Reader::new(object, "Object");
+        let (1, LEN) = reader.tag().ok()? else { return None };
+        reader.len().ok()?;
+        Some(0..object.len() - reader.rest().len())
     }
 }
 

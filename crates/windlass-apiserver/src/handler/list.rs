@@ -18,6 +18,9 @@ use crate::store::{Entry, Key, Table};
 const LENIENT: GeneralPurpose =
     GeneralPurpose::new(&base64::alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
+/// Objects encoded before others get their turn.
+const ENCODED_AT_ONCE: usize = 64;
+
 /// What a continue token says.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -232,6 +235,7 @@ impl Call {
         if raw {
             return Ok(self.raw_list(&metadata, page.entries));
         }
+        self.encode_ahead(&page.entries).await;
         if let Some(answer) = self.metadata_list(&metadata, &page.entries) {
             return Ok(answer);
         }
@@ -303,6 +307,23 @@ impl Call {
         let pieces =
             std::iter::once(Bytes::from(head)).chain(items).chain([Bytes::from_static(b"]}\n")]);
         streamed("application/json", pieces)
+    }
+
+    /// Encodes what a list in protobuf is made of; others get their turns in between.
+    async fn encode_ahead(&self, entries: &[Arc<Entry>]) {
+        if self.form.encoding != Encoding::Protobuf || self.resource.is_custom() {
+            return;
+        }
+        let gvk = &self.resource.gvk;
+        let Some(message) = windlass_protobuf::message_of(&gvk.api_version(), &gvk.kind) else {
+            return;
+        };
+        for entries in entries.chunks(ENCODED_AT_ONCE) {
+            for entry in entries.iter().filter(|e| self.server.is_raw(&self.resource, e)) {
+                entry.protobuf(message);
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     /// A list of built-in objects in protobuf, item by item; gives the metadata back if that is

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use windlass_protobuf::Envelope;
 
 use super::list::streamed;
 use super::{Answer, Call};
@@ -64,6 +65,9 @@ impl Call {
         let version = self.form.meta_version();
         let message = windlass_protobuf::message_of(version, KIND)?;
         let item = |entry: &Arc<Entry>| {
+            if let Some(bytes) = self.metadata_part(entry) {
+                return Some(bytes);
+            }
             let object = self.metadata_value(entry)?;
             let mut bytes = Vec::new();
             message.encode(&object, &mut bytes).ok()?;
@@ -81,6 +85,10 @@ impl Call {
             return None;
         }
         if self.form.encoding == Encoding::Protobuf {
+            if let Some(bytes) = self.metadata_part(entry) {
+                let object = Envelope::wrap(self.form.meta_version(), KIND, &bytes);
+                return Some(windlass_protobuf::watch_frame(kind.as_str(), &object).into());
+            }
             return Some(self.line_of(kind.as_str(), &self.metadata_value(entry)?));
         }
         let at = self.metadata_at(entry)?;
@@ -88,6 +96,18 @@ impl Call {
         let prefix = self.metadata_prefix();
         let parts = [head.as_bytes(), prefix.as_bytes(), &entry.body[at], b"}}\n"];
         Some(parts.concat().into())
+    }
+
+    /// The metadata of an object of a built-in kind in protobuf, cut out of the whole, which is
+    /// encoded once for everybody.
+    fn metadata_part(&self, entry: &Entry) -> Option<Bytes> {
+        if self.resource.custom.is_some() || !self.server.is_raw(&self.resource, entry) {
+            return None;
+        }
+        let gvk = &self.resource.gvk;
+        let message = windlass_protobuf::message_of(&gvk.api_version(), &gvk.kind)?;
+        let object = entry.protobuf(message)?;
+        Some(object.slice(message.metadata_in(&object)?))
     }
 
     /// The document of an object's metadata.

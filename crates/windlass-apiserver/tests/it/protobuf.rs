@@ -103,6 +103,41 @@ async fn a_watch_sends_frames_with_objects_in_envelopes() {
 }
 
 #[tokio::test]
+async fn metadata_is_the_same_in_both_encodings_by_list_and_by_watch() {
+    let server = server();
+    for n in 0..130 {
+        create_map(&server, &format!("m{n:03}"), "1").await;
+    }
+    ask(&server, &format!("POST {DEPLOYMENTS}"), deployment("a")).await.ok();
+    let form = "as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    for path in [MAPS, DEPLOYMENTS] {
+        let path = format!("GET {path}");
+        let json = accept(&server, &path, &format!("application/json;{form}")).await.ok();
+        let bytes = accept(&server, &path, &format!("{PROTOBUF};{form}")).await;
+        let list = document(&bytes);
+        let items = list["items"].as_array().unwrap();
+        assert_eq!(items.len(), json["items"].as_array().unwrap().len());
+        for (one, other) in items.iter().zip(json["items"].as_array().unwrap()) {
+            assert_eq!(one["metadata"], other["metadata"]);
+            assert_eq!(one.get("spec"), None);
+        }
+    }
+    let accept = format!("{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+    let headers = [("authorization", "Bearer admin"), ("accept", &*accept)];
+    let path = format!("GET {DEPLOYMENTS}?watch=true&resourceVersion=0");
+    let mut body = open(&server, &path, &headers, "").await.into_body();
+    let mut frames = Frames::new(1 << 20);
+    frames.push(body.frame().await.unwrap().unwrap().into_data().unwrap());
+    let frame = frames.next_frame().unwrap().unwrap();
+    let event = WatchFrame::read(&frame).unwrap();
+    let envelope = Envelope::read(event.object).unwrap();
+    let types = (&*envelope.api_version, &*envelope.kind);
+    assert_eq!(types, ("meta.k8s.io/v1", "PartialObjectMetadata"));
+    let whole = ask(&server, &format!("GET {DEPLOYMENTS}/a"), Value::Null).await.ok();
+    assert_eq!(to_value(event.object).unwrap()["metadata"], whole["metadata"]);
+}
+
+#[tokio::test]
 async fn failures_come_in_protobuf_too() {
     let server = server();
     let missing = accept(&server, &format!("GET {MAPS}/none"), PROTOBUF).await;
