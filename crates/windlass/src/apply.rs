@@ -2,8 +2,9 @@
 //!
 //! The cache does not keep `managedFields`, so it cannot tell which fields this owner applied
 //! before. What was applied last by this process is remembered as a hash: an apply is left out only
-//! if it says what the last one said *and* the cached object shows all of it. The first apply after
-//! a start is always sent; the server treats it as no change if it is none.
+//! if it says what the last one said *and* the cached object shows all of it, as much as the answer
+//! to that apply did. The first apply after a start is always sent; the server treats it as no
+//! change if it is none.
 //!
 //! **Invariant:** the memory is bounded; forgetting costs a request, never a wrong state.
 
@@ -24,7 +25,15 @@ const REMEMBERED_MAX: usize = 100_000;
 
 /// What a controller applied last, per object.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Applied(Arc<Mutex<HashMap<(Kind, Key), u64>>>);
+pub(crate) struct Applied(Arc<Mutex<HashMap<(Kind, Key), Last>>>);
+
+/// What was applied last.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    hash: u64,
+    /// The server kept also what was empty, so that it is missed when it goes.
+    whole: bool,
+}
 
 /// Applies `object` as the client's field owner unless it is so already.
 pub(crate) async fn apply<K: Object<DynamicType = ()>>(
@@ -43,20 +52,25 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     body.to_string().hash(&mut hasher);
     let hash = hasher.finish();
     let slot = (kind.clone(), key.clone());
-    let repeated = applied.0.lock().get(&slot) == Some(&hash);
-    if repeated
+    let last = applied.0.lock().get(&slot).copied().filter(|last| last.hash == hash);
+    if let Some(last) = last
         && let Ok(Some(current)) = client.caches().json(&kind, &key)
-        && covers(&current, &body)
+        && shows(&current, &body, last.whole)
         && let Ok(Some(current)) = client.caches().get::<K>(&kind, &key)
     {
         return Ok(current);
     }
-    let stored = api.patch(&key, &Patch::Apply { object: body, force: true }).await?;
+    let patch = Patch::Apply { object: body.clone(), force: true };
+    let decode = |source| Error::Decode { what: format!("{kind} {key}"), source };
+    let stored = client.dynamic(&kind).patch(&key, &patch).await?;
+    let stored = serde_json::to_value(stored).map_err(decode)?;
+    let whole = shows(&stored, &body, true);
+    let stored: K = serde_json::from_value(stored).map_err(decode)?;
     let mut memory = applied.0.lock();
     if memory.len() >= REMEMBERED_MAX {
         memory.clear();
     }
-    memory.insert(slot, hash);
+    memory.insert(slot, Last { hash, whole });
     Ok(Arc::new(stored))
 }
 
@@ -72,20 +86,27 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
 /// assert!(!windlass::apply::covers(&current, &json!({"spec": {"replicas": 4}})));
 /// ```
 pub fn covers(current: &Value, wanted: &Value) -> bool {
+    shows(current, wanted, false)
+}
+
+/// The same; with `whole` what is empty has to be there too, unless it is null.
+fn shows(current: &Value, wanted: &Value, whole: bool) -> bool {
     match (current, wanted) {
-        (Value::Object(current), Value::Object(wanted)) => wanted.iter().all(|(name, value)| {
-            let there = current.get(name);
-            there.map_or_else(|| is_empty(value), |there| covers(there, value))
-        }),
+        (Value::Object(current), Value::Object(wanted)) => {
+            wanted.iter().all(|(name, value)| match current.get(name) {
+                Some(there) => shows(there, value, whole),
+                None => value.is_null() || (!whole && is_empty(value)),
+            })
+        }
         (Value::Array(current), Value::Array(wanted)) => {
-            current.len() == wanted.len()
-                && current.iter().zip(wanted).all(|(current, wanted)| covers(current, wanted))
+            let mut pairs = current.iter().zip(wanted);
+            current.len() == wanted.len() && pairs.all(|(one, other)| shows(one, other, whole))
         }
         _ => current == wanted,
     }
 }
 
-/// The server drops what is empty.
+/// The server may drop what is empty.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -95,7 +116,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The merge patch that turns `before` into `after`; `None` if there is nothing to do.
+/// The merge patch that turns `before` into `after`; `None` if there is nothing to do. What is null
+/// is not there, on either side.
 ///
 /// ```
 /// use serde_json::json;
@@ -105,6 +127,14 @@ fn is_empty(value: &Value) -> bool {
 /// assert_eq!(windlass::apply::merge_diff(&after, &after), None);
 /// ```
 pub fn merge_diff(before: &Value, after: &Value) -> Option<Value> {
+    let before = match before {
+        Value::Null => Value::Object(Map::new()),
+        before => without_nulls(before),
+    };
+    difference(&before, &without_nulls(after))
+}
+
+fn difference(before: &Value, after: &Value) -> Option<Value> {
     if before == after {
         return None;
     }
@@ -116,18 +146,27 @@ pub fn merge_diff(before: &Value, after: &Value) -> Option<Value> {
         patch.insert(name.clone(), Value::Null);
     }
     for (name, value) in new {
-        match old.get(name) {
-            None => {
-                patch.insert(name.clone(), value.clone());
-            }
-            Some(known) => {
-                if let Some(difference) = merge_diff(known, value) {
-                    patch.insert(name.clone(), difference);
-                }
-            }
+        let differs = match old.get(name) {
+            None => Some(value.clone()),
+            Some(known) => difference(known, value),
+        };
+        if let Some(differs) = differs {
+            patch.insert(name.clone(), differs);
         }
     }
     Some(Value::Object(patch))
+}
+
+/// A member that is null is none: a patch could not say otherwise.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(_, value)| !value.is_null());
+            kept.map(|(name, value)| (name.clone(), without_nulls(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -151,5 +190,24 @@ mod tests {
         let after = json!({"a": 1, "b": {"c": 3}, "e": [2]});
         assert_eq!(merge_diff(&before, &after), Some(json!({"b": {"c": 3, "d": null}, "e": [2]})));
         assert_eq!(merge_diff(&before, &before), None);
+    }
+
+    #[test]
+    fn null_is_no_difference_to_what_is_not_there() {
+        let nulls = json!({"phase": null, "list": [{"a": 1, "b": null}], "deep": {"x": null}});
+        let stored = json!({"list": [{"a": 1}], "deep": {}});
+        assert_eq!(merge_diff(&stored, &nulls), None);
+        assert_eq!(merge_diff(&nulls, &stored), None);
+        assert_eq!(merge_diff(&Value::Null, &json!({"phase": null})), None);
+        assert_eq!(merge_diff(&json!({"phase": "a"}), &nulls).unwrap()["phase"], Value::Null);
+    }
+
+    #[test]
+    fn what_is_empty_counts_once_the_server_is_known_to_keep_it() {
+        let wanted = json!({"volumes": [{"name": "tmp", "emptyDir": {}, "gone": null}]});
+        let other = json!({"volumes": [{"name": "tmp", "hostPath": {"path": "/"}}]});
+        let kept = json!({"volumes": [{"name": "tmp", "emptyDir": {}}]});
+        assert!(shows(&kept, &wanted, true) && shows(&kept, &wanted, false));
+        assert!(!shows(&other, &wanted, true) && shows(&other, &wanted, false));
     }
 }

@@ -9,9 +9,12 @@
 
 mod answer;
 mod api;
+mod delete;
 mod discovery;
+mod own;
 mod request;
 mod select;
+mod subresource;
 mod write;
 
 use std::fmt;

@@ -6,13 +6,17 @@
 //! **Invariant:** one store per kind; typed, dynamic and metadata views show the same moment.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use parking_lot::RwLock;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::cache::{
@@ -73,6 +77,8 @@ struct Held {
     informer: Informer<DynamicObject>,
     owners: Index<DynamicObject, Arc<str>>,
     metadata_only: bool,
+    /// The namespaces it is cached in; empty for all.
+    namespaces: Arc<BTreeSet<String>>,
     indexes: Arc<RwLock<BTreeMap<usize, Arc<dyn Any + Send + Sync>>>>,
     /// How often the kind was opened and not closed.
     users: usize,
@@ -168,7 +174,7 @@ impl Caches {
         }
         let held = kinds.get(kind).cloned();
         let mut watch = inner.scopes.get(kind).cloned().unwrap_or_default();
-        if kind.namespaced() && !watch.names_namespaces() {
+        if kind.namespaced() && watch.namespaces().is_empty() {
             watch = inner.namespaces.iter().fold(watch, |watch, ns| watch.namespace(ns));
         }
         if metadata_only {
@@ -182,6 +188,7 @@ impl Caches {
                 informer: informer.clone(),
                 owners: informer.reader().index_owners(),
                 metadata_only,
+                namespaces: Arc::new(watch.namespaces().clone()),
                 indexes: Arc::default(),
                 users: 1,
             },
@@ -219,8 +226,38 @@ impl Caches {
         held.ok_or_else(|| Error::NotCached { kind: kind.to_string() })
     }
 
-    fn readable<K: Object>(&self, kind: &Kind) -> Result<Held> {
+    /// The versions in which a kind is cached.
+    pub(crate) fn versions(&self, kind: &Kind) -> Vec<Kind> {
+        let Some(inner) = &self.0 else { return Vec::new() };
+        let kinds = inner.kinds.read();
+        kinds.keys().filter(|held| held.same_group_kind(kind)).cloned().collect()
+    }
+
+    /// Waits until what is not in the cache of a kind is not there.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kind is not cached, or not read within that time; at once if it cannot be.
+    pub(crate) async fn filled(&self, kind: &Kind, within: Duration) -> Result<()> {
         let held = self.held(kind)?;
+        if held.informer.filled() {
+            return Ok(());
+        }
+        let synced = held.informer.synced(within).await;
+        synced.map_err(|state| not_synced(kind, &state))
+    }
+
+    /// A kind whose objects are there, as far as they ever were.
+    fn known(&self, kind: &Kind) -> Result<Held> {
+        let held = self.held(kind)?;
+        match held.informer.filled() {
+            true => Ok(held),
+            false => Err(not_synced(kind, &held.informer.state())),
+        }
+    }
+
+    fn readable<K: Object>(&self, kind: &Kind) -> Result<Held> {
+        let held = self.known(kind)?;
         if held.metadata_only && !K::metadata_api() {
             return Err(Error::Invalid(format!(
                 "{kind} is cached as metadata only: read it as PartialObjectMeta"
@@ -241,6 +278,7 @@ impl Caches {
     pub fn get<K: Object>(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<K>>> {
         let held = self.readable::<K>(kind)?;
         let key = &scoped(kind, key);
+        held.within(kind, key.namespace())?;
         let Some(object) = held.informer.store().reader::<K>().object(key) else {
             return Ok(None);
         };
@@ -255,13 +293,19 @@ impl Caches {
     ///
     /// # Errors
     ///
-    /// Fails if the kind is not cached.
+    /// Fails if the kind is not cached, or cached as metadata only.
     pub fn json(&self, kind: &Kind, key: &Key) -> Result<Option<Value>> {
-        let key = &scoped(kind, key);
-        let Some(entry) = self.held(kind)?.informer.store().entry(key) else { return Ok(None) };
-        let what = || format!("{kind} {key}");
-        let value = serde_json::from_slice(&entry.json());
-        value.map(Some).map_err(|source| Error::Decode { what: what(), source })
+        self.readable::<DynamicObject>(kind)?.read(kind, key)
+    }
+
+    /// The metadata of the object of a key, own writes included.
+    pub(crate) fn metadata(&self, kind: &Kind, key: &Key) -> Result<Option<ObjectMeta>> {
+        #[derive(Deserialize)]
+        struct Head {
+            metadata: ObjectMeta,
+        }
+        let head: Option<Head> = self.known(kind)?.read(kind, key)?;
+        Ok(head.map(|head| head.metadata))
     }
 
     /// The objects that match, by key; one that does not decode is left out, logged and counted.
@@ -274,6 +318,7 @@ impl Caches {
         let held = self.readable::<K>(kind)?;
         let reader = held.informer.store().reader::<K>();
         let namespace = list.namespace.as_deref().filter(|_| kind.namespaced());
+        held.within(kind, namespace)?;
         if list.limit.is_none() && list.fields.is_none() {
             return Ok(reader.select(namespace, &list.labels));
         }
@@ -302,7 +347,7 @@ impl Caches {
     ///
     /// Fails if the kind is not cached.
     pub fn keys(&self, kind: &Kind, owner: Option<&str>, list: &List) -> Result<Vec<Key>> {
-        let held = self.held(kind)?;
+        let held = self.known(kind)?;
         let limit = list.limit.unwrap_or(usize::MAX);
         if let Some(uid) = owner {
             let entries = controlled(&held, uid, list)?.into_iter();
@@ -310,6 +355,7 @@ impl Caches {
         }
         let reader = held.informer.store().reader::<DynamicObject>();
         let namespace = list.namespace.as_deref().filter(|_| kind.namespaced());
+        held.within(kind, namespace)?;
         let found = reader.objects(namespace, &list.labels).into_iter();
         let names = list.names()?;
         let found = found.map(|object| object.key().clone()).filter(|key| fits(key, &names));
@@ -322,7 +368,7 @@ impl Caches {
     ///
     /// Fails if the kind is not cached.
     pub fn dependents(&self, kind: &Kind, uid: &str) -> Result<Vec<Key>> {
-        Ok(self.held(kind)?.owners.keys(&Arc::from(uid)))
+        Ok(self.known(kind)?.owners.keys(&Arc::from(uid)))
     }
 
     /// The index behind a handle; files all present objects when first asked for.
@@ -394,6 +440,36 @@ impl Caches {
         };
         kinds.iter().map(report).collect()
     }
+}
+
+// === impl Held ===
+
+impl Held {
+    /// Refuses to answer for a namespace that is not cached.
+    fn within(&self, kind: &Kind, namespace: Option<&str>) -> Result<()> {
+        let Some(namespace) = namespace.filter(|_| !self.namespaces.is_empty()) else {
+            return Ok(());
+        };
+        if self.namespaces.contains(namespace) {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.namespaces.iter().map(String::as_str).collect();
+        Err(Error::Invalid(format!(
+            "{kind} is cached in {} only: read it in {namespace} with live()",
+            known.join(", ")
+        )))
+    }
+
+    fn read<T: DeserializeOwned>(&self, kind: &Kind, key: &Key) -> Result<Option<T>> {
+        let key = &scoped(kind, key);
+        let Some(entry) = self.informer.store().entry(key) else { return Ok(None) };
+        let value = serde_json::from_slice(&entry.json());
+        value.map(Some).map_err(|source| Error::Decode { what: format!("{kind} {key}"), source })
+    }
+}
+
+fn not_synced(kind: &Kind, state: &SyncState) -> Error {
+    Error::NotSynced { kind: kind.to_string(), state: state.to_string() }
 }
 
 // === impl Opened ===

@@ -82,6 +82,14 @@ pub enum Error {
         /// The kind that was asked for.
         kind: String,
     },
+    /// The kind is cached, and its objects have not been read yet.
+    #[error("{kind} is not read into the cache yet ({state}): try again, or read it with live()")]
+    NotSynced {
+        /// The kind that was asked for.
+        kind: String,
+        /// How far its watch is.
+        state: String,
+    },
     /// The API server serves no such kind.
     #[error("the API server does not serve {kind}: install its CustomResourceDefinition first")]
     NoKind {
@@ -163,12 +171,20 @@ impl Error {
 
     /// Tells whether a deadline passed.
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Timeout { .. })
+        match self {
+            Self::Timeout { .. } => true,
+            Self::Terminal(inner) => inner.is_timeout(),
+            _ => false,
+        }
     }
 
     /// Tells whether the write was stopped because leadership is lost.
     pub fn is_fenced(&self) -> bool {
-        matches!(self, Self::Fenced { .. })
+        match self {
+            Self::Fenced { .. } => true,
+            Self::Terminal(inner) => inner.is_fenced(),
+            _ => false,
+        }
     }
 
     /// The failure status of the API server, if that is what this is.

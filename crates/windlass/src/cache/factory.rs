@@ -174,9 +174,9 @@ impl Watch {
         self
     }
 
-    /// Tells whether some namespaces are wanted rather than all.
-    pub(crate) fn names_namespaces(&self) -> bool {
-        !self.namespaces.is_empty()
+    /// The namespaces that are wanted; empty for all.
+    pub(crate) fn namespaces(&self) -> &BTreeSet<String> {
+        &self.namespaces
     }
 
     fn key(&self, kind: &ApiResource) -> WatchKey {

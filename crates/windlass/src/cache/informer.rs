@@ -195,6 +195,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         self.core.board.holds_whole()
     }
 
+    /// Tells whether the store has held the whole scope, so that what is not in it is not there.
+    pub fn filled(&self) -> bool {
+        self.core.board.filled()
+    }
+
     /// Waits until the store holds the whole scope.
     ///
     /// # Errors

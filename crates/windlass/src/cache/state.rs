@@ -58,6 +58,8 @@ pub(super) struct Board {
     whole: watch::Sender<bool>,
     /// All sources have brought whole objects.
     complete: AtomicBool,
+    /// All sources have brought something: what is missing is not there.
+    filled: AtomicBool,
     joint: watch::Sender<SyncState>,
 }
 
@@ -110,6 +112,7 @@ impl Board {
             states: Mutex::new(vec![SyncState::Pending; sources]),
             whole: watch::Sender::new(whole),
             complete: AtomicBool::new(whole),
+            filled: AtomicBool::new(false),
             joint: watch::Sender::new(SyncState::Pending),
         }
     }
@@ -126,8 +129,11 @@ impl Board {
             return;
         }
         states[source] = state;
-        if !narrow && states.iter().all(SyncState::synced) {
-            self.complete.store(true, Ordering::Release);
+        if states.iter().all(SyncState::synced) {
+            self.filled.store(true, Ordering::Release);
+            if !narrow {
+                self.complete.store(true, Ordering::Release);
+            }
         }
         self.publish(&states);
     }
@@ -154,6 +160,11 @@ impl Board {
     /// Tells whether everything that is there is whole.
     pub(super) fn holds_whole(&self) -> bool {
         self.complete.load(Ordering::Acquire)
+    }
+
+    /// Tells whether everything was there once.
+    pub(super) fn filled(&self) -> bool {
+        self.filled.load(Ordering::Acquire)
     }
 
     /// Returns whether whole objects are wanted, as a value to wait on.

@@ -79,8 +79,9 @@ impl Head {
 
     /// Marked for deletion and not gone yet.
     pub(super) fn pending(&self) -> bool {
+        // A namespace has its finalizers elsewhere, and no grace period that could be over.
         let waits = !self.metadata.finalizers.is_empty()
-            || self.metadata.deletion_grace_period_seconds.is_some_and(|s| s > 0);
+            || self.metadata.deletion_grace_period_seconds != Some(0);
         self.metadata.deletion_timestamp.is_some() && waits
     }
 }

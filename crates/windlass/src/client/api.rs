@@ -1,6 +1,5 @@
 //! All verbs on one kind.
 
-use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -8,10 +7,12 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::answer::{Head, Named, Page};
-use super::write::{Deleted, Deletion, Patch};
+use super::answer::{Named, Page};
+use super::request::escape;
+use super::write::Patch;
 use super::{Call, Client, FieldValidation, List};
 use crate::cache::Key;
+use crate::cluster::Caches;
 use crate::error::{Error, Result, ResultExt};
 use crate::kind::{Kind, Object};
 
@@ -19,6 +20,8 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// Objects per page of a live list.
 const PAGE: usize = 500;
+/// Pages without an object in a row that are believed.
+const EMPTY_PAGES_MAX: usize = 100;
 
 /// Reads and writes objects of one kind.
 ///
@@ -47,8 +50,8 @@ const PAGE: usize = 500;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Api<K: Object> {
-    client: Client,
-    kind: Kind,
+    pub(super) client: Client,
+    pub(super) kind: Kind,
     dt: K::DynamicType,
     object: PhantomData<fn() -> K>,
 }
@@ -72,10 +75,10 @@ impl<K: Object> Api<K> {
 
     /// One object, from the cache unless the client is live; `None` if there is none.
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<K>>> {
-        if !self.client.options.live && !self.client.shared.caches.is_empty() {
-            return self.client.shared.caches.get::<K>(&self.kind, key);
+        if let Some(caches) = self.caches().await? {
+            return caches.get::<K>(&self.kind, key);
         }
-        let mut call = self.call(Method::GET, "get", Some(key), None);
+        let mut call = self.call(Method::GET, "get", key, None)?;
         if K::metadata_api() {
             call.accept = METADATA;
         }
@@ -83,14 +86,25 @@ impl<K: Object> Api<K> {
         self.decode(&bytes, &key.to_string()).map(|object| Some(Arc::new(object)))
     }
 
+    /// The caches to read from, once they hold this kind; `None` if the server is to be asked.
+    async fn caches(&self) -> Result<Option<&Caches>> {
+        let caches = &self.client.shared.caches;
+        if self.client.options.live || caches.is_empty() {
+            return Ok(None);
+        }
+        caches.filled(&self.kind, self.client.options.timeout).await?;
+        Ok(Some(caches))
+    }
+
     /// The objects that match, from the cache unless the client is live.
     pub async fn list(&self, list: &List) -> Result<Vec<Arc<K>>> {
-        if !self.client.options.live && !self.client.shared.caches.is_empty() {
-            return self.client.shared.caches.list::<K>(&self.kind, list);
+        if let Some(caches) = self.caches().await? {
+            return caches.list::<K>(&self.kind, list);
         }
+        let what = || format!("list of {}", self.kind);
         let mut found = Vec::new();
         let mut next: Option<String> = None;
-        let mut paged = true;
+        let (mut paged, mut empty) = (true, 0);
         loop {
             let call = self.page(list, found.len(), next.as_deref(), paged);
             let bytes = match self.send(call).await {
@@ -102,17 +116,22 @@ impl<K: Object> Api<K> {
                 }
                 answer => answer?,
             };
-            let what = || format!("list of {}", self.kind);
             let page: Page<'_> = serde_json::from_slice(&bytes)
                 .map_err(|source| Error::Decode { what: what(), source })?;
+            empty = if page.items.is_empty() { empty + 1 } else { 0 };
             found.extend(page.items.into_iter().filter_map(|item| self.item(item.get())));
             if let Some(limit) = list.limit.filter(|limit| found.len() >= *limit) {
                 found.truncate(limit);
                 return Ok(found);
             }
+            let before = next.take();
             next = page.metadata.next.filter(|token| !token.is_empty());
             if next.is_none() {
                 return Ok(found);
+            }
+            if next == before || empty == EMPTY_PAGES_MAX {
+                let source = serde::de::Error::custom("the pages do not come to an end");
+                return Err(Error::Decode { what: what(), source });
             }
         }
     }
@@ -147,7 +166,7 @@ impl<K: Object> Api<K> {
 
     /// Sends a request about the kind or one of its objects; a kind that is not there is told
     /// apart from an object that is not.
-    async fn send(&self, call: Call) -> Result<Bytes> {
+    pub(super) async fn send(&self, call: Call) -> Result<Bytes> {
         let answer = self.client.call(call).await;
         if answer.as_ref().is_err_and(names_nothing) {
             self.client.shared.discovery.forget(self.kind.group(), self.kind.version());
@@ -157,14 +176,14 @@ impl<K: Object> Api<K> {
     }
 
     /// Turns "no such object" into `None`; "no such kind" stays an error.
-    fn found(&self, answer: Result<Bytes>) -> Result<Option<Bytes>> {
+    pub(super) fn found(&self, answer: Result<Bytes>) -> Result<Option<Bytes>> {
         match answer {
             Err(error) if error.is_no_kind() => Err(error),
             answer => answer.ignore_not_found(),
         }
     }
 
-    fn select(&self, verb: &str, method: Method, list: &List) -> Call {
+    pub(super) fn select(&self, verb: &str, method: Method, list: &List) -> Call {
         let path = self.kind.path(list.namespace.as_deref());
         let mut call = Call::new(method, path, format!("{verb} {}", self.kind.plural()));
         if !list.labels.selects_all() {
@@ -178,12 +197,11 @@ impl<K: Object> Api<K> {
 
     /// Creates an object and returns it as stored.
     pub async fn create(&self, object: &K) -> Result<K> {
-        let meta = object.meta();
-        let mut call = Call::new(
-            Method::POST,
-            self.kind.path(meta.namespace.as_deref()),
-            self.action("create", meta.namespace.as_deref(), &name_of(object)),
-        );
+        let namespace = object.meta().namespace.as_deref();
+        let action = self.action("create", namespace, &name_of(object));
+        self.check_namespace(&action, namespace)?;
+        self.check_whole(&action)?;
+        let mut call = Call::new(Method::POST, self.kind.path(namespace), action);
         call.body = self.encode(object)?;
         self.write(self.write_query(call), &name_of(object)).await
     }
@@ -199,8 +217,10 @@ impl<K: Object> Api<K> {
     }
 
     async fn replace(&self, object: &K, sub: Option<&str>) -> Result<K> {
-        let key = self.key_of(object)?;
-        let call = self.call(Method::PUT, "update", Some(&key), sub).body(self.encode(object)?);
+        let key = Key::of(object);
+        let call = self.call(Method::PUT, "update", &key, sub)?;
+        self.check_whole(&call.action)?;
+        let call = call.body(self.encode(object)?);
         self.write(self.write_query(call), key.name()).await
     }
 
@@ -215,13 +235,13 @@ impl<K: Object> Api<K> {
     }
 
     async fn patch_sub(&self, key: &Key, sub: Option<&str>, patch: &Patch) -> Result<K> {
-        let call = self.patch_call(key, sub, patch);
+        let call = self.patch_call(key, sub, patch)?;
         self.write(self.write_query(call), key.name()).await
     }
 
-    fn patch_call(&self, key: &Key, sub: Option<&str>, patch: &Patch) -> Call {
+    pub(super) fn patch_call(&self, key: &Key, sub: Option<&str>, patch: &Patch) -> Result<Call> {
         let verb = if matches!(patch, Patch::Apply { .. }) { "apply" } else { "patch" };
-        let mut call = self.call(Method::PATCH, verb, Some(key), sub);
+        let mut call = self.call(Method::PATCH, verb, key, sub)?;
         let (content_type, body) = match patch {
             Patch::Merge(body) => ("application/merge-patch+json", body),
             Patch::Json(body) => ("application/json-patch+json", body),
@@ -234,19 +254,19 @@ impl<K: Object> Api<K> {
             }
         };
         call.content_type = content_type;
-        call.body(body.to_string().into_bytes())
+        Ok(call.body(body.to_string().into_bytes()))
     }
 
     /// Server-side apply, taking fields from other owners.
     pub async fn apply(&self, object: &K) -> Result<K> {
-        let key = self.key_of(object)?;
+        let key = Key::of(object);
         let object = self.apply_body(object)?;
         self.patch(&key, &Patch::Apply { object, force: true }).await
     }
 
     /// Server-side apply of the status.
     pub async fn apply_status(&self, object: &K) -> Result<K> {
-        let key = self.key_of(object)?;
+        let key = Key::of(object);
         let object = self.apply_body(object)?;
         self.patch_status(&key, &Patch::Apply { object, force: true }).await
     }
@@ -263,178 +283,59 @@ impl<K: Object> Api<K> {
         Ok(body)
     }
 
-    /// Deletes an object; one that is gone already is no error.
-    pub async fn delete(&self, key: &Key, how: &Deletion) -> Result<Deleted> {
-        let call = self.call(Method::DELETE, "delete", Some(key), None).body(how.body());
-        let call = if self.client.options.dry_run { call.query("dryRun", "All") } else { call };
-        let Some(bytes) = self.found(self.send(call).await)? else {
-            return Ok(Deleted::NotFound);
-        };
-        let head: Head = serde_json::from_slice(&bytes).unwrap_or_default();
-        if self.client.options.dry_run {
-            return Ok(if head.pending() { Deleted::Pending } else { Deleted::Gone });
-        }
-        if head.kind != "Status" && head.pending() {
-            self.client.shared.caches.wrote(&self.kind, &bytes);
-            return Ok(Deleted::Pending);
-        }
-        let uid = if head.kind == "Status" { head.details.uid } else { head.metadata.uid };
-        self.client.shared.caches.deleted(&self.kind, key, &uid);
-        self.learn();
-        Ok(Deleted::Gone)
-    }
-
-    /// Deletes all objects that match.
-    pub async fn delete_collection(&self, list: &List, how: &Deletion) -> Result<()> {
-        let call = self.select("delete all", Method::DELETE, list).body(how.body());
-        let call = if self.client.options.dry_run { call.query("dryRun", "All") } else { call };
-        let bytes = self.send(call).await?;
-        if self.client.options.dry_run || !self.cached() {
-            return Ok(());
-        }
-        // The answer shows the objects as they were. Which of them are gone and which only wait
-        // for their grace period or a finalizer, another look tells.
-        let page: Page<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
-        let uid = |json: &str| {
-            serde_json::from_str(json).map(|head: Head| head.metadata.uid).unwrap_or_default()
-        };
-        let Ok(left) = self.client.call(self.select("list", Method::GET, list)).await else {
-            tracing::warn!(kind = %self.kind, "own deletion of several objects not seen yet");
-            return Ok(());
-        };
-        let left: Page<'_> = serde_json::from_slice(&left).unwrap_or_default();
-        let mut waiting = BTreeSet::new();
-        for item in left.items {
-            waiting.insert(uid(item.get()));
-            self.client.shared.caches.wrote(&self.kind, item.get().as_bytes());
-        }
-        for item in page.items {
-            let gone = uid(item.get());
-            if !waiting.contains(&gone) {
-                let key = Named::of(item.get());
-                self.client.shared.caches.deleted(&self.kind, &key, &gone);
-            }
-        }
-        Ok(())
-    }
-
-    /// Shows the cache what a write left: the object, or that it went with its last finalizer.
-    fn wrote(&self, bytes: &Bytes) {
-        let caches = &self.client.shared.caches;
-        if !self.cached() {
-            return;
-        }
-        let head: Head = serde_json::from_slice(bytes).unwrap_or_default();
-        match head.finalized() {
-            true => {
-                let key = Named::of(&String::from_utf8_lossy(bytes));
-                caches.deleted(&self.kind, &key, &head.metadata.uid);
-            }
-            false => caches.wrote(&self.kind, bytes),
-        }
-    }
-
-    /// Tells whether this kind is cached, so that own writes have to be shown there.
-    fn cached(&self) -> bool {
-        self.client.shared.caches.holds(&self.kind)
-    }
-
-    /// Shows the cache what became of an object that a write changed without telling it.
-    ///
-    /// Never fails: the write is done, and what cannot be seen now the watch will bring.
-    async fn look_again(&self, key: &Key, uid: &str) {
-        let call = self.call(Method::GET, "get", Some(key), None);
-        match self.client.call(call).await {
-            Ok(bytes) => self.client.shared.caches.wrote(&self.kind, &bytes),
-            Err(error) if error.is_not_found() => {
-                self.client.shared.caches.deleted(&self.kind, key, uid);
-            }
-            Err(error) => {
-                let error = error.chain();
-                tracing::warn!(kind = %self.kind, object = %key, error, "own write not seen yet");
-            }
-        }
-    }
-
-    /// The same after a write to a subresource.
-    async fn wrote_through(&self, key: &Key) {
-        if !self.client.options.dry_run && self.cached() {
-            let uid = self.client.shared.caches.uid(&self.kind, key).unwrap_or_default();
-            self.look_again(key, &uid).await;
-        }
-    }
-
-    /// The wanted and the present number of replicas.
-    pub async fn scale(&self, key: &Key) -> Result<(i32, i32)> {
-        let scale = self.subresource(Method::GET, key, "scale", None).await?;
-        let number = |path: &str| scale.pointer(path).and_then(Value::as_i64).unwrap_or(0);
-        let clamp = |n: i64| i32::try_from(n).unwrap_or(i32::MAX);
-        Ok((clamp(number("/spec/replicas")), clamp(number("/status/replicas"))))
-    }
-
-    /// Sets the wanted number of replicas.
-    pub async fn set_scale(&self, key: &Key, replicas: i32) -> Result<()> {
-        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        let call = self.write_query(self.patch_call(key, Some("scale"), &patch));
-        self.client.call(call).await?;
-        self.wrote_through(key).await;
-        Ok(())
-    }
-
-    /// Asks for the eviction of a pod; disruption budgets may refuse with 429.
-    pub async fn evict(&self, key: &Key, how: &Deletion) -> Result<()> {
-        let options: Value = serde_json::from_slice(&how.body())?;
-        let body = json!({
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": key.name(), "namespace": key.namespace()},
-            "deleteOptions": options,
-        });
-        self.subresource(Method::POST, key, "eviction", Some(&body)).await.map(drop)
-    }
-
-    /// Any subresource with any method; the answer as it is.
-    pub async fn subresource(
+    /// A request about one object, whose key has to say which.
+    pub(super) fn call(
         &self,
         method: Method,
+        verb: &str,
         key: &Key,
-        name: &str,
-        body: Option<&Value>,
-    ) -> Result<Value> {
-        let write = method != Method::GET;
-        let mut call = self.call(method, name, Some(key), Some(name));
-        if let Some(body) = body {
-            call.body = body.to_string().into_bytes();
+        sub: Option<&str>,
+    ) -> Result<Call> {
+        let verb = sub.map_or_else(|| verb.to_string(), |sub| format!("{verb} {sub} of"));
+        let action = self.action(&verb, key.namespace(), key.name());
+        self.check_namespace(&action, key.namespace())?;
+        if key.name().is_empty() {
+            // The path would be that of all objects.
+            return Err(Error::Invalid(format!("{action}: the object has no name")));
         }
-        let call = if write { self.write_query(call) } else { call };
-        let bytes = self.client.call(call).await?;
-        if write {
-            self.wrote_through(key).await;
+        if matches!(key.name(), "." | "..") || key.name().contains(['/', '%']) {
+            let text = format!("{action}: a name is not . or .. and holds neither / nor %");
+            return Err(Error::Invalid(text));
         }
-        serde_json::from_slice(&bytes)
-            .map_err(|source| Error::Decode { what: format!("{name} of {key}"), source })
-    }
-
-    fn call(&self, method: Method, verb: &str, key: Option<&Key>, sub: Option<&str>) -> Call {
-        let mut path = self.kind.path(key.and_then(Key::namespace));
-        if let Some(key) = key {
-            path.push('/');
-            path.push_str(key.name());
-        }
+        let mut path = self.kind.path(key.namespace());
+        path.push('/');
+        escape(key.name(), &mut path);
         if let Some(sub) = sub {
             path.push('/');
             path.push_str(sub);
         }
-        let verb = sub.map_or_else(|| verb.to_string(), |sub| format!("{verb} {sub} of"));
-        let key = key.map_or_else(String::new, ToString::to_string);
-        Call::new(method, path, format!("{verb} {} {key}", self.kind.kind()))
+        Ok(Call::new(method, path, action))
+    }
+
+    fn check_namespace(&self, action: &str, namespace: Option<&str>) -> Result<()> {
+        let named = namespace.is_some_and(|namespace| !namespace.is_empty());
+        if self.kind.namespaced() && !named {
+            let text = format!("{action}: {} lives in namespaces, and none is named", self.kind);
+            return Err(Error::Invalid(text));
+        }
+        Ok(())
+    }
+
+    /// Refuses to write a whole object of which only the metadata is known.
+    fn check_whole(&self, action: &str) -> Result<()> {
+        if K::metadata_api() {
+            let text =
+                format!("{action}: only its metadata is known, so patch or apply it instead");
+            return Err(Error::Invalid(text));
+        }
+        Ok(())
     }
 
     fn action(&self, verb: &str, namespace: Option<&str>, name: &str) -> String {
         format!("{verb} {} {}", self.kind.kind(), Key::new(namespace, name))
     }
 
-    fn write_query(&self, call: Call) -> Call {
+    pub(super) fn write_query(&self, call: Call) -> Call {
         let options = &self.client.options;
         let mut call = call.query("fieldManager", options.field_owner.to_string());
         if options.dry_run {
@@ -453,14 +354,14 @@ impl<K: Object> Api<K> {
         let sub = call.path.rsplit('/').next() == Some("status");
         let bytes = if sub { self.client.call(call).await? } else { self.send(call).await? };
         if !self.client.options.dry_run {
-            self.wrote(&bytes);
+            self.wrote(&bytes).await;
             self.learn();
         }
         self.decode(&bytes, name)
     }
 
     /// A definition that was written changes what the server serves.
-    fn learn(&self) {
+    pub(super) fn learn(&self) {
         if self.kind.kind() == "CustomResourceDefinition" {
             self.client.shared.discovery.refresh();
         }
@@ -480,7 +381,11 @@ impl<K: Object> Api<K> {
             source,
         })?;
         if let Some(map) = value.as_object_mut() {
-            // Dynamic and metadata-only objects may come without their type.
+            // Dynamic objects may come without their type, metadata with another.
+            if K::metadata_api() {
+                map.remove("apiVersion");
+                map.remove("kind");
+            }
             map.entry("apiVersion").or_insert_with(|| json!(self.kind.api_version()));
             map.entry("kind").or_insert_with(|| json!(self.kind.kind()));
         }
@@ -489,14 +394,6 @@ impl<K: Object> Api<K> {
 
     fn encode(&self, object: &K) -> Result<Vec<u8>> {
         self.value(object).map(|value| value.to_string().into_bytes())
-    }
-
-    fn key_of(&self, object: &K) -> Result<Key> {
-        let key = Key::of(object);
-        if key.name().is_empty() {
-            return Err(Error::Invalid(format!("{} has no name", self.kind)));
-        }
-        Ok(key)
     }
 }
 

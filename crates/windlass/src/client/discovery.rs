@@ -51,6 +51,15 @@ impl Discovery {
         version: &str,
         kind: &str,
     ) -> Result<Kind> {
+        let timeout = client.options.timeout;
+        let found = tokio::time::timeout(timeout, self.ask(client, group, version, kind)).await;
+        found.unwrap_or_else(|_| {
+            let action = format!("discover {}", Kind::new(group, version, kind, ""));
+            Err(Error::Timeout { action, after: timeout })
+        })
+    }
+
+    async fn ask(&self, client: &Client, group: &str, version: &str, kind: &str) -> Result<Kind> {
         if let Some(known) = self.known(group, version, kind) {
             return known;
         }

@@ -25,6 +25,8 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Vec<(&'static str, String)>,
+    /// What else stands in the query, as it is.
+    pub(crate) extra: String,
     pub(crate) content_type: &'static str,
     pub(crate) accept: &'static str,
     pub(crate) body: Vec<u8>,
@@ -40,6 +42,7 @@ impl Call {
             method,
             path,
             query: Vec::new(),
+            extra: String::new(),
             content_type: "application/json",
             accept: "application/json",
             body: Vec::new(),
@@ -64,6 +67,10 @@ impl Call {
             uri.push_str(name);
             uri.push('=');
             escape(value, &mut uri);
+        }
+        if !self.extra.is_empty() {
+            uri.push(if self.query.is_empty() { '?' } else { '&' });
+            uri.push_str(&self.extra);
         }
         uri
     }
@@ -203,28 +210,54 @@ const WARNINGS_MAX: usize = 1000;
 impl Warnings {
     fn log<B>(&self, response: &Response<B>, action: &str) {
         for value in response.headers().get_all(header::WARNING) {
-            let Some(text) = value.to_str().ok().and_then(warning_text) else { continue };
-            let mut seen = self.0.lock();
-            if seen.contains(&text) {
-                continue;
+            for text in warning_texts(&String::from_utf8_lossy(value.as_bytes())) {
+                self.tell(text, action);
             }
-            if seen.len() < WARNINGS_MAX {
-                seen.insert(text.clone());
-            }
-            drop(seen);
-            tracing::warn!(action, warning = text, "the API server warns");
         }
+    }
+
+    fn tell(&self, text: String, action: &str) {
+        let mut seen = self.0.lock();
+        if seen.contains(&text) {
+            return;
+        }
+        if seen.len() < WARNINGS_MAX {
+            seen.insert(text.clone());
+        }
+        drop(seen);
+        tracing::warn!(action, warning = text, "the API server warns");
     }
 }
 
-/// Takes the text out of `299 - "text"`.
-fn warning_text(value: &str) -> Option<String> {
-    let rest = value.strip_prefix("299 ")?;
-    let text = rest.split_once(" \"")?.1;
-    Some(text.trim_end_matches('"').replace("\\\"", "\""))
+/// Takes the texts out of `299 - "text", 299 - "another"`.
+fn warning_texts(value: &str) -> Vec<String> {
+    let (mut found, mut rest) = (Vec::new(), value);
+    while let Some((head, tail)) = rest.split_once('"') {
+        let (mut text, mut escaped, mut end) = (String::new(), false, tail.len());
+        for (at, letter) in tail.char_indices() {
+            match letter {
+                _ if escaped => {
+                    text.push(letter);
+                    escaped = false;
+                }
+                '\\' => escaped = true,
+                '"' => {
+                    end = at + 1;
+                    break;
+                }
+                _ => text.push(letter),
+            }
+        }
+        // A date may follow in quotes of its own, with no code before it.
+        if head.trim_start_matches([',', ' ']).starts_with("299 ") {
+            found.push(text);
+        }
+        rest = &tail[end..];
+    }
+    found
 }
 
-fn escape(text: &str, out: &mut String) {
+pub(super) fn escape(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
@@ -263,7 +296,12 @@ mod tests {
 
     #[test]
     fn warning_texts_are_unquoted() {
-        assert_eq!(warning_text(r#"299 - "v1 is old""#).as_deref(), Some("v1 is old"));
-        assert_eq!(warning_text("199 - x"), None);
+        assert_eq!(warning_texts(r#"299 - "v1 is old""#), ["v1 is old"]);
+        let field = r#"299 - "unknown field \"spec.foo\"""#;
+        assert_eq!(warning_texts(field), [r#"unknown field "spec.foo""#]);
+        let two = r#"299 - "a, \\ b" "Wed, 21 Oct 2015 07:28:00 GMT", 299 - "alt für neu""#;
+        assert_eq!(warning_texts(two), [r"a, \ b", "alt für neu"]);
+        assert!(warning_texts("199 - x").is_empty() && warning_texts(r#"199 - "x""#).is_empty());
+        assert_eq!(warning_texts(r#"299 - "no end"#), ["no end"]);
     }
 }

@@ -35,9 +35,9 @@ impl List {
         Self::all().namespace(namespace)
     }
 
-    /// Only one namespace.
+    /// Only one namespace; the empty name means all, as in the API.
     pub fn namespace(mut self, namespace: &str) -> Self {
-        self.namespace = Some(namespace.into());
+        self.namespace = Some(namespace.into()).filter(|name: &String| !name.is_empty());
         self
     }
 

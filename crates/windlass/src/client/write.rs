@@ -80,8 +80,11 @@ pub enum Deleted {
 
 impl Deletion {
     /// Only the object that was seen, not another of the same name.
+    ///
+    /// An object that was never stored has no UID: a deletion of it is refused.
     pub fn only<K: kube::Resource>(object: &K) -> Self {
-        Self { uid: object.meta().uid.clone(), ..Self::default() }
+        let uid = object.meta().uid.clone().unwrap_or_default();
+        Self { uid: Some(uid), ..Self::default() }
     }
 
     /// With the dependents deleted first, after, or left alone.
@@ -96,8 +99,11 @@ impl Deletion {
         self
     }
 
-    pub(super) fn body(&self) -> Vec<u8> {
+    pub(super) fn body(&self, dry_run: bool) -> Vec<u8> {
         let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if dry_run {
+            body["dryRun"] = json!(["All"]);
+        }
         if self.uid.is_some() || self.resource_version.is_some() {
             let mut conditions = json!({});
             if let Some(uid) = &self.uid {

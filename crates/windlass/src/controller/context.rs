@@ -272,9 +272,11 @@ impl<K: kind::Object> Context<K> {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<()>>,
     {
-        let Some(object) = self.object() else { return Ok(Finalizing::Finalized) };
+        // Not as it was when this reconcile began: it may have written to the object since.
+        let newest = self.client().caches().metadata(self.kind(), self.key())?;
+        let Some(newest) = newest else { return Ok(Finalizing::Finalized) };
         let api = self.client().dynamic(self.kind());
-        finalizer::run(&api, self.key(), object.meta(), finalizer, cleanup).await
+        finalizer::run(&api, self.key(), &newest, finalizer, cleanup).await
     }
 
     /// Records an event about the object.

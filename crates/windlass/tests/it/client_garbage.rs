@@ -61,3 +61,41 @@ async fn a_busy_server_is_asked_again_after_the_time_it_names() {
     assert_eq!(began.elapsed(), Duration::from_secs(3));
     assert_eq!(tries.load(std::sync::atomic::Ordering::SeqCst), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_pages_do_not_end_is_given_up() {
+    let turning = answering(200, r#"{"metadata": {"continue": "t"}, "items": []}"#);
+    let error = turning.list::<ConfigMap>(&List::all()).await.expect_err("gives up");
+    assert_eq!(
+        error.chain(),
+        "list of ConfigMap.v1 does not fit the Rust type: the pages do not come to an end"
+    );
+
+    let pages = std::sync::atomic::AtomicUsize::new(0);
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let page = pages.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let body = format!(r#"{{"metadata": {{"continue": "t{page}"}}, "items": []}}"#);
+        async move { Ok::<_, std::convert::Infallible>(Response::new(Body::from(body.into_bytes()))) }
+    });
+    let client = Client::new(kube::Client::new(service, "default"));
+    client.list::<ConfigMap>(&List::all()).await.expect_err("gives up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn everyone_who_asks_for_a_kind_waits_no_longer_than_its_own_deadline() {
+    let service = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
+    });
+    let client = Client::new(kube::Client::new(service, "default"));
+    let began = tokio::time::Instant::now();
+    let ask = |seconds| {
+        let client = client.timeout(Duration::from_secs(seconds));
+        async move {
+            let error = client.kind_of("", "v1", "Pod").await.expect_err("nobody answers");
+            assert!(error.is_timeout(), "{error}");
+            began.elapsed().as_secs()
+        }
+    };
+    let took = tokio::join!(ask(60), ask(3), ask(60), ask(10));
+    assert_eq!(took, (60, 3, 60, 10));
+}

@@ -1,6 +1,7 @@
 //! The toolkit on the embedded API server, in virtual time.
 
 mod cache;
+mod client_care;
 mod client_faults;
 mod client_garbage;
 mod client_verbs;

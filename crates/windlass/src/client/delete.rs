@@ -1,0 +1,82 @@
+//! Deletes, of one object or of many.
+
+use std::collections::BTreeSet;
+
+use http::Method;
+
+use super::answer::{Head, Named, Page};
+use super::write::{Deleted, Deletion};
+use super::{Api, Call, List};
+use crate::cache::Key;
+use crate::error::{Error, Result};
+use crate::kind::Object;
+
+impl<K: Object> Api<K> {
+    /// Deletes an object; one that is gone already is no error.
+    pub async fn delete(&self, key: &Key, how: &Deletion) -> Result<Deleted> {
+        let call = self.call(Method::DELETE, "delete", key, None)?;
+        let call = self.delete_call(call, how)?;
+        let Some(bytes) = self.found(self.send(call).await)? else {
+            return Ok(Deleted::NotFound);
+        };
+        let head: Head = serde_json::from_slice(&bytes).unwrap_or_default();
+        if self.client.options.dry_run {
+            return Ok(if head.pending() { Deleted::Pending } else { Deleted::Gone });
+        }
+        if head.kind != "Status" && head.pending() {
+            self.client.shared.caches.wrote(&self.kind, &bytes);
+            self.wrote_elsewhere(key, &head.metadata.uid).await;
+            return Ok(Deleted::Pending);
+        }
+        let uid = if head.kind == "Status" { head.details.uid } else { head.metadata.uid };
+        self.gone(key, &uid);
+        self.learn();
+        Ok(Deleted::Gone)
+    }
+
+    /// What a deletion sends. With a body the server looks at nothing in the query.
+    fn delete_call(&self, call: Call, how: &Deletion) -> Result<Call> {
+        if how.uid.as_deref() == Some("") {
+            let text = "an object that was never stored has no UID to delete by";
+            return Err(Error::Invalid(format!("{}: {text}", call.action)));
+        }
+        Ok(call.body(how.body(self.client.options.dry_run)))
+    }
+
+    /// Deletes all objects that match; with a limit, so many of them.
+    pub async fn delete_collection(&self, list: &List, how: &Deletion) -> Result<()> {
+        let mut call = self.select("delete all", Method::DELETE, list);
+        if let Some(limit) = list.limit {
+            call = call.query("limit", limit.to_string());
+        }
+        let bytes = self.send(self.delete_call(call, how)?).await?;
+        if self.client.options.dry_run || !self.cached() {
+            return Ok(());
+        }
+        // The answer shows the objects as they were. Which of them are gone and which only wait
+        // for their grace period or a finalizer, another look tells.
+        let page: Page<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
+        let uid = |json: &str| {
+            serde_json::from_str(json).map(|head: Head| head.metadata.uid).unwrap_or_default()
+        };
+        let Ok(left) = self.client.call(self.select("list", Method::GET, list)).await else {
+            tracing::warn!(kind = %self.kind, "own deletion of several objects not seen yet");
+            return Ok(());
+        };
+        let left: Page<'_> = serde_json::from_slice(&left).unwrap_or_default();
+        let mut waiting = BTreeSet::new();
+        for item in left.items {
+            let uid = uid(item.get());
+            self.client.shared.caches.wrote(&self.kind, item.get().as_bytes());
+            self.wrote_elsewhere(&Named::of(item.get()), &uid).await;
+            waiting.insert(uid);
+        }
+        for item in page.items {
+            let gone = uid(item.get());
+            if !waiting.contains(&gone) {
+                self.gone(&Named::of(item.get()), &gone);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! Subresources: what belongs to an object and has a path of its own.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::write::{Deletion, Patch};
+use super::{Api, Call};
+use crate::cache::Key;
+use crate::error::{Error, Result};
+use crate::kind::Object;
+
+impl<K: Object> Api<K> {
+    /// The wanted and the present number of replicas.
+    pub async fn scale(&self, key: &Key) -> Result<(i32, i32)> {
+        let scale = self.subresource(Method::GET, key, "scale", None).await?;
+        let number = |path: &str| scale.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+        let clamp = |n: i64| i32::try_from(n).unwrap_or(i32::MAX);
+        Ok((clamp(number("/spec/replicas")), clamp(number("/status/replicas"))))
+    }
+
+    /// Sets the wanted number of replicas.
+    pub async fn set_scale(&self, key: &Key, replicas: i32) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let call = self.write_query(self.patch_call(key, Some("scale"), &patch)?);
+        self.client.call(call).await?;
+        self.wrote_through(key).await;
+        Ok(())
+    }
+
+    /// Asks for the eviction of a pod; disruption budgets may refuse with 429.
+    pub async fn evict(&self, key: &Key, how: &Deletion) -> Result<()> {
+        let options: Value = serde_json::from_slice(&how.body(self.client.options.dry_run))?;
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": key.name(), "namespace": key.namespace()},
+            "deleteOptions": options,
+        });
+        self.subresource(Method::POST, key, "eviction", Some(&body)).await.map(drop)
+    }
+
+    /// Any subresource with any method but PATCH; the answer as it is.
+    ///
+    /// What the subresource takes as a query may follow its name: `log?container=main`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses, or if the answer is no JSON: see
+    /// [`subresource_text`](Self::subresource_text).
+    pub async fn subresource(
+        &self,
+        method: Method,
+        key: &Key,
+        name: &str,
+        body: Option<&Value>,
+    ) -> Result<Value> {
+        if method == Method::PATCH {
+            let text = format!("{name} of {key}: patches have patch_subresource");
+            return Err(Error::Invalid(text));
+        }
+        let write = method != Method::GET;
+        let verb = method.as_str().to_ascii_lowercase();
+        let mut call = self.sub_call(method, &verb, key, name)?;
+        if let Some(body) = body {
+            call.body = body.to_string().into_bytes();
+        }
+        let call = if write { self.write_query(call) } else { call };
+        let bytes = self.client.call(call).await?;
+        if write {
+            self.wrote_through(key).await;
+        }
+        answered(&bytes, name, key)
+    }
+
+    /// A subresource that answers with text, such as the `log` of a pod.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses, or if the answer is no text.
+    pub async fn subresource_text(&self, key: &Key, name: &str) -> Result<String> {
+        let mut call = self.sub_call(Method::GET, "get", key, name)?;
+        call.accept = "*/*";
+        let bytes = self.client.call(call).await?;
+        String::from_utf8(bytes.into()).map_err(|error| Error::Decode {
+            what: format!("{name} of {key}"),
+            source: serde::de::Error::custom(error.utf8_error()),
+        })
+    }
+
+    /// Patches any subresource, such as `resize` or `ephemeralcontainers`; the answer as it is.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses.
+    pub async fn patch_subresource(&self, key: &Key, name: &str, patch: &Patch) -> Result<Value> {
+        let call = self.write_query(self.patch_call(key, Some(name), patch)?);
+        let bytes = self.client.call(call).await?;
+        self.wrote_through(key).await;
+        answered(&bytes, name, key)
+    }
+
+    fn sub_call(&self, method: Method, verb: &str, key: &Key, name: &str) -> Result<Call> {
+        let (name, query) = name.split_once('?').unwrap_or((name, ""));
+        let mut call = self.call(method, verb, key, Some(name))?;
+        call.extra = query.to_owned();
+        Ok(call)
+    }
+}
+
+fn answered(bytes: &[u8], name: &str, key: &Key) -> Result<Value> {
+    serde_json::from_slice(bytes)
+        .map_err(|source| Error::Decode { what: format!("{name} of {key}"), source })
+}
