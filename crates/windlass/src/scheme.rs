@@ -4,13 +4,15 @@
 //! functions between two versions of one kind; a version that has no direct function to another is
 //! reached over the ones between, usually the hub.
 //!
-//! **Invariant:** a conversion keeps `metadata`, as the API server demands of conversion webhooks.
+//! **Invariant:** a conversion keeps `metadata` but for labels and annotations, as the API server
+//! demands of conversion webhooks.
 
-use std::any::TypeId;
+use std::any::{TypeId, type_name};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -45,6 +47,9 @@ pub struct Scheme {
 struct Registered {
     kind: Kind,
     type_id: TypeId,
+    type_name: &'static str,
+    /// Another type that was added for the same kind: which of them is meant nobody knows.
+    rival: Option<&'static str>,
     defaults: Vec<Fill>,
 }
 
@@ -57,6 +62,8 @@ impl Scheme {
     }
 
     /// Adds the type of a group, version and kind.
+    ///
+    /// Two types of one kind are a mistake that is told when an object of it is read.
     pub fn add<K: Object<DynamicType = ()>>(mut self) -> Self {
         self.entry::<K>();
         self
@@ -87,10 +94,12 @@ impl Scheme {
     {
         let run: Convert = Arc::new(move |value| {
             let object: A = read(value)?;
-            let (name, uid) = (object.meta().name.clone(), object.meta().uid.clone());
+            let before = kept(object.meta());
             let converted = convert(object)?;
-            if converted.meta().name != name || converted.meta().uid != uid {
-                return Err(Error::Invalid("a conversion must not change metadata".into()));
+            if kept(converted.meta()) != before {
+                let (from, to) = (Kind::of::<A>(), Kind::of::<B>());
+                let text = "changes metadata other than labels and annotations";
+                return Err(Error::Invalid(format!("the conversion of {from} to {to} {text}")));
             }
             Ok(serde_json::to_value(&converted)?)
         });
@@ -102,12 +111,18 @@ impl Scheme {
     }
 
     fn entry<K: Object<DynamicType = ()>>(&mut self) -> &mut Registered {
-        let kind = Kind::of::<K>();
-        self.types.entry(id(&kind)).or_insert_with(|| Registered {
+        let (kind, type_id) = (Kind::of::<K>(), TypeId::of::<K>());
+        let registered = self.types.entry(id(&kind)).or_insert_with(|| Registered {
             kind,
-            type_id: TypeId::of::<K>(),
+            type_id,
+            type_name: type_name::<K>(),
+            rival: None,
             defaults: Vec::new(),
-        })
+        });
+        if registered.type_id != type_id {
+            registered.rival = Some(type_name::<K>());
+        }
+        registered
     }
 
     /// Tells whether a group/version and kind is known.
@@ -129,10 +144,14 @@ impl Scheme {
     ///
     /// # Errors
     ///
-    /// Fails if the object does not decode into its type.
+    /// Fails if the object does not decode into its type, or if its kind has two types here.
     pub fn fill(&self, object: Value) -> Result<Value> {
         match self.types.get(&named(&object)) {
             None => Ok(object),
+            Some(Registered { kind, type_name, rival: Some(rival), .. }) => {
+                let text = format!("{kind} has two types in the scheme: {type_name} and {rival}");
+                Err(Error::Invalid(text))
+            }
             Some(registered) => registered.defaults.iter().try_fold(object, |o, fill| fill(o)),
         }
     }
@@ -159,10 +178,15 @@ impl Scheme {
     ///
     /// # Errors
     ///
-    /// As [`convert`](Self::convert) and [`fill`](Self::fill).
+    /// As [`convert`](Self::convert) and [`fill`](Self::fill), and if the object is of another kind.
     pub fn decode<K: Object<DynamicType = ()>>(&self, object: Value) -> Result<K> {
+        let (kind, version) = named(&object);
+        let wanted = Kind::of::<K>();
+        if kind != wanted.kind() {
+            return Err(Error::Invalid(format!("{kind:?} of {version} is no {wanted}")));
+        }
         let object = self.fill(object)?;
-        let object = self.convert(object, &Kind::of::<K>().api_version())?;
+        let object = self.convert(object, &wanted.api_version())?;
         read(self.fill(object)?)
     }
 
@@ -191,6 +215,11 @@ impl fmt::Debug for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scheme").field("kinds", &self.kinds()).finish()
     }
+}
+
+/// What a conversion has to keep.
+fn kept(meta: &ObjectMeta) -> ObjectMeta {
+    ObjectMeta { labels: None, annotations: None, ..meta.clone() }
 }
 
 fn id(kind: &Kind) -> (String, String) {
@@ -254,6 +283,30 @@ mod tests {
     fn a_conversion_must_keep_metadata() {
         let scheme = Scheme::new().convert_with(|_: One| Ok(Two::default()));
         assert!(scheme.convert(object(), "autoscaling/v2").is_err());
+        let scheme = Scheme::new().convert_with(|mut one: One| {
+            one.metadata.finalizers = None;
+            one.metadata.labels = Some([("moved".to_owned(), String::new())].into());
+            Ok(Two { metadata: one.metadata, ..Two::default() })
+        });
+        assert!(scheme.convert(object(), "autoscaling/v2").is_ok(), "labels may change");
+        let mut held = object();
+        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        let error = scheme.convert(held, "autoscaling/v2").expect_err("a finalizer is lost");
+        let text = "changes metadata other than labels and annotations";
+        assert!(error.to_string().ends_with(text), "{error}");
+    }
+
+    #[test]
+    fn two_types_of_one_kind_and_objects_of_another_kind_are_refused() {
+        type Meta = kube::core::PartialObjectMeta<ConfigMap>;
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let both = Scheme::new().add::<ConfigMap>().add::<Meta>().add::<ConfigMap>();
+        let error = both.decode::<ConfigMap>(map.clone()).expect_err("which is it?");
+        assert!(error.to_string().starts_with("ConfigMap.v1 has two types in the scheme: "));
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
+        let error = scheme().decode::<ConfigMap>(secret).expect_err("no config map");
+        assert_eq!(error.to_string(), "\"Secret\" of v1 is no ConfigMap.v1");
+        assert!(scheme().decode::<ConfigMap>(map).is_ok());
     }
 
     /// Three versions of a kind; the middle one is the hub.
