@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::build::Tools;
+use super::metrics::axis;
 use super::options::Options;
 use super::versions::{self, said};
 
@@ -102,10 +103,13 @@ impl Record {
         let now: BTreeSet<_> = self.runs.iter().map(|run| (scenario(run), run.size)).collect();
         let scenarios: BTreeSet<_> = self.runs.iter().map(scenario).collect();
         let origin = earlier.origin();
-        let runs = earlier.runs.into_iter().filter(|run| match run.contestant.as_str() {
-            // It stands for all sizes.
-            SERVER => !scenarios.contains(&scenario(run)),
-            _ => !now.contains(&(scenario(run), run.size)),
+        let runs = earlier.runs.into_iter().filter(|run| {
+            // Only of pods can some sizes be asked for; a server that did not start stands for all.
+            let some = matches!(axis(&run.scenario), "pods" | "objects");
+            match some && run.contestant != SERVER {
+                true => !now.contains(&(scenario(run), run.size)),
+                false => !scenarios.contains(&scenario(run)),
+            }
         });
         self.runs.extend(runs.map(|mut run| {
             run.kept.get_or_insert_with(|| origin.clone());
@@ -216,6 +220,14 @@ pub mod tests {
         let mut later = made_up(&[one(1000)]);
         later.keep(read);
         assert_eq!(later.runs[1].kept, Some(earlier));
+    }
+
+    #[test]
+    fn rates_that_are_no_longer_measured_are_not_kept() {
+        let one = |rate| ("stream", "real", "windlass", rate, json!({ "cpu_us_per_event": 1.0 }));
+        let mut now = made_up(&[one(50), one(150)]);
+        now.keep(made_up(&[one(50), one(1000)]));
+        assert!(now.runs.iter().all(|run| run.kept.is_none()), "{:?}", now.runs);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::super::metrics::{Better, Metric, Section, digits};
+use super::super::metrics::{Better, Metric, Section, Unit, digits};
 use super::super::record::{Record, Run};
 use super::super::stats::{Spread, Standing, standing};
 use super::about::origin;
@@ -102,7 +102,12 @@ fn cell(metric: &Metric, spread: Spread, ours: Option<Spread>) -> String {
     let show = |value: f64| metric.unit.show(value);
     let mut text = String::new();
     let compared = ours.filter(|_| metric.better != Better::Neither);
-    match compared.map(|ours| standing(ours, spread, metric.better == Better::Less)) {
+    let stands = |ours: Spread| match metric.unit {
+        // The size of a file has no noise.
+        Unit::Bytes => Standing::Ratio(spread.median / ours.median),
+        _ => standing(ours, spread, metric.better == Better::Less),
+    };
+    match compared.map(stands) {
         None => {}
         Some(Standing::Equal) => text.push_str("**=** "),
         Some(Standing::Ratio(ratio)) => {
