@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,14 +31,24 @@ func synced(ctx context.Context, pods cache.Cache, object client.Object) (cache.
 			fail(err)
 		}
 	}()
-	informer, err := pods.GetInformer(ctx, object)
+	informer, err := pods.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, err
 	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return nil, errors.New("not synced")
+	return informer, await(ctx, informer.HasSynced)
+}
+
+// await asks every millisecond: WaitForCacheSync asks every 100 ms, and to that every time would
+// be rounded up.
+func await(ctx context.Context, synced func() bool) error {
+	for !synced() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
 	}
-	return informer, nil
+	return nil
 }
 
 func syncPods(ctx context.Context, a args) (result, error) {
@@ -94,8 +103,8 @@ func stream(ctx context.Context, a args) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
-		return nil, errors.New("handler not synced")
+	if err := await(ctx, handler.HasSynced); err != nil {
+		return nil, err
 	}
 	settle()
 	ready()

@@ -6,10 +6,13 @@ mod fuzz;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage:
-  cargo xtask bench [--quick] [--only GLOB] [--rounds N] [--no-build] [--report]
+  cargo xtask bench [--quick] [--only GLOBS] [--sizes N,N] [--rounds N]
+                    [--no-build] [--report]
       measures windlass beside kube-rs, controller-runtime and a real API server,
-      writes bench/results/ and docs/benchmarks.md; --no-build takes what is built
-      already, --report writes the page again from the last results
+      writes bench/results/ and docs/benchmarks.md; --only runs some scenarios and
+      keeps the last results of the others, --sizes says how many pods there are,
+      --no-build takes what is built already, --report writes the page again from
+      the last results
   cargo xtask fuzz [SECONDS]
       runs every property test with fresh random cases, 60 seconds for each crate
       unless told otherwise";

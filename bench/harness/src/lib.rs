@@ -19,8 +19,11 @@ pub const NAMESPACE: &str = "bench";
 /// Over how many nodes the pods are spread.
 pub const NODES: usize = 200;
 
-/// The arguments of a contestant: `--name value`, in any order.
-pub struct Args(BTreeMap<String, String>);
+/// The arguments of a contestant: `--name value`, in any order; read first of all.
+pub struct Args {
+    words: BTreeMap<String, String>,
+    read: Instant,
+}
 
 /// Counts what this process uses from a moment on.
 pub struct Meter {
@@ -37,23 +40,28 @@ pub struct Lags(Vec<(u64, u64)>);
 impl Args {
     /// Reads the command line.
     pub fn parse() -> Self {
-        let mut found = BTreeMap::new();
+        let (read, mut found) = (Instant::now(), BTreeMap::new());
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             let Some(name) = word.strip_prefix("--") else { continue };
             found.insert(name.to_owned(), words.next().unwrap_or_default());
         }
-        Self(found)
+        Self { words: found, read }
+    }
+
+    /// A meter that counts from the start of the process.
+    pub fn meter(&self) -> Meter {
+        Meter { began: self.read, cpu: 0.0 }
     }
 
     /// A text, or nothing.
     pub fn text(&self, name: &str) -> &str {
-        self.0.get(name).map(String::as_str).unwrap_or_default()
+        self.words.get(name).map(String::as_str).unwrap_or_default()
     }
 
     /// A number, or what stands for it.
     pub fn number(&self, name: &str, otherwise: usize) -> usize {
-        self.0.get(name).and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+        self.words.get(name).and_then(|text| text.parse().ok()).unwrap_or(otherwise)
     }
 }
 
@@ -63,11 +71,6 @@ impl Meter {
     /// Begins now.
     pub fn start() -> Self {
         Self { began: Instant::now(), cpu: cpu_seconds() }
-    }
-
-    /// Counts from the start of the process.
-    pub fn process() -> Self {
-        Self { began: Instant::now(), cpu: 0.0 }
     }
 
     /// Time and CPU seconds since the beginning.

@@ -15,8 +15,8 @@ type Outcome = Result<serde_json::Value, Box<dyn Error + Send + Sync>>;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let args = Args::parse();
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let result = match args.text("scenario") {
         "sync" => sync::sync(connect(&args).await?, &args).await,
         "sync-meta" => sync::sync_metadata(connect(&args).await?, &args).await,
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         "status" => reconcile::status(connect(&args).await?, &args).await,
         "latency" => reconcile::latency(connect(&args).await?, &args).await,
         "inflight" => reconcile::inflight(connect(&args).await?, &args).await,
-        "start" => reconcile::first(connect(&args).await?).await,
+        "start" => reconcile::first(connect(&args).await?, &args).await,
         "queue" => work::queue(&args).await,
         other => Err(format!("no scenario {other:?}").into()),
     };

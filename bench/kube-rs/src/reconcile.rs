@@ -175,8 +175,8 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
 }
 
 /// Ends with the first reconcile; the time is taken by whoever started the process.
-pub async fn first(client: Client) -> Outcome {
-    let began = Meter::process();
+pub async fn first(client: Client, args: &Args) -> Outcome {
+    let began = args.meter();
     let done = Arc::new(Notify::new());
     let told = done.clone();
     let _keys = run(client, 1, move |_: Arc<ConfigMap>| {

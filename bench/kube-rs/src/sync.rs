@@ -22,7 +22,7 @@ use crate::Outcome;
 
 /// Brings all pods into the store; `--strip 1` drops managedFields as its documentation advises.
 pub async fn sync(client: Client, args: &Args) -> Outcome {
-    let meter = Meter::process();
+    let meter = args.meter();
     let strip = args.number("strip", 0) == 1;
     let store = follow(client, strip, args.number("streaming", 0) == 1, |_| {});
     store.wait_until_ready().await?;
@@ -31,7 +31,7 @@ pub async fn sync(client: Client, args: &Args) -> Outcome {
 
 /// Brings the metadata of all pods into the store.
 pub async fn sync_metadata(client: Client, args: &Args) -> Outcome {
-    let meter = Meter::process();
+    let meter = args.meter();
     let (store, writer) = reflector::store::<PartialObjectMeta<Pod>>();
     let pods = Api::<PartialObjectMeta<Pod>>::all(client);
     let events = watch(pods, watcher::Config::default());

@@ -11,17 +11,19 @@ use bench_harness::{
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Client;
 use serde_json::json;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use windlass::client::Patch;
-use windlass::controller::ControllerHandle;
 use windlass::manager::Handle;
 use windlass::{Context, Controller, Key, Manager, Next, Object};
 
 use crate::Outcome;
 
 const CONTROLLER: &str = "bench";
+
+/// Keys that wait in the channel of a controller; controller-runtime's has as much room.
+const CHANNEL_MAX: usize = 1024;
 
 /// Counts up and wakes whoever waits for a number.
 #[derive(Default)]
@@ -50,8 +52,10 @@ impl Tally {
 pub async fn throughput(client: Client, args: &Args, read: bool) -> Outcome {
     let tally = Arc::new(Tally::default());
     let counted = tally.clone();
+    let (sender, channel) = mpsc::channel(CHANNEL_MAX);
     let controller = Controller::<Pod>::builder(CONTROLLER)
         .workers(args.number("workers", 4))
+        .channel(channel)
         .build(move |cx: Context<Pod>| {
             let tally = counted.clone();
             async move {
@@ -61,7 +65,7 @@ pub async fn throughput(client: Client, args: &Args, read: bool) -> Outcome {
                 Ok(Next::Done)
             }
         });
-    let (_running, handle) = run(client, controller).await?;
+    let _running = run(client, controller).await?;
     let size = args.number("size", 1000);
     tally.reach(size).await;
     let keys = keys(size);
@@ -69,7 +73,7 @@ pub async fn throughput(client: Client, args: &Args, read: bool) -> Outcome {
     let meter = Meter::start();
     for round in 1..=rounds {
         for key in &keys {
-            handle.enqueue(key.clone());
+            sender.send(key.clone()).await?;
         }
         tally.reach(size * (round + 1)).await;
     }
@@ -81,8 +85,10 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
     let (first, tally) = (Arc::new(Tally::default()), Arc::new(Tally::default()));
     let token: Arc<Mutex<String>> = Arc::default();
     let (seen, counted, wanted) = (first.clone(), tally.clone(), token.clone());
+    let (sender, channel) = mpsc::channel(CHANNEL_MAX);
     let controller = Controller::<Pod>::builder(CONTROLLER)
         .workers(args.number("workers", 4))
+        .channel(channel)
         .build(move |cx: Context<Pod>| {
             let (first, tally) = (seen.clone(), counted.clone());
             let token = wanted.lock().map(|token| token.clone()).unwrap_or_default();
@@ -99,7 +105,7 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
                 Ok(Next::Done)
             }
         });
-    let (_running, handle) = run(client, controller).await?;
+    let _running = run(client, controller).await?;
     let size = args.number("size", 1000);
     first.reach(size).await;
     if let Ok(mut token) = token.lock() {
@@ -108,7 +114,7 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
     let meter = Meter::start();
     let patches = args.number("patches", size).min(size);
     for key in keys(patches) {
-        handle.enqueue(key);
+        sender.send(key).await?;
     }
     tally.reach(patches).await;
     Ok(rate(&meter, patches))
@@ -130,7 +136,7 @@ pub async fn latency(client: Client, args: &Args) -> Outcome {
             counted.add();
             async { Ok(Next::Done) }
         });
-    let (_running, _handle) = run(client, controller).await?;
+    let _running = run(client, controller).await?;
     tally.reach(args.number("size", 1000)).await;
     ready();
     spawn_blocking(command).await?;
@@ -153,8 +159,10 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
     let waiting = Arc::new(Semaphore::new(0));
     let (counted, gate) = (tally.clone(), waiting.clone());
     let pause = Duration::from_millis(args.number("pause-ms", 100) as u64);
+    let (sender, channel) = mpsc::channel(CHANNEL_MAX);
     let controller = Controller::<ConfigMap>::builder(CONTROLLER)
         .workers(args.number("workers", 1000))
+        .channel(channel)
         .build(move |cx: Context<ConfigMap>| {
             let (tally, gate) = (counted.clone(), gate.clone());
             async move {
@@ -167,7 +175,7 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
                 Ok(Next::Done)
             }
         });
-    let (_running, handle) = run(client, controller).await?;
+    let _running = run(client, controller).await?;
     let size = args.number("size", 32_000);
     tally.reach(size).await;
     waiting.close();
@@ -178,15 +186,17 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
         if pass <= 2 {
             meter = Meter::start();
         }
-        keys.iter().for_each(|key| handle.enqueue(key.clone()));
+        for key in &keys {
+            sender.send(key.clone()).await?;
+        }
         tally.reach((pass + 2) * size).await;
     }
     Ok(rate(&meter, 2 * size))
 }
 
 /// Ends with the first reconcile; the time is taken by whoever started the process.
-pub async fn first(client: Client) -> Outcome {
-    let began = Meter::process();
+pub async fn first(client: Client, args: &Args) -> Outcome {
+    let began = args.meter();
     let done = Arc::new(Notify::new());
     let told = done.clone();
     let controller = Controller::<ConfigMap>::builder(CONTROLLER).build(move |_| {
@@ -202,14 +212,10 @@ pub async fn first(client: Client) -> Outcome {
     Ok(json!({ "cpu_s": cpu, "rss_kb": rss, "peak_kb": peak }))
 }
 
-async fn run<K: Object>(
-    client: Client,
-    controller: Controller<K>,
-) -> Result<(Handle, ControllerHandle), String> {
+async fn run<K: Object>(client: Client, controller: Controller<K>) -> Result<Handle, String> {
     let running = Manager::builder(client).add(controller).spawn().map_err(|e| e.to_string())?;
     running.ready().await;
-    let handle = running.controller(CONTROLLER).ok_or("the controller does not run")?;
-    Ok((running, handle))
+    Ok(running)
 }
 
 fn keys(size: usize) -> Vec<Key> {

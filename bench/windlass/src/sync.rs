@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 /// Brings all pods into the cache.
 pub async fn sync(client: Client, args: &Args, metadata_only: bool) -> Outcome {
-    let meter = Meter::process();
+    let meter = args.meter();
     let watch = if metadata_only { Watch::all().metadata_only() } else { Watch::all() };
     let cache = Cache::new(client);
     let informer = cache.informer::<Pod>(&watch);

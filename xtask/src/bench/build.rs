@@ -7,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::versions;
+
 /// Everything that is run; what is `None` could not be built.
 pub struct Tools {
     pub windlass_cli: PathBuf,
@@ -45,34 +47,17 @@ pub fn build(root: &Path, fresh: bool) -> Result<Tools, String> {
     let kube_rs = note(&mut missing, "kube-rs", kube_rs);
     let bin = cache()?.join("bin");
     fs::create_dir_all(&bin).map_err(|error| format!("{}: {error}", bin.display()))?;
-    let peers = root.join("bench/peers");
     let runtime = root.join("bench/controller-runtime");
     let contestant = match fresh {
         true => go_always(&bin, "bench-controller-runtime", &runtime, "."),
         false => go(&bin, "bench-controller-runtime", &runtime, "."),
     };
     let controller_runtime = note(&mut missing, "controller-runtime", contestant);
-    let kubernetes = peers.join("kubernetes");
-    let real = || {
-        Ok(Real {
-            keys: go(&bin, "bench-keys", &peers.join("keys"), ".")?,
-            etcd: go(&bin, "etcd", &peers.join("etcd"), "go.etcd.io/etcd/server/v3")?,
-            apiserver: go(
-                &bin,
-                "kube-apiserver",
-                &kubernetes,
-                "k8s.io/kubernetes/cmd/kube-apiserver",
-            )?,
-            controller_manager: go(
-                &bin,
-                "kube-controller-manager",
-                &kubernetes,
-                "k8s.io/kubernetes/cmd/kube-controller-manager",
-            )
-            .ok(),
-        })
-    };
-    let real = note(&mut missing, "kube-apiserver and etcd", real());
+    let mut real = note(&mut missing, "kube-apiserver and etcd", build_real(root, &bin));
+    if let Some(real) = &mut real {
+        let built = kubernetes(root, &bin, "kube-controller-manager");
+        real.controller_manager = note(&mut missing, "kube-controller-manager", built);
+    }
     Ok(Tools {
         windlass_cli: release.join("windlass"),
         load: release.join("bench-load"),
@@ -90,6 +75,29 @@ fn build_kube_rs(root: &Path, target: &Path) -> Result<PathBuf, String> {
     command.current_dir(root.join("bench/kube-rs"));
     done(command, "building the kube-rs contestant")?;
     Ok(target.join("release/bench-kube-rs"))
+}
+
+fn build_real(root: &Path, bin: &Path) -> Result<Real, String> {
+    let (peers, version) = (root.join("bench/peers"), versions::etcd(root));
+    let etcd = versioned("etcd", version)?;
+    Ok(Real {
+        keys: go(bin, "bench-keys", &peers.join("keys"), ".")?,
+        etcd: go(bin, &etcd, &peers.join("etcd"), "go.etcd.io/etcd/server/v3")?,
+        apiserver: kubernetes(root, bin, "kube-apiserver")?,
+        controller_manager: None,
+    })
+}
+
+fn kubernetes(root: &Path, bin: &Path, name: &str) -> Result<PathBuf, String> {
+    let package = format!("k8s.io/kubernetes/cmd/{name}");
+    let file = versioned(name, versions::kubernetes(root))?;
+    go(bin, &file, &root.join("bench/peers/kubernetes"), &package)
+}
+
+/// The name in the cache; with another version in `go.mod` another file is built.
+fn versioned(name: &str, version: Option<String>) -> Result<String, String> {
+    let version = version.ok_or_else(|| format!("no go.mod names the version of {name}"))?;
+    Ok(format!("{name}-{version}"))
 }
 
 /// Builds a Go program unless it is in the cache.

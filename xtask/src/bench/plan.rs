@@ -3,36 +3,57 @@
 //! Contestants take turns within a round and the one that begins changes with every round, so
 //! that what else the machine does falls on all of them.
 
+mod changes;
 mod contest;
 mod servers;
 
 use serde_json::{Value, json};
 
 use super::build::Tools;
-use super::record::Record;
+use super::options::Options;
+use super::process::Process;
+use super::record::{Record, SERVER};
 use super::server::Server;
-use super::{Options, fits};
 
 use contest::Contest;
 
-/// Runs everything that is asked for.
-pub fn run(options: &Options, tools: &Tools, record: &mut Record) -> Result<(), String> {
+/// What contestants do by themselves, or with a server of its own.
+const ALONE: &[&str] = &["binary", "queue", "embedded", "start", "inflight"];
+
+/// What contestants do with pods.
+const CONTESTS: &[&str] = &[
+    "list",
+    "sync",
+    "sync-meta",
+    "get",
+    "index",
+    "stream",
+    "stream-typed",
+    "relist",
+    "reconcile",
+    "reconcile-key",
+    "status",
+    "latency",
+];
+
+/// All that there is to measure.
+pub fn scenarios() -> Vec<&'static str> {
+    [ALONE, servers::SERVERS, servers::CLUSTER, CONTESTS].concat()
+}
+
+/// Runs everything that is asked for; what fails is in the record, and the rest goes on.
+pub fn run(options: &Options, tools: &Tools, record: &mut Record) {
     let plan = Plan { options, tools };
     plan.binaries(record);
     plan.queues(record);
-    let mut failed = Vec::new();
-    failed.extend(plan.embedded(record).err());
-    failed.extend(servers::run(&plan, record).err());
+    plan.embedded(record);
+    servers::run(&plan, record);
     for kind in plan.kinds() {
-        failed.extend(plan.starts(kind, record).err());
+        plan.starts(kind, record);
     }
-    failed.extend(plan.in_flight(record).err());
+    plan.in_flight(record);
     for kind in plan.kinds() {
-        failed.extend(plan.contests(kind, record).err());
-    }
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(failed.join("; ")),
+        plan.contests(kind, record);
     }
 }
 
@@ -66,7 +87,7 @@ impl ServerKind {
 impl Plan<'_> {
     /// Tells whether a scenario is asked for.
     pub fn wants(&self, scenario: &str) -> bool {
-        self.options.only.as_ref().is_none_or(|only| fits(only, scenario))
+        self.options.wants(scenario)
     }
 
     fn wants_any(&self, scenarios: &[&str]) -> bool {
@@ -79,32 +100,32 @@ impl Plan<'_> {
         real.into_iter().chain([ServerKind::Ours]).collect()
     }
 
-    /// Starts a server.
-    pub fn server(&self, kind: ServerKind, controllers: bool) -> Result<Server, String> {
-        match (kind, &self.tools.real) {
+    /// Starts a server; if it does not start, all that was to be measured on it has failed.
+    pub fn server(
+        &self,
+        kind: ServerKind,
+        controllers: bool,
+        scenarios: &[&str],
+        record: &mut Record,
+    ) -> Option<Server> {
+        let started = match (kind, &self.tools.real) {
             (ServerKind::Ours, _) => Server::ours(self.tools, controllers),
             (ServerKind::Real, Some(real)) => Server::real(self.tools, real, controllers),
-            (ServerKind::Real, None) => Err("there is no real server".into()),
-        }
+            (ServerKind::Real, None) => Err("there is none".into()),
+        };
+        let failed = |why| {
+            let result: Result<Value, String> = Err(format!("the server did not start: {why}"));
+            for scenario in scenarios.iter().filter(|scenario| self.wants(scenario)) {
+                record.add((scenario, kind.name(), SERVER), 0, result.clone());
+            }
+        };
+        started.map_err(failed).ok()
     }
 
     /// Everything that contestants do with pods, at growing numbers of them.
-    fn contests(&self, kind: ServerKind, record: &mut Record) -> Result<(), String> {
-        const SCENARIOS: &[&str] = &[
-            "list",
-            "sync",
-            "sync-meta",
-            "get",
-            "index",
-            "stream",
-            "stream-typed",
-            "relist",
-            "reconcile",
-            "status",
-            "latency",
-        ];
-        if !self.wants_any(SCENARIOS) {
-            return Ok(());
+    fn contests(&self, kind: ServerKind, record: &mut Record) {
+        if !self.wants_any(CONTESTS) {
+            return;
         }
         let sizes: &[usize] = match (self.options.quick, kind) {
             _ if !self.options.sizes.is_empty() => &self.options.sizes,
@@ -112,13 +133,14 @@ impl Plan<'_> {
             (false, ServerKind::Real) => &[1000, 5000, 20_000, 100_000],
             (false, ServerKind::Ours) => &[1000, 20_000, 100_000],
         };
-        let server = self.server(kind, false)?;
-        let mut loaded = 0;
+        let Some(server) = self.server(kind, false, CONTESTS, record) else { return };
+        let mut there = 0;
         for &size in sizes {
             let contest = Contest { plan: self, server: &server, kind, size };
-            let result = contest.load("pods", loaded, size)?;
-            record.add(("load", kind.name(), "load"), size, Ok(result));
-            loaded = size;
+            if !contest.load("pods", there, size, record) {
+                return;
+            }
+            there = size;
             // The larger, the longer; and the largest serves to see growth.
             let rounds = match size {
                 ..20_000 => self.options.rounds,
@@ -133,30 +155,32 @@ impl Plan<'_> {
                 (0..rounds).for_each(|round| contest.streams(round, record));
             }
         }
-        Ok(())
     }
 
-    fn starts(&self, kind: ServerKind, record: &mut Record) -> Result<(), String> {
+    fn starts(&self, kind: ServerKind, record: &mut Record) {
         if !self.wants("start") {
-            return Ok(());
+            return;
         }
-        let server = self.server(kind, false)?;
+        let Some(server) = self.server(kind, false, &["start"], record) else { return };
         let contest = Contest { plan: self, server: &server, kind, size: 1 };
-        contest.load("configmaps", 0, 1)?;
+        if !contest.load("configmaps", 0, 1, record) {
+            return;
+        }
         for round in 0..self.options.rounds * 3 {
             contest.each("start", round, record, |contestant| contest.start(contestant));
         }
-        Ok(())
     }
 
-    fn in_flight(&self, record: &mut Record) -> Result<(), String> {
+    fn in_flight(&self, record: &mut Record) {
         if !self.wants("inflight") {
-            return Ok(());
+            return;
         }
-        let size = if self.options.quick { 2000 } else { 32_000 };
-        let server = self.server(ServerKind::Ours, false)?;
-        let contest = Contest { plan: self, server: &server, kind: ServerKind::Ours, size };
-        contest.load("configmaps", 0, size)?;
+        let (kind, size) = (ServerKind::Ours, if self.options.quick { 2000 } else { 32_000 });
+        let Some(server) = self.server(kind, false, &["inflight"], record) else { return };
+        let contest = Contest { plan: self, server: &server, kind, size };
+        if !contest.load("configmaps", 0, size, record) {
+            return;
+        }
         for round in 0..self.options.rounds {
             for workers in [size / 32, size / 4, size] {
                 let contest = Contest { size: workers, ..contest };
@@ -166,7 +190,6 @@ impl Plan<'_> {
                 });
             }
         }
-        Ok(())
     }
 
     fn queues(&self, record: &mut Record) {
@@ -211,22 +234,19 @@ impl Plan<'_> {
         }
     }
 
-    fn embedded(&self, record: &mut Record) -> Result<(), String> {
-        if !self.wants("embedded") {
-            return Ok(());
-        }
+    fn embedded(&self, record: &mut Record) {
         let program = self.tools.load.with_file_name("bench-embedded");
-        for _ in 0..self.options.rounds * 3 {
-            let process = super::process::Process::start(&program, &[])?;
-            let result = process.line(contest::LONG).and_then(|(line, at)| {
-                let mut value: Value =
-                    serde_json::from_str(&line).map_err(|error| error.to_string())?;
-                value["reconcile_s"] = json!(at.duration_since(process.began).as_secs_f64());
-                Ok(value)
-            });
-            record.add(("embedded", "none", "windlass"), 0, result);
+        let measure = || {
+            let process = Process::start(&program, &[])?;
+            let (line, at) = process.line(contest::LONG)?;
+            let mut value: Value =
+                serde_json::from_str(&line).map_err(|error| error.to_string())?;
+            value["reconcile_s"] = json!(at.duration_since(process.began).as_secs_f64());
+            Ok(value)
+        };
+        for _ in (0..self.options.rounds * 3).filter(|_| self.wants("embedded")) {
+            record.add(("embedded", "none", "windlass"), 0, measure());
         }
-        Ok(())
     }
 }
 
@@ -250,4 +270,22 @@ fn file_queue(record: &mut Record, name: &str, size: usize, result: Result<Value
         }
     }
     record.add(("queue", "none", name), size, result);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::metrics::SECTIONS;
+
+    #[test]
+    fn every_scenario_has_a_place_on_the_page_and_the_other_way_round() {
+        let shown: Vec<&str> =
+            SECTIONS.iter().flat_map(|section| section.metrics).map(|one| one.scenario).collect();
+        for scenario in scenarios() {
+            assert!(shown.contains(&scenario), "{scenario} is not shown");
+        }
+        for scenario in shown {
+            assert!(scenarios().contains(&scenario), "{scenario} is not measured");
+        }
+    }
 }

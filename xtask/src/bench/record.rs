@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::Options;
 use super::build::Tools;
+use super::metrics::axis;
+use super::options::Options;
+use super::versions::{self, said};
+
+/// The contestant of a run that failed because its server did not start.
+pub const SERVER: &str = "server";
 
 /// One run of one contestant.
 #[derive(Clone, Debug)]
@@ -20,6 +24,16 @@ pub struct Run {
     pub size: usize,
     /// What it measured, or why it did not.
     pub result: Result<Value, String>,
+    /// Which earlier record it was kept from, if it was.
+    pub kept: Option<Origin>,
+}
+
+/// When and of what a record is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    pub date: String,
+    /// The commit.
+    pub windlass: String,
 }
 
 /// All runs, with where and when.
@@ -57,7 +71,7 @@ impl Record {
                 "memory_gb": total.map(|kb| kb / 1024 / 1024),
                 "kernel": said("uname", &["-sr"]),
             },
-            "versions": versions(root),
+            "versions": versions::all(root),
             "quick": options.quick, "rounds": options.rounds,
             "missing": tools.missing,
         });
@@ -77,17 +91,44 @@ impl Record {
         };
         println!("{scenario} {server} {size} {contestant}: {shown}");
         let [scenario, server, contestant] = [scenario, server, contestant].map(str::to_owned);
-        self.runs.push(Run { scenario, server, contestant, size, result });
+        self.runs.push(Run { scenario, server, contestant, size, result, kept: None });
         if let Some(Err(why)) = self.file.as_ref().map(|file| self.write(file)) {
             eprintln!("xtask: {why}");
         }
     }
 
-    /// Takes over what an earlier record measured and this one did not.
+    /// Takes over what an earlier record measured and this one did not, and marks it.
     pub fn keep(&mut self, earlier: Self) {
-        let place = |run: &Run| (run.scenario.clone(), run.server.clone(), run.size);
-        let now: BTreeSet<_> = self.runs.iter().map(place).collect();
-        self.runs.extend(earlier.runs.into_iter().filter(|run| !now.contains(&place(run))));
+        let scenario = |run: &Run| (run.scenario.clone(), run.server.clone());
+        let now: BTreeSet<_> = self.runs.iter().map(|run| (scenario(run), run.size)).collect();
+        let scenarios: BTreeSet<_> = self.runs.iter().map(scenario).collect();
+        let origin = earlier.origin();
+        let runs = earlier.runs.into_iter().filter(|run| {
+            // Only of pods can some sizes be asked for; a server that did not start stands for all.
+            let some = matches!(axis(&run.scenario), "pods" | "objects");
+            match some && run.contestant != SERVER {
+                true => !now.contains(&(scenario(run), run.size)),
+                false => !scenarios.contains(&scenario(run)),
+            }
+        });
+        self.runs.extend(runs.map(|mut run| {
+            run.kept.get_or_insert_with(|| origin.clone());
+            run
+        }));
+    }
+
+    /// When and of what this is.
+    pub fn origin(&self) -> Origin {
+        let text = |pointer: &str| {
+            let value = self.about.pointer(pointer).and_then(Value::as_str);
+            value.unwrap_or("?").to_owned()
+        };
+        Origin { date: text("/date"), windlass: text("/versions/windlass") }
+    }
+
+    /// How many runs of this record failed; those of earlier ones are not counted.
+    pub fn failed(&self) -> usize {
+        self.runs.iter().filter(|run| run.kept.is_none() && run.result.is_err()).count()
     }
 
     /// Writes the file.
@@ -121,6 +162,9 @@ fn written(run: &Run) -> Value {
         Ok(result) => value["result"] = result.clone(),
         Err(why) => value["error"] = json!(why),
     }
+    if let Some(Origin { date, windlass }) = &run.kept {
+        value["kept"] = json!({ "date": date, "windlass": windlass });
+    }
     value
 }
 
@@ -130,7 +174,12 @@ fn read_run(value: &Value) -> Option<Run> {
         Some(result) => Ok(result.clone()),
         None => Err(text("error")?),
     };
+    let kept = value.get("kept").and_then(|kept| {
+        let text = |name: &str| Some(kept[name].as_str()?.to_owned());
+        Some(Origin { date: text("date")?, windlass: text("windlass")? })
+    });
     Some(Run {
+        kept,
         scenario: text("scenario")?,
         server: text("server")?,
         contestant: text("contestant")?,
@@ -139,31 +188,58 @@ fn read_run(value: &Value) -> Option<Run> {
     })
 }
 
-fn versions(root: &Path) -> Value {
-    let locked = |file: &str, name: &str| {
-        let text = fs::read_to_string(root.join(file)).unwrap_or_default();
-        let mut lines = text.lines().skip_while(|line| *line != format!("name = \"{name}\""));
-        let line = lines.nth(1).and_then(|line| line.strip_prefix("version = "));
-        line.map(|version| version.trim_matches('"').to_owned())
-    };
-    let module = |file: &str, name: &str| {
-        let text = fs::read_to_string(root.join(file)).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.split_once(&format!("{name} v")));
-        line.map(|(_, version)| version.split_whitespace().next().unwrap_or_default().to_owned())
-    };
-    json!({
-        "windlass": said("git", &["-C", &root.display().to_string(), "rev-parse", "--short", "HEAD"]),
-        "rustc": said("rustc", &["--version"]),
-        "go": said("go", &["version"]),
-        "kube-runtime": locked("bench/kube-rs/Cargo.lock", "kube-runtime"),
-        "controller-runtime": module("bench/controller-runtime/go.mod", "sigs.k8s.io/controller-runtime"),
-        "client-go": module("bench/controller-runtime/go.mod", "k8s.io/client-go"),
-        "kube-apiserver": module("bench/peers/kubernetes/go.mod", "k8s.io/kubernetes"),
-        "etcd": module("bench/peers/etcd/go.mod", "go.etcd.io/etcd/server/v3"),
-    })
-}
+#[cfg(test)]
+pub mod tests {
+    use super::*;
 
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    /// A record that is made up: scenario, server, contestant, size, result.
+    pub fn made_up(runs: &[(&str, &str, &str, usize, Value)]) -> Record {
+        let about =
+            json!({ "date": "2026-01-02 03:04 UTC", "versions": { "windlass": "abc1234" } });
+        let mut record = Record { about, runs: Vec::new(), file: None };
+        for (scenario, server, contestant, size, result) in runs {
+            record.add((scenario, server, contestant), *size, Ok(result.clone()));
+        }
+        record
+    }
+
+    #[test]
+    fn kept_runs_are_marked_also_after_writing_and_reading() {
+        let one = |size| ("sync", "ours", "windlass", size, json!({ "time_s": 1.0 }));
+        let mut now = made_up(&[one(1000)]);
+        now.about["date"] = json!("2026-02-02 00:00 UTC");
+        now.keep(made_up(&[one(1000), one(5000)]));
+        let file = std::env::temp_dir().join(format!("windlass-kept-{}", std::process::id()));
+        now.write(&file).unwrap();
+        let read = Record::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let kept: Vec<_> = read.runs.iter().map(|run| (run.size, run.kept.clone())).collect();
+        let earlier = made_up(&[]).origin();
+        assert_eq!(kept, [(1000, None), (5000, Some(earlier.clone()))]);
+        // A run that is kept again is still of the record that measured it.
+        let mut later = made_up(&[one(1000)]);
+        later.keep(read);
+        assert_eq!(later.runs[1].kept, Some(earlier));
+    }
+
+    #[test]
+    fn rates_that_are_no_longer_measured_are_not_kept() {
+        let one = |rate| ("stream", "real", "windlass", rate, json!({ "cpu_us_per_event": 1.0 }));
+        let mut now = made_up(&[one(50), one(150)]);
+        now.keep(made_up(&[one(50), one(1000)]));
+        assert!(now.runs.iter().all(|run| run.kept.is_none()), "{:?}", now.runs);
+    }
+
+    #[test]
+    fn a_server_that_starts_again_makes_up_for_the_time_it_did_not() {
+        let mut earlier = made_up(&[]);
+        for scenario in ["sync", "relist"] {
+            earlier.add((scenario, "real", SERVER), 0, Err("the server did not start".into()));
+        }
+        let mut now = made_up(&[("sync", "real", "windlass", 1000, json!({}))]);
+        now.keep(earlier);
+        let left: Vec<_> = now.runs.iter().map(|run| run.scenario.as_str()).collect();
+        assert_eq!(left, ["sync", "relist"]);
+        assert_eq!(now.failed(), 0, "the failure is an earlier one");
+    }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::build::{Real, Tools};
 use super::process::{Process, usage};
+use super::scratch::Scratch;
 
 /// A server that runs; ended when dropped.
 pub struct Server {
@@ -15,7 +16,8 @@ pub struct Server {
     /// From the start of the first process to the first good answer, in seconds.
     pub start_s: f64,
     processes: Vec<Process>,
-    folder: PathBuf,
+    /// Removed after the processes have ended.
+    _folder: Scratch,
 }
 
 // === impl Server ===
@@ -23,7 +25,7 @@ pub struct Server {
 impl Server {
     /// Starts ours; `controllers` makes it a whole cluster.
     pub fn ours(tools: &Tools, controllers: bool) -> Result<Self, String> {
-        let folder = scratch()?;
+        let folder = Scratch::new()?;
         let kubeconfig = folder.join("kubeconfig");
         let mut command = Command::new(&tools.windlass_cli);
         command.args(["cluster", "--kubeconfig"]).arg(&kubeconfig);
@@ -36,13 +38,13 @@ impl Server {
             return Err(format!("windlass says {line:?} instead of being ready"));
         }
         let start_s = at.duration_since(process.began).as_secs_f64();
-        Ok(Self { kubeconfig, start_s, processes: vec![process], folder })
+        Ok(Self { kubeconfig, start_s, processes: vec![process], _folder: folder })
     }
 
-    /// Starts a real one, with the settings it has by default.
+    /// Starts a real one, with the settings it has by default but for etcd's quota.
     pub fn real(tools: &Tools, real: &Real, controllers: bool) -> Result<Self, String> {
-        let folder = scratch()?;
-        let made = Command::new(&real.keys).arg(&folder).status();
+        let folder = Scratch::new()?;
+        let made = Command::new(&real.keys).arg(folder.path()).status();
         if !made.is_ok_and(|status| status.success()) {
             return Err("the keys of the real server could not be made".into());
         }
@@ -53,10 +55,10 @@ impl Server {
         let text = kubeconfig_text(secure, &folder.join("ca.crt"), token.trim());
         fs::write(&kubeconfig, text).map_err(|error| format!("no kubeconfig: {error}"))?;
         let began = Instant::now();
-        let etcd = Process::spawn(etcd(&real.etcd, &folder, client, peer))?;
-        let apiserver = Process::spawn(apiserver(&real.apiserver, &folder, client, secure))?;
-        let mut server =
-            Self { kubeconfig, start_s: 0.0, processes: vec![etcd, apiserver], folder };
+        let etcd = Process::spawn(etcd(&real.etcd, folder.path(), client, peer))?;
+        let apiserver = Process::spawn(apiserver(&real.apiserver, folder.path(), client, secure))?;
+        let processes = vec![etcd, apiserver];
+        let mut server = Self { kubeconfig, start_s: 0.0, processes, _folder: folder };
         let path = server.kubeconfig.display().to_string();
         let waiting = Process::start(
             &tools.load,
@@ -85,7 +87,6 @@ impl Drop for Server {
         while let Some(process) = self.processes.pop() {
             process.end();
         }
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -150,16 +151,4 @@ fn ports() -> Result<[u16; 3], String> {
         Ok(found)
     };
     free().map_err(|error| format!("no free ports: {error}"))
-}
-
-/// A new empty folder.
-pub fn scratch() -> Result<PathBuf, String> {
-    let (base, id) = (std::env::temp_dir(), std::process::id());
-    for n in 0..10_000 {
-        let folder = base.join(format!("windlass-bench-{id}-{n}"));
-        if fs::create_dir(&folder).is_ok() {
-            return Ok(folder);
-        }
-    }
-    Err(format!("no folder can be made in {}", base.display()))
 }

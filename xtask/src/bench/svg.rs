@@ -1,8 +1,10 @@
 //! The picture: bars of the main figures and lines of how they grow, drawn by hand.
 
+mod growth;
+
 use std::fmt::Write as _;
 
-use super::metrics::Unit;
+use super::metrics::{Unit, place};
 use super::record::Record;
 use super::stats::Spread;
 
@@ -28,6 +30,12 @@ struct Panel {
     unit: Unit,
 }
 
+/// What a panel shows, and where it was measured.
+struct Bars {
+    place: String,
+    values: Vec<(&'static str, f64)>,
+}
+
 const PANELS: &[Panel] = &[
     panel("Settled memory of the cache (less is better)", "sync", "/rss_kb", Unit::Kib),
     panel("Initial sync (less is better)", "sync", "/time_s", Unit::Seconds),
@@ -37,7 +45,12 @@ const PANELS: &[Panel] = &[
         "/cpu_us_per_event",
         Unit::Microseconds,
     ),
-    panel("No-op reconciles (more is better)", "reconcile", "/per_s", Unit::PerSecond),
+    panel(
+        "No-op reconciles that read nothing (more is better)",
+        "reconcile-key",
+        "/per_s",
+        Unit::PerSecond,
+    ),
     panel("Start to first reconcile (less is better)", "start", "/time_s", Unit::Seconds),
     panel("Work queue, one hand (more is better)", "queue", "/alone_per_s", Unit::PerSecond),
     panel("API server start (less is better)", "server-start", "/start_s", Unit::Seconds),
@@ -61,64 +74,46 @@ pub fn picture(record: &Record) -> String {
         let column = usize::from(heights[1] < heights[0]);
         heights[column] = draw(panel, &bars, column * HALF, heights[column], &mut body);
     }
-    let mut top = heights[0].max(heights[1]);
-    for (n, (title, pointer, unit)) in [
-        ("Growth: settled memory by pods", "/rss_kb", Unit::Kib),
-        ("Growth: initial sync by pods", "/time_s", Unit::Seconds),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        growth(record, (title, pointer, unit), n * HALF, top, &mut body);
-    }
-    top += 250;
+    let top = heights[0].max(heights[1]);
+    let height = top + growth::draw(record, top, &mut body);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{top}\" \
-         viewBox=\"0 0 {WIDTH} {top}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{WIDTH}\" height=\"{top}\" fill=\"#ffffff\"/>\n{body}</svg>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
+         viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n{body}</svg>\n"
     )
 }
 
-/// The contestants of a panel with their numbers, at the largest size up to 20,000 that most have.
-fn bars(record: &Record, panel: &Panel) -> Option<Vec<(&'static str, f64)>> {
-    let runs = || record.runs.iter().filter(|run| run.scenario == panel.scenario);
-    let size = runs().map(|run| run.size).filter(|size| *size <= 20_000).max()?;
-    let real = runs().any(|run| run.server == "real" && run.size == size);
-    let found: Vec<(&'static str, f64)> = COLOURS
+/// The contestants of a panel with their numbers, of one server and at its largest size up to
+/// 20,000; servers that are contestants themselves are each their own.
+fn bars(record: &Record, panel: &Panel) -> Option<Bars> {
+    let runs = || {
+        record
+            .runs
+            .iter()
+            .filter(|run| run.scenario == panel.scenario && run.number(panel.pointer).is_some())
+    };
+    let itself = runs().all(|run| run.contestant == run.server);
+    let server =
+        ["real", "ours", "none"].into_iter().find(|one| runs().any(|r| r.server == *one))?;
+    let of_server = runs().filter(|run| itself || run.server == server);
+    let size = of_server.map(|run| run.size).filter(|size| *size <= 20_000).max()?;
+    let values: Vec<(&'static str, f64)> = COLOURS
         .iter()
         .filter_map(|(name, _)| {
-            let servers: &[&str] = match *name {
-                "ours" | "real" => &[name],
-                _ if real => &["real"],
-                _ => &["ours", "none"],
-            };
-            let spread = servers.iter().find_map(|server| {
-                Spread::find(record, (panel.scenario, server, name), size, panel.pointer)
-            });
-            spread.map(|spread| (*name, spread.median))
+            let server = if itself { *name } else { server };
+            let key = (panel.scenario, server, *name);
+            Some((*name, Spread::find(record, key, size, panel.pointer)?.median))
         })
         .collect();
-    (found.len() > 1).then_some(found)
+    let place = place(panel.scenario, if itself { "" } else { server }, size);
+    (values.len() > 1).then_some(Bars { place, values })
 }
 
-fn draw(
-    panel: &Panel,
-    bars: &[(&'static str, f64)],
-    left: usize,
-    top: usize,
-    out: &mut String,
-) -> usize {
-    let most = bars.iter().map(|(_, value)| *value).fold(f64::MIN_POSITIVE, f64::max);
+fn draw(panel: &Panel, bars: &Bars, left: usize, top: usize, out: &mut String) -> usize {
+    let most = bars.values.iter().map(|(_, value)| *value).fold(f64::MIN_POSITIVE, f64::max);
     let (label, room) = (left + 175, HALF - 265);
-    let _ = writeln!(
-        out,
-        "<text x=\"{}\" y=\"{}\" font-weight=\"bold\" fill=\"#111111\">{}</text>",
-        left + 16,
-        top + 12,
-        panel.title
-    );
-    let mut y = top + 22;
-    for (name, value) in bars {
+    let mut y = heading(panel.title, &bars.place, left, top, out);
+    for (name, value) in &bars.values {
         let length = (value / most * room as f64).max(1.0);
         let _ = writeln!(
             out,
@@ -138,86 +133,58 @@ fn draw(
     y + 18
 }
 
-/// Lines over sizes, both axes logarithmic.
-fn growth(
-    record: &Record,
-    (title, pointer, unit): (&str, &str, Unit),
-    left: usize,
-    top: usize,
-    out: &mut String,
-) {
-    let mut sizes: Vec<usize> =
-        record.runs.iter().filter(|r| r.scenario == "sync").map(|run| run.size).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let lines: Vec<(&str, Vec<(f64, f64)>)> = COLOURS
-        .iter()
-        .map(|(name, _)| {
-            let points = sizes.iter().filter_map(|size| {
-                let find = |server| Spread::find(record, ("sync", server, name), *size, pointer);
-                Some((*size as f64, find("ours").or_else(|| find("real"))?.median))
-            });
-            (*name, points.collect::<Vec<_>>())
-        })
-        .filter(|(_, points)| points.len() > 1)
-        .collect();
-    let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.clone()).collect();
-    let bounds = |of: fn(&(f64, f64)) -> f64| {
-        let values = all.iter().map(of);
-        let (least, most) = values.fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
-        (least.max(1e-9).ln(), most.max(1e-9).ln())
-    };
-    if all.is_empty() {
-        return;
-    }
-    let ((x0, x1), (y0, y1)) = (bounds(|p| p.0), bounds(|p| p.1));
-    let (wide, high) = ((HALF - 120) as f64, 170.0);
-    let place = |(x, y): (f64, f64)| {
-        let part = |v: f64, a: f64, b: f64| (v.max(1e-9).ln() - a) / (b - a).max(1e-9);
-        let across = left as f64 + 70.0 + part(x, x0, x1) * wide;
-        (across, top as f64 + 30.0 + (1.0 - part(y, y0, y1)) * high)
-    };
+/// A title, and below it where it was measured; returns where to go on.
+fn heading(title: &str, place: &str, left: usize, top: usize, out: &mut String) -> usize {
+    let left = left + 16;
     let _ = writeln!(
         out,
-        "<text x=\"{}\" y=\"{}\" font-weight=\"bold\" fill=\"#111111\">{title}</text>\
-         <rect x=\"{}\" y=\"{}\" width=\"{wide}\" height=\"{high}\" fill=\"none\" stroke=\"#cccccc\"/>",
-        left + 16,
-        top + 12,
-        left + 70,
-        top + 30
+        "<text x=\"{left}\" y=\"{}\" font-weight=\"bold\" fill=\"#111111\">{title}</text>",
+        top + 12
     );
-    for (edge, value) in [(200, y0.exp()), (38, y1.exp())] {
-        let _ = writeln!(
-            out,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#333333\">{}</text>",
-            left + 64,
-            top + edge,
-            unit.show(value)
-        );
+    if place.is_empty() {
+        return top + 22;
     }
-    for size in &sizes {
-        let (x, _) = place((*size as f64, y0.exp()));
-        let _ = writeln!(
-            out,
-            "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\" fill=\"#333333\">{size}</text>",
-            top + 216
-        );
-    }
-    for (name, points) in &lines {
-        let path: Vec<String> = points
-            .iter()
-            .map(|point| place(*point))
-            .map(|(x, y)| format!("{x:.1},{y:.1}"))
-            .collect();
-        let _ = writeln!(
-            out,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>",
-            path.join(" "),
-            colour(name)
-        );
-    }
+    let _ = writeln!(out, "<text x=\"{left}\" y=\"{}\" fill=\"#666666\">{place}</text>", top + 28);
+    top + 38
 }
 
 fn colour(name: &str) -> &'static str {
     COLOURS.iter().find(|(one, _)| *one == name).map_or("#888888", |(_, colour)| colour)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::record::tests::made_up;
+    use super::*;
+
+    #[test]
+    fn bars_are_of_one_server_and_say_which() {
+        let mut runs = Vec::new();
+        for (server, rate) in [("real", 150), ("ours", 1000)] {
+            for name in ["windlass", "kube-rs"] {
+                runs.push(("stream", server, name, rate, json!({ "cpu_us_per_event": 1.0 })));
+            }
+        }
+        let drawn = picture(&made_up(&runs));
+        assert!(drawn.contains(">real server, 150 changes/s</text>"), "{drawn}");
+        assert!(!drawn.contains("our server"));
+    }
+
+    #[test]
+    fn lines_are_of_the_real_server_if_it_has_three_sizes() {
+        let runs = |real: &[usize]| {
+            let mut runs = Vec::new();
+            for (server, sizes) in [("real", real), ("ours", &[1000, 20_000, 100_000])] {
+                for size in sizes {
+                    let result = json!({ "rss_kb": size, "time_s": 1.0 });
+                    runs.push(("sync", server, "windlass", *size, result));
+                }
+            }
+            picture(&made_up(&runs))
+        };
+        assert!(runs(&[1000, 5000, 20_000]).contains("by pods, real server"));
+        assert!(runs(&[1000, 5000]).contains("by pods, our server"));
+    }
 }

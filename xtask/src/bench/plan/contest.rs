@@ -1,8 +1,6 @@
 //! One scenario, all contestants, on one server with so many pods.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,8 +14,8 @@ use super::{Plan, ServerKind};
 /// How long anything may take.
 pub const LONG: Duration = Duration::from_secs(300);
 
-/// Changes per second while latencies are taken.
-const LATENCY_RATE: usize = 100;
+/// How long the loading of objects may take: the real server needs minutes for the most.
+const LOAD: Duration = Duration::from_secs(900);
 
 /// Statuses that are patched, of however many objects.
 const PATCHES: usize = 2000;
@@ -60,31 +58,32 @@ pub fn result_of(program: &Path, arguments: &[(&str, String)]) -> Result<Value, 
 // === impl Contest ===
 
 impl Contest<'_> {
-    /// Loads objects up to a number.
-    pub fn load(&self, kind: &str, from: usize, to: usize) -> Result<Value, String> {
-        let (from, to) = (from.to_string(), to.to_string());
-        self.load_tool("load", &[("kind", kind.to_owned()), ("from", from), ("to", to)])
+    /// Loads objects up to a number and tells whether they are there.
+    pub fn load(&self, kind: &str, from: usize, to: usize, record: &mut Record) -> bool {
+        let words = [("kind", kind.to_owned()), ("from", from.to_string()), ("to", to.to_string())];
+        let arguments = load_arguments(self.server, "load", &words);
+        let process = Process::start(&self.plan.tools.load, &arguments);
+        let result = process.and_then(|process| process.json(LOAD));
+        let loaded = result.is_ok();
+        record.add(("load", self.kind.name(), "load"), to, result);
+        loaded
     }
 
     /// One round of all scenarios at this size.
     pub fn round(&self, round: usize, record: &mut Record) {
-        let (server, large) = (self.kind.name(), self.size > 20_000);
+        let server = self.kind.name();
         if self.plan.wants("list") || self.plan.wants("sync") {
-            record.add(("list", server, server), self.size, self.floors(round == 0 && !large));
+            record.add(("list", server, server), self.size, self.floors(round == 0));
         }
         if self.plan.wants("sync") {
-            let sync = |contestant: &Contestant<'_>| self.plain("sync", contestant, &[]);
-            match large {
-                true => self.peers("sync", round, record, sync),
-                false => self.each("sync", round, record, sync),
-            }
+            self.in_time("sync", round, record, |one| self.plain("sync", one, &[]));
             for contestant in self.stripped() {
                 let result = self.plain("sync", &contestant, &[]);
                 record.add(("sync", server, contestant.name), self.size, result);
             }
         }
         // So many take the real server minutes; the other scenarios have three sizes without.
-        if large && self.kind == ServerKind::Real {
+        if self.large() && self.kind == ServerKind::Real {
             return;
         }
         if self.plan.wants("sync-meta") {
@@ -101,32 +100,21 @@ impl Contest<'_> {
         let total = if self.plan.options.quick { 20_000 } else { 200_000 };
         let extra = [("total", total.to_string())];
         for scenario in ["reconcile", "reconcile-key"] {
-            if self.plan.wants(scenario) && !large {
+            if self.plan.wants(scenario) {
                 self.peers(scenario, round, record, |one| self.plain(scenario, one, &extra));
             }
         }
         let extra = [("patches", PATCHES.to_string())];
-        if self.plan.wants("status") && !large {
-            self.each("status", round, record, |one| self.plain("status", one, &extra));
+        if self.plan.wants("status") {
+            self.in_time("status", round, record, |one| self.plain("status", one, &extra));
         }
-        if self.plan.wants("latency") && !large {
-            self.each("latency", round, record, |one| self.latency(one));
+        if self.plan.wants("latency") {
+            self.in_time("latency", round, record, |one| self.latency(one));
         }
     }
 
-    /// One round of streams of changes at growing rates.
-    pub fn streams(&self, round: usize, record: &mut Record) {
-        let quick = self.plan.options.quick;
-        let rates: &[usize] = if quick { &[100] } else { &[100, 300, 1000] };
-        for scenario in ["stream", "stream-typed"] {
-            for &rate in rates.iter().filter(|_| self.plan.wants(scenario)) {
-                let by_rate = Self { size: rate, ..*self };
-                by_rate.each(scenario, round, record, |one| {
-                    self.driven(one.program, &self.arguments(scenario, one, &[]), rate)
-                });
-                self.wire(scenario, rate, rate, record);
-            }
-        }
+    fn large(&self) -> bool {
+        self.size > 20_000
     }
 
     /// Measures all contestants once; the first of a round is another one each time.
@@ -151,6 +139,20 @@ impl Contest<'_> {
         let mut order = contestants(self.plan.tools);
         order.retain(|contestant| contestant.wire != Some("json"));
         self.in_turn(order, scenario, round, record, measure);
+    }
+
+    /// As [`each`](Self::each); of a large number JSON takes minutes and tells little.
+    fn in_time(
+        &self,
+        scenario: &str,
+        round: usize,
+        record: &mut Record,
+        measure: impl Fn(&Contestant<'_>) -> Result<Value, String>,
+    ) {
+        match self.large() {
+            true => self.peers(scenario, round, record, measure),
+            false => self.each(scenario, round, record, measure),
+        }
     }
 
     fn in_turn(
@@ -204,114 +206,6 @@ impl Contest<'_> {
         Ok(found)
     }
 
-    /// Lets a contestant watch while pods change.
-    fn driven(
-        &self,
-        program: &Path,
-        arguments: &[(&str, String)],
-        rate: usize,
-    ) -> Result<Value, String> {
-        let mut process = Process::start(program, arguments)?;
-        process.json(LONG)?;
-        process.tell("begin")?;
-        let sent = self.changes(rate)?;
-        process.tell("end")?;
-        let mut result = process.json(LONG)?;
-        result["sent"] = sent["sent"].clone();
-        result["sent_rate"] = sent["rate"].clone();
-        Ok(result)
-    }
-
-    /// Changes pods at a rate, for some seconds, and waits until everyone should have seen it.
-    fn changes(&self, rate: usize) -> Result<Value, String> {
-        let seconds = if self.plan.options.quick { 2 } else { 5 };
-        let sent = self.load_tool(
-            "updates",
-            &[
-                ("size", self.size.to_string()),
-                ("rate", rate.to_string()),
-                ("seconds", seconds.to_string()),
-            ],
-        )?;
-        thread::sleep(Duration::from_millis(500));
-        Ok(sent)
-    }
-
-    /// A watcher that does nothing but note when bytes come.
-    fn wire(&self, scenario: &str, size: usize, rate: usize, record: &mut Record) {
-        let arguments = self.wire_arguments();
-        let mut result = self.driven(&self.plan.tools.load, &arguments, rate);
-        if let Ok(result) = &mut result {
-            // Nobody compares these one by one.
-            seen(result);
-        }
-        record.add((scenario, self.kind.name(), "wire"), size, result);
-    }
-
-    fn wire_arguments(&self) -> [(&'static str, String); 2] {
-        let kubeconfig = self.server.kubeconfig.display().to_string();
-        [("scenario", "latency".to_owned()), ("kubeconfig", kubeconfig)]
-    }
-
-    /// Lets a contestant and a watcher of the wire see the same changes, and compares one by one:
-    /// what else the machine does meanwhile falls on both.
-    fn latency(&self, contestant: &Contestant<'_>) -> Result<Value, String> {
-        let arguments = self.arguments("latency", contestant, &[]);
-        let mut process = Process::start(contestant.program, &arguments)?;
-        process.json(LONG)?;
-        let mut wire = Process::start(&self.plan.tools.load, &self.wire_arguments())?;
-        wire.json(LONG)?;
-        process.tell("begin")?;
-        wire.tell("begin")?;
-        self.changes(LATENCY_RATE)?;
-        process.tell("end")?;
-        wire.tell("end")?;
-        let (mut result, mut wire) = (process.json(LONG)?, wire.json(LONG)?);
-        let arrived = seen(&mut wire);
-        let mut beyond: Vec<_> = seen(&mut result)
-            .into_iter()
-            .filter_map(|(stamp, age)| Some(age - arrived.get(&stamp)?))
-            .collect();
-        beyond.sort_by(f64::total_cmp);
-        let at = |part: f64| {
-            let last = beyond.len().saturating_sub(1);
-            // Whose bytes came later than the other's is chance.
-            beyond.get((last as f64 * part).round() as usize).map_or(0.0, |time| time.max(0.0))
-        };
-        result["beyond"] = json!({
-            "p50_us": at(0.5), "p99_us": at(0.99), "max_us": at(1.0), "count": beyond.len(),
-        });
-        result["wire"] = wire["lag"].clone();
-        Ok(result)
-    }
-
-    /// Through a proxy that makes the server forget.
-    fn relist(&self, contestant: &Contestant<'_>) -> Result<Value, String> {
-        let folder = super::super::server::scratch()?;
-        let kubeconfig = folder.join("kubeconfig").display().to_string();
-        let mut proxy = Process::start(
-            &self.plan.tools.load,
-            &[
-                ("scenario", "proxy".to_owned()),
-                ("kubeconfig", self.server.kubeconfig.display().to_string()),
-                ("out", kubeconfig.clone()),
-            ],
-        )?;
-        proxy.json(LONG)?;
-        let mut arguments = self.arguments("relist", contestant, &[]);
-        arguments.retain(|(name, _)| *name != "kubeconfig");
-        arguments.push(("kubeconfig", kubeconfig));
-        let mut process = Process::start(contestant.program, &arguments)?;
-        process.json(LONG)?;
-        proxy.tell("cut")?;
-        let passed = proxy.json(LONG)?;
-        process.tell("end")?;
-        let mut result = process.json(LONG)?;
-        result["time_s"] = passed["time_s"].clone();
-        let _ = std::fs::remove_dir_all(folder);
-        Ok(result)
-    }
-
     /// The peers again, with managedFields dropped by hand as their documentation advises.
     fn stripped(&self) -> Vec<Contestant<'_>> {
         let all = contestants(self.plan.tools).into_iter();
@@ -326,7 +220,7 @@ impl Contest<'_> {
         named.collect()
     }
 
-    fn arguments(
+    pub fn arguments(
         &self,
         scenario: &str,
         contestant: &Contestant<'_>,
@@ -347,23 +241,9 @@ impl Contest<'_> {
         found
     }
 
-    fn load_tool(&self, scenario: &str, extra: &[(&str, String)]) -> Result<Value, String> {
+    pub fn load_tool(&self, scenario: &str, extra: &[(&str, String)]) -> Result<Value, String> {
         load_tool(self.plan, self.server, scenario, extra)
     }
-}
-
-/// Takes every stamp with its age at a contestant out of its result; of a stamp that was seen
-/// twice the first counts.
-fn seen(result: &mut Value) -> BTreeMap<u64, f64> {
-    let list = result.as_object_mut().and_then(|fields| fields.remove("seen"));
-    let pairs = list.as_ref().and_then(Value::as_array).into_iter().flatten();
-    let pairs = pairs.filter_map(|pair| Some((pair[0].as_u64()?, pair[1].as_f64()?)));
-    let mut found = BTreeMap::new();
-    for (stamp, age) in pairs {
-        let first: &mut f64 = found.entry(stamp).or_insert(age);
-        *first = first.min(age);
-    }
-    found
 }
 
 /// Runs the hand that loads and measures servers.
@@ -373,10 +253,18 @@ pub fn load_tool(
     scenario: &str,
     extra: &[(&str, String)],
 ) -> Result<Value, String> {
+    result_of(&plan.tools.load, &load_arguments(server, scenario, extra))
+}
+
+fn load_arguments<'a>(
+    server: &Server,
+    scenario: &str,
+    extra: &[(&'a str, String)],
+) -> Vec<(&'a str, String)> {
     let mut arguments = vec![
         ("scenario", scenario.to_owned()),
         ("kubeconfig", server.kubeconfig.display().to_string()),
     ];
     arguments.extend(extra.iter().cloned());
-    result_of(&plan.tools.load, &arguments)
+    arguments
 }

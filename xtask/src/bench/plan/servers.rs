@@ -10,25 +10,33 @@ use super::super::server::Server;
 use super::contest::load_tool;
 use super::{Plan, ServerKind};
 
+/// What servers are measured by.
+pub const SERVERS: &[&str] = &["server-start", "writes", "fanout", "cel", "crds"];
+
+/// What clusters are measured by.
+pub const CLUSTER: &[&str] = &["cluster-start", "deployment", "deployments", "namespace"];
+
+/// Of these, what the real one can do: it has no kubelet, so nothing becomes ready there.
+const REAL_CLUSTER: &[&str] = &["namespace"];
+
 /// Measures servers, round by round, each on a fresh one.
-pub fn run(plan: &Plan<'_>, record: &mut Record) -> Result<(), String> {
+pub fn run(plan: &Plan<'_>, record: &mut Record) {
     for _ in 0..plan.options.rounds {
         for kind in plan.kinds() {
-            plan_server(plan, kind, record)?;
+            plan_server(plan, kind, record);
         }
         for kind in plan.kinds() {
-            cluster(plan, kind, record)?;
+            cluster(plan, kind, record);
         }
     }
-    Ok(())
 }
 
-fn plan_server(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) -> Result<(), String> {
-    if !plan.wants_any(&["server-start", "writes", "fanout", "cel", "crds"]) {
-        return Ok(());
+fn plan_server(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) {
+    if !plan.wants_any(SERVERS) {
+        return;
     }
     let (name, quick) = (kind.name(), plan.options.quick);
-    let server = plan.server(kind, false)?;
+    let Some(server) = plan.server(kind, false, SERVERS, record) else { return };
     if plan.wants("server-start") {
         record.add(("server-start", name, name), 0, Ok(rest(&server)));
     }
@@ -69,15 +77,21 @@ fn plan_server(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) -> Result
             there = kinds;
         }
     }
-    Ok(())
 }
 
-fn cluster(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) -> Result<(), String> {
-    if !plan.wants_any(&["cluster-start", "deployment", "deployments", "namespace"]) {
-        return Ok(());
+fn cluster(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) {
+    let real = plan.tools.real.as_ref();
+    let scenarios = match kind {
+        ServerKind::Ours => CLUSTER,
+        ServerKind::Real => REAL_CLUSTER,
+    };
+    // Without its controllers the real one deletes no namespace; that they are missing is told.
+    let complete = real.is_some_and(|real| real.controller_manager.is_some());
+    if !plan.wants_any(scenarios) || (kind == ServerKind::Real && !complete) {
+        return;
     }
     let name = kind.name();
-    let server = plan.server(kind, true)?;
+    let Some(server) = plan.server(kind, true, scenarios, record) else { return };
     if kind == ServerKind::Ours {
         if plan.wants("cluster-start") {
             record.add(("cluster-start", name, name), 0, Ok(rest(&server)));
@@ -96,7 +110,6 @@ fn cluster(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) -> Result<(),
         let result = load_tool(plan, &server, "namespace", &[]);
         record.add(("namespace", name, name), 0, result);
     }
-    Ok(())
 }
 
 /// What a server takes when nobody asks anything.
