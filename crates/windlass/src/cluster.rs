@@ -5,10 +5,11 @@
 //!
 //! **Invariant:** one store per kind; typed, dynamic and metadata views show the same moment.
 
+mod index_by;
+
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ use crate::cache::{
 use crate::client::List;
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
+
+pub use index_by::IndexBy;
 
 /// The cached kinds of one cluster; cheap to clone, empty unless a manager runs.
 ///
@@ -91,36 +94,6 @@ pub(crate) struct Opened {
     /// Tells this cache of the kind from a later one.
     of: Weak<RwLock<BTreeMap<usize, Arc<dyn Any + Send + Sync>>>>,
 }
-
-/// A named look-up of objects of type `K` by values of type `V`.
-///
-/// Made once, used wherever objects are listed; the index comes into being with its first use.
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use windlass::IndexBy;
-/// let by_node: IndexBy<Pod, String> = IndexBy::new("node", |pod: &Pod| {
-///     pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
-/// });
-/// ```
-///
-/// An index of pods finds no services:
-///
-/// ```compile_fail
-/// # use k8s_openapi::api::core::v1::{Pod, Service};
-/// # use windlass::{Context, IndexBy, Next, Result};
-/// # async fn reconcile(cx: Context<Service>, by_node: IndexBy<Pod, String>) -> Result<Next> {
-/// cx.list::<Service>().by(&by_node, &"node-1".to_string())?;
-/// # Ok(Next::Done)
-/// # }
-/// ```
-pub struct IndexBy<K, V> {
-    name: String,
-    values: Arc<Values<K, V>>,
-    object: PhantomData<fn() -> K>,
-}
-
-type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
 
 /// What the diagnostics page shows of one watch.
 #[derive(Debug, Clone)]
@@ -521,26 +494,5 @@ fn scoped(kind: &Kind, key: &Key) -> Key {
 impl fmt::Debug for Caches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.reports().iter().map(|r| &r.kind)).finish()
-    }
-}
-
-// === impl IndexBy ===
-
-impl<K, V> IndexBy<K, V> {
-    /// A look-up under `name` by what `values` computes; the function has to be pure.
-    pub fn new(name: &str, values: impl Fn(&K) -> Vec<V> + Send + Sync + 'static) -> Self {
-        Self { name: name.into(), values: Arc::new(values), object: PhantomData }
-    }
-}
-
-impl<K, V> Clone for IndexBy<K, V> {
-    fn clone(&self) -> Self {
-        Self { name: self.name.clone(), values: self.values.clone(), object: PhantomData }
-    }
-}
-
-impl<K, V> fmt::Debug for IndexBy<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IndexBy").field("name", &self.name).finish_non_exhaustive()
     }
 }

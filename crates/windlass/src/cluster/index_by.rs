@@ -1,0 +1,56 @@
+//! The handle of an index.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A named look-up of objects of type `K` by values of type `V`.
+///
+/// Made once, used wherever objects are listed; the index comes into being with its first use.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use windlass::IndexBy;
+/// let by_node: IndexBy<Pod, String> = IndexBy::new("node", |pod: &Pod| {
+///     pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
+/// });
+/// ```
+///
+/// An index of pods finds no services:
+///
+/// ```compile_fail
+/// # use k8s_openapi::api::core::v1::{Pod, Service};
+/// # use windlass::{Context, IndexBy, Next, Result};
+/// # async fn reconcile(cx: Context<Service>, by_node: IndexBy<Pod, String>) -> Result<Next> {
+/// cx.list::<Service>().by(&by_node, &"node-1".to_string())?;
+/// # Ok(Next::Done)
+/// # }
+/// ```
+pub struct IndexBy<K, V> {
+    pub(super) name: String,
+    pub(super) values: Arc<Values<K, V>>,
+    object: PhantomData<fn() -> K>,
+}
+
+pub(super) type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
+
+// === impl IndexBy ===
+
+impl<K, V> IndexBy<K, V> {
+    /// A look-up under `name` by what `values` computes; the function has to be pure.
+    pub fn new(name: &str, values: impl Fn(&K) -> Vec<V> + Send + Sync + 'static) -> Self {
+        Self { name: name.into(), values: Arc::new(values), object: PhantomData }
+    }
+}
+
+impl<K, V> Clone for IndexBy<K, V> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), values: self.values.clone(), object: PhantomData }
+    }
+}
+
+impl<K, V> fmt::Debug for IndexBy<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexBy").field("name", &self.name).finish_non_exhaustive()
+    }
+}
