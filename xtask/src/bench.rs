@@ -34,12 +34,15 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     scratch::wipe()?;
     let earlier = Record::read(&file).ok().filter(|_| options.only.is_some());
     let mut record = Record::begin(&root, &options, &tools);
-    record.file = Some(file.clone()).filter(|_| earlier.is_none());
+    // What an earlier run has is not given up before this one is at its end.
+    let partial = results.join("partial.json");
+    record.file = Some(if earlier.is_some() { partial.clone() } else { file.clone() });
     plan::run(&options, &tools, &mut record);
     if let Some(earlier) = earlier {
         record.keep(earlier);
     }
     record.write(&file)?;
+    let _ = fs::remove_file(partial);
     publish(&root, &record, options.quick)?;
     match record.failed() {
         0 => Ok(()),
