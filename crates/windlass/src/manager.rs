@@ -5,11 +5,12 @@
 //! | 1 | HTTP servers (probes, metrics) | 5th |
 //! | 2 | watches of all controllers | 4th |
 //! | 3 | runnables and controllers of every replica | 1st |
-//! | 4 | leader election, then what is bound to it | 2nd, then the lease is given back |
-//! | 5 | | events are flushed |
+//! | 4 | leader election, then what is bound to it | 2nd; the lease is renewed until then |
+//! | 5 | | the lease is given back, events are flushed |
 //!
 //! All stopping happens within one grace period. Watches run before this process leads, so a new
-//! leader starts warm. Losing the lease stops the leader's work at once, without grace.
+//! leader starts warm. Losing the lease stops the leader's work at once, without grace, also while
+//! that work drains.
 //!
 //! **Invariant:** the lease is given back only after everything it guards has ended.
 
@@ -17,18 +18,19 @@ mod builder;
 mod diagnostics;
 mod group;
 mod handle;
+mod runnable;
+mod shutdown;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
-use crate::clock::Clock;
 use crate::controller::{Component, ControllerHandle, Ground};
 use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
@@ -38,6 +40,7 @@ use crate::serve::{Checks, Server};
 
 pub use builder::Builder;
 pub use handle::Handle;
+pub use runnable::{RunContext, Runnable};
 
 use group::{Group, Job};
 
@@ -130,71 +133,6 @@ enum End {
     Lost,
 }
 
-/// A task of the author that runs beside the controllers.
-pub struct Runnable {
-    pub(crate) name: String,
-    pub(crate) start: Start,
-}
-
-type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send>;
-
-/// What a [`Runnable`] holds in its hands.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Namespace;
-/// use windlass::manager::RunContext;
-/// use windlass::{Key, Manager, Result};
-///
-/// async fn look(cx: RunContext) -> Result<()> {
-///     let default = cx.client().live().get::<Namespace>(&Key::cluster("default")).await?;
-///     assert!(default.is_some());
-///     cx.stopping().await; // an end before that would be no failure; an error stops the manager
-///     Ok(())
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = server.client();
-/// let handle = Manager::builder(client).runnable("look", look).spawn()?;
-/// handle.ready().await;
-/// handle.stop().await
-/// # }
-/// ```
-#[derive(Debug, Clone)]
-pub struct RunContext {
-    client: Client,
-    recorder: Recorder,
-    clock: Clock,
-    stopping: CancellationToken,
-}
-
-// === impl RunContext ===
-
-impl RunContext {
-    /// The client of the home cluster.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Publishes events.
-    pub fn recorder(&self) -> &Recorder {
-        &self.recorder
-    }
-
-    /// Where timestamps come from.
-    pub fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// Completes when the runnable should end.
-    pub async fn stopping(&self) {
-        self.stopping.cancelled().await;
-    }
-}
-
 // === impl State ===
 
 impl State {
@@ -269,16 +207,19 @@ impl Manager {
         let stop = CancellationToken::new();
         let mut leaders = Group::new("leader election runnables", stop, leader_abort.clone());
         let mut lease = self.lease.take();
+        let status = lease.as_ref().map(Lease::status);
+        let recorder = self.stage.state.recorder.clone();
+        let mut election = Box::pin(elect(lease.as_mut(), leaders.gate(), &recorder));
         let end = match self.start(&mut others, &mut leaders) {
             Err(error) => End::Failed(error),
             Ok(()) => {
                 others.open();
-                if lease.is_none() {
+                if status.is_none() {
                     leaders.open();
                 }
                 let ready = tokio::spawn(settle(self.stage.state.clone()));
                 let end =
-                    self.stage.wait(shutdown, &mut others, &mut leaders, lease.as_mut()).await;
+                    self.stage.wait(shutdown, &mut others, &mut leaders, election.as_mut()).await;
                 ready.abort();
                 end
             }
@@ -292,8 +233,12 @@ impl Manager {
             leaders.stopping().cancel();
             leader_abort.cancel();
         }
-        others.stop(deadline).await;
-        let ended = leaders.stop(deadline).await;
+        // A process that does not lead must not begin to do so now.
+        let held = status.is_some_and(|status| status.borrow().held);
+        let renew = held.then(|| election.as_mut());
+        let ended =
+            shutdown::drain(&mut others, &mut leaders, deadline, &leader_abort, renew).await;
+        drop(election);
         tracing::info!("Stopping and waiting for caches");
         for (_, controller) in self.stage.state.controllers.lock().drain(..) {
             controller.end_watches();
@@ -301,9 +246,9 @@ impl Manager {
         self.stage.clusters.iter().for_each(|cluster| cluster.ground.client.caches().clear());
         if let Some(lease) = &mut lease {
             if lease.led() {
-                lease.tell(&self.stage.state.recorder, "stopped leading");
+                lease.tell(&recorder, "stopped leading");
             }
-            give_back(lease, ended, deadline).await;
+            shutdown::give_back(lease, ended, deadline).await;
         }
         let result = match end {
             End::Asked => Ok(()),
@@ -336,16 +281,15 @@ impl Stage {
         shutdown: impl Future<Output = ()> + Send,
         others: &mut Group,
         leaders: &mut Group,
-        lease: Option<&mut Lease>,
+        mut election: Pin<&mut (impl Future<Output = ()> + Send)>,
     ) -> End {
-        let election = elect(lease, leaders.gate(), &self.state.recorder);
-        tokio::pin!(shutdown, election);
+        tokio::pin!(shutdown);
         loop {
             tokio::select! {
                 biased;
                 () = &mut shutdown => return End::Asked,
                 () = self.state.stopping.cancelled() => return End::Asked,
-                () = &mut election => return End::Lost,
+                () = election.as_mut() => return End::Lost,
                 error = others.failed() => return End::Failed(error),
                 error = leaders.failed() => return End::Failed(error),
                 () = self.state.wake.notified() => {
@@ -408,19 +352,6 @@ async fn elect(lease: Option<&mut Lease>, gate: group::Gate, recorder: &Recorder
     lease.tell(recorder, "became leader");
     gate.open();
     lease.hold().await;
-}
-
-/// Gives the lease back if nothing it guards can be running any more.
-async fn give_back(lease: &mut Lease, ended: bool, deadline: Instant) {
-    if !ended {
-        tracing::warn!("the lease is left to run out: what it guards may still be running");
-        return;
-    }
-    match tokio::time::timeout_at(deadline, lease.release()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(error = error.chain(), "lease not released"),
-        Err(_) => tracing::warn!("lease not released within the grace period"),
-    }
 }
 
 /// Says "ready" once every watch has delivered its first list.
