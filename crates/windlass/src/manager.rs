@@ -136,10 +136,10 @@ enum End {
 // === impl State ===
 
 impl State {
-    /// Ready means: every declared watch follows the server.
+    /// Ready means: every declared watch follows the server; the author's own checks go first.
     fn default_checks(self: &Arc<Self>) {
         let state = Arc::downgrade(self);
-        self.checks.ready("caches", move || {
+        self.checks.usual_ready("caches", move || {
             let Some(state) = state.upgrade() else { return Ok(()) };
             let reports = state.clients.iter().flat_map(|(_, client)| client.caches().reports());
             let behind: Vec<String> = reports
@@ -148,8 +148,8 @@ impl State {
                 .collect();
             if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) }
         });
-        self.checks.ready("ping", || Ok(()));
-        self.checks.health("ping", || Ok(()));
+        self.checks.usual_ready("ping", || Ok(()));
+        self.checks.usual_health("ping", || Ok(()));
     }
 }
 

@@ -112,6 +112,24 @@ impl Checks {
         self.ready.write().insert(name.into(), Arc::new(check));
     }
 
+    /// Adds a liveness check unless there is one of that name.
+    pub(crate) fn usual_health(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.health.write().entry(name.into()).or_insert_with(|| Arc::new(check));
+    }
+
+    /// Adds a readiness check unless there is one of that name.
+    pub(crate) fn usual_ready(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.ready.write().entry(name.into()).or_insert_with(|| Arc::new(check));
+    }
+
     /// Runs the checks of a path such as `/readyz/cache?verbose`.
     pub fn answer(&self, path: &str, query: &str) -> (StatusCode, String) {
         let (checks, root, rest) = match path.trim_matches('/').split_once('/') {

@@ -272,6 +272,25 @@ async fn probes_metrics_and_diagnostics_are_served_and_end_with_the_manager() {
 }
 
 #[tokio::test]
+async fn checks_of_the_author_are_not_replaced_by_the_usual_ones() {
+    let server = ApiServer::start();
+    let handle = manager(&server)
+        .probes("127.0.0.1:0")
+        .health_check("ping", || Err("the author says no".into()))
+        .ready_check("ping", || Err("the author says no".into()))
+        .ready_check("caches", || Err("the author says no".into()))
+        .spawn()
+        .expect("starts");
+    handle.ready().await;
+    let probes = handle.address("health probe").expect("listens");
+    let health = http_get(probes, "/healthz").await;
+    assert!(health.contains("[-]ping failed"), "{health}");
+    let ready = http_get(probes, "/readyz").await;
+    assert!(ready.contains("[-]caches failed: reason withheld\n[-]ping failed"), "{ready}");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test]
 async fn a_taken_port_is_one_clear_error() {
     let server = ApiServer::start();
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("binds");
