@@ -8,7 +8,8 @@
 //! | 4 | leader election, then what is bound to it | 2nd; the lease is renewed until then |
 //! | 5 | | the lease is given back, events are flushed |
 //!
-//! All stopping happens within one grace period. Watches run before this process leads, so a new
+//! All stopping happens within one grace period; where that is used up, giving the lease back and
+//! the last events have two seconds each. Watches run before this process leads, so a new
 //! leader starts warm. Losing the lease stops the leader's work at once, without grace, also while
 //! that work drains.
 //!
@@ -189,7 +190,8 @@ impl Manager {
         tracing::info!("Stopping and waiting for HTTP servers");
         http.stop(deadline).await;
         let flushes = self.stage.clusters.iter().map(|cluster| cluster.ground.recorder.flush());
-        let _ = tokio::time::timeout_at(deadline, futures::future::join_all(flushes)).await;
+        let flushes = futures::future::join_all(flushes);
+        let _ = tokio::time::timeout_at(shutdown::last_words(deadline), flushes).await;
         publishers.iter().for_each(tokio::task::JoinHandle::abort);
         tracing::info!("Wait completed, proceeding to shutdown the manager");
         result

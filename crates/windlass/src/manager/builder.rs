@@ -250,7 +250,9 @@ impl Builder {
         self
     }
 
-    /// How long a shutdown may take; keep it below the grace period of the pod.
+    /// How long a shutdown may take; keep it some seconds below the grace period of the pod.
+    ///
+    /// Giving the lease back and the last events have two seconds each where it is used up.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self

@@ -4,12 +4,24 @@
 //! is being dropped.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::group::Group;
+use crate::clock;
 use crate::lease::Lease;
+
+/// What each of the last words to the server may take where the grace period is used up.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Until when a last word to the server may take, given the end of the grace period.
+///
+/// Without it a lease that could go back would run out, and nobody would read why.
+pub(super) fn last_words(deadline: Instant) -> Instant {
+    deadline.max(clock::after(LAST_WORDS))
+}
 
 /// Lets the tasks end until `deadline`; tells whether none bound to the lease can still be running.
 ///
@@ -46,9 +58,9 @@ pub(super) async fn give_back(lease: &mut Lease, ended: bool, deadline: Instant)
         tracing::warn!("the lease is left to run out: what it guards may still be running");
         return;
     }
-    match tokio::time::timeout_at(deadline, lease.release()).await {
+    match tokio::time::timeout_at(last_words(deadline), lease.release()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(error = error.chain(), "lease not released"),
-        Err(_) => tracing::warn!("lease not released within the grace period"),
+        Err(_) => tracing::warn!("lease not released in time"),
     }
 }
