@@ -29,7 +29,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::Client;
 use crate::controller::{Component, ControllerHandle, Ground};
@@ -83,12 +83,13 @@ use group::{Group, Job};
 /// ```
 pub struct Manager {
     stage: Stage,
-    components: Vec<(usize, Box<dyn Component>)>,
     runnables: Vec<(bool, Runnable)>,
     servers: Vec<Server>,
     lease: Option<Lease>,
     publishers: Vec<Publisher>,
     grace: Duration,
+    /// Whatever ends the manager, those who wait for it hear of it.
+    _end: DropGuard,
 }
 
 /// Where controllers are put.
@@ -107,8 +108,8 @@ pub(crate) struct Cluster {
 /// What the manager and its handles share.
 pub(crate) struct State {
     controllers: Mutex<Vec<(String, ControllerHandle)>>,
-    /// Controllers added while running.
-    late: Mutex<Vec<(usize, Box<dyn Component>)>>,
+    /// Controllers that are to be started; locked before those that run.
+    waiting: Mutex<Vec<(usize, Box<dyn Component>)>>,
     wake: tokio::sync::Notify,
     /// All watches synced and all workers of this replica started.
     ready: watch::Sender<bool>,
@@ -119,6 +120,7 @@ pub(crate) struct State {
     clients: Vec<(String, Client)>,
     recorder: Recorder,
     bound: Mutex<Vec<(&'static str, Bound)>>,
+    /// The manager stops, has ended, or will never run.
     stopping: CancellationToken,
 }
 
@@ -262,9 +264,12 @@ impl Manager {
 
     /// Puts everything that was added behind its gate.
     fn start(&mut self, others: &mut Group, leaders: &mut Group) -> Result<()> {
-        for (cluster, component) in std::mem::take(&mut self.components) {
+        // The names stay taken while they go from one list to the other.
+        let mut waiting = self.stage.state.waiting.lock();
+        for (cluster, component) in waiting.drain(..) {
             self.stage.place(cluster, component, others, leaders)?;
         }
+        drop(waiting);
         for (leader, runnable) in std::mem::take(&mut self.runnables) {
             let group = if leader { &mut *leaders } else { &mut *others };
             let stopping = group.stopping();
@@ -295,8 +300,7 @@ impl Stage {
                 error = others.failed() => return End::Failed(error),
                 error = leaders.failed() => return End::Failed(error),
                 () = self.state.wake.notified() => {
-                    let late = std::mem::take(&mut *self.state.late.lock());
-                    for (cluster, component) in late {
+                    for (cluster, component) in self.state.waiting.lock().drain(..) {
                         if let Err(error) = self.place(cluster, component, others, leaders) {
                             tracing::error!(error = error.chain(), "controller not added");
                         }

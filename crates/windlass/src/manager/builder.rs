@@ -319,7 +319,7 @@ impl Builder {
         };
         let state = Arc::new(State {
             controllers: parking_lot::Mutex::default(),
-            late: parking_lot::Mutex::default(),
+            waiting: parking_lot::Mutex::new(components),
             wake: tokio::sync::Notify::new(),
             ready: watch::Sender::new(false),
             lease: parking_lot::Mutex::new(lease.as_ref().map(|l| (l.label(), l.status()))),
@@ -350,8 +350,8 @@ impl Builder {
             state.bound.lock().push((server.name(), server.bound()));
         }
         Ok(Manager {
+            _end: state.stopping.clone().drop_guard(),
             stage: Stage { state, clusters },
-            components,
             runnables: self.runnables,
             servers,
             lease,
