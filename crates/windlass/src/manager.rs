@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | 1 | HTTP servers (probes, metrics) | 5th |
 //! | 2 | watches of all controllers | 4th |
-//! | 3 | runnables and controllers of every replica | 1st |
+//! | 3 | controllers of every replica, each when its own watches are synced | 1st |
+//! | 3 | runnables of every replica, when all these watches are | 1st |
 //! | 4 | leader election, then what is bound to it | 2nd; the lease is renewed until then |
 //! | 5 | | the lease is given back, events are flushed |
 //!
@@ -12,6 +13,10 @@
 //! the last events have two seconds each. Watches run before this process leads, so a new
 //! leader starts warm. Losing the lease stops the leader's work at once, without grace, also while
 //! that work drains.
+//!
+//! A watch of a kind that is missing or forbidden holds up nothing but its own controller, and a
+//! server that does not answer holds up runnables for two minutes: one of them may be what the
+//! server waits for.
 //!
 //! **Invariant:** the lease is given back only after everything it guards has ended.
 
@@ -28,6 +33,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -43,7 +49,10 @@ pub use builder::Builder;
 pub use handle::Handle;
 pub use runnable::{RunContext, Runnable};
 
-use group::{Group, Job};
+use group::{Gate, Group, Job};
+
+/// How long runnables wait for caches that may still come.
+const CACHES_MAX: Duration = Duration::from_secs(2 * 60);
 
 /// Runs controllers and everything around them.
 ///
@@ -139,16 +148,21 @@ enum End {
 // === impl State ===
 
 impl State {
+    /// The caches that do not follow the server, and why.
+    fn behind(&self) -> Vec<String> {
+        let reports = self.clients.iter().flat_map(|(_, client)| client.caches().reports());
+        reports
+            .filter(|report| !report.state.synced())
+            .map(|report| format!("{}: {}", report.kind, report.state))
+            .collect()
+    }
+
     /// Ready means: every declared watch follows the server; the author's own checks go first.
     fn default_checks(self: &Arc<Self>) {
         let state = Arc::downgrade(self);
         self.checks.usual_ready("caches", move || {
             let Some(state) = state.upgrade() else { return Ok(()) };
-            let reports = state.clients.iter().flat_map(|(_, client)| client.caches().reports());
-            let behind: Vec<String> = reports
-                .filter(|report| !report.state.synced())
-                .map(|report| format!("{}: {}", report.kind, report.state))
-                .collect();
+            let behind = state.behind();
             if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) }
         });
         self.checks.usual_ready("ping", || Ok(()));
@@ -214,18 +228,17 @@ impl Manager {
         let status = lease.as_ref().map(Lease::status);
         let recorder = self.stage.state.recorder.clone();
         let mut election = Box::pin(elect(lease.as_mut(), leaders.gate(), &recorder));
-        let end = match self.start(&mut others, &mut leaders) {
+        let caches = Gate::default();
+        let end = match self.start(&mut others, &mut leaders, &caches) {
             Err(error) => End::Failed(error),
             Ok(()) => {
                 others.open();
                 if status.is_none() {
                     leaders.open();
                 }
-                let ready = tokio::spawn(settle(self.stage.state.clone()));
-                let end =
-                    self.stage.wait(shutdown, &mut others, &mut leaders, election.as_mut()).await;
-                ready.abort();
-                end
+                let mut settling = JoinSet::new();
+                settling.spawn(settle(self.stage.state.clone(), caches));
+                self.stage.wait(shutdown, &mut others, &mut leaders, election.as_mut()).await
             }
         };
         self.stage.state.ready.send_replace(false);
@@ -239,7 +252,7 @@ impl Manager {
         }
         // A process that does not lead must not begin to do so now.
         let held = status.is_some_and(|status| status.borrow().held);
-        let renew = held.then(|| election.as_mut());
+        let renew = held.then_some(election.as_mut());
         let ended =
             shutdown::drain(&mut others, &mut leaders, deadline, &leader_abort, renew).await;
         drop(election);
@@ -263,7 +276,7 @@ impl Manager {
     }
 
     /// Puts everything that was added behind its gate.
-    fn start(&mut self, others: &mut Group, leaders: &mut Group) -> Result<()> {
+    fn start(&mut self, others: &mut Group, leaders: &mut Group, caches: &Gate) -> Result<()> {
         // The names stay taken while they go from one list to the other.
         let mut waiting = self.stage.state.waiting.lock();
         for (cluster, component) in waiting.drain(..) {
@@ -273,7 +286,8 @@ impl Manager {
         for (leader, runnable) in std::mem::take(&mut self.runnables) {
             let group = if leader { &mut *leaders } else { &mut *others };
             let stopping = group.stopping();
-            group.add(Job::runnable(runnable, self.stage.context(stopping, leader)));
+            let context = self.stage.context(stopping, leader);
+            group.add(Job::runnable(runnable, context, caches.clone()));
         }
         Ok(())
     }
@@ -352,7 +366,7 @@ impl Stage {
 }
 
 /// Becomes leader, opens the gate, and returns when leadership is lost; never without a lease.
-async fn elect(lease: Option<&mut Lease>, gate: group::Gate, recorder: &Recorder) {
+async fn elect(lease: Option<&mut Lease>, gate: Gate, recorder: &Recorder) {
     let Some(lease) = lease else { return std::future::pending().await };
     lease.acquire().await;
     lease.tell(recorder, "became leader");
@@ -360,9 +374,19 @@ async fn elect(lease: Option<&mut Lease>, gate: group::Gate, recorder: &Recorder
     lease.hold().await;
 }
 
-/// Says "ready" once every watch has delivered its first list.
-async fn settle(state: Arc<State>) {
+/// Opens the gate of the caches, and says "ready" once every watch has delivered its first list.
+async fn settle(state: Arc<State>, caches: Gate) {
     let controllers: Vec<_> = state.controllers.lock().iter().map(|(_, c)| c.clone()).collect();
+    let settled = futures::future::join_all(controllers.iter().map(ControllerHandle::settled));
+    let missing = match tokio::time::timeout(CACHES_MAX, settled).await {
+        Ok(blocked) => blocked.concat(),
+        Err(_) => state.behind(),
+    };
+    if !missing.is_empty() {
+        let caches = missing.join("; ");
+        tracing::warn!(caches, "not synced: their controllers wait, everything else starts");
+    }
+    caches.open();
     for controller in controllers {
         controller.synced().await;
     }

@@ -125,6 +125,9 @@ impl Builder {
     }
 
     /// Adds a task that runs while this process leads; its failure stops the manager.
+    ///
+    /// It begins when the caches of all controllers are synced. Those of kinds that are missing or
+    /// forbidden are not waited for, and others no longer than two minutes; the log names them.
     pub fn runnable<F, Fut>(self, name: &str, start: F) -> Self
     where
         F: FnOnce(RunContext) -> Fut + Send + 'static,
@@ -134,6 +137,8 @@ impl Builder {
     }
 
     /// Adds a task that runs on every replica, leader or not; its writes need no lease.
+    ///
+    /// It begins as those of [`runnable`](Self::runnable) do.
     pub fn runnable_everywhere<F, Fut>(self, name: &str, start: F) -> Self
     where
         F: FnOnce(RunContext) -> Fut + Send + 'static,
