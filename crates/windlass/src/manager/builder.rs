@@ -21,6 +21,7 @@ use crate::kind::{Kind, Object};
 use crate::lease::{Lease, LeaseOptions};
 use crate::metrics::Metrics;
 use crate::serve::{Access, Checks, Pages, Server, Tls};
+use crate::signal::Signals;
 
 /// The grace period of a shutdown unless told otherwise.
 const GRACE: Duration = Duration::from_secs(30);
@@ -374,13 +375,23 @@ impl Builder {
         self.build()?.run(shutdown).await
     }
 
-    /// Runs until SIGINT or SIGTERM; a second signal ends the process at once.
+    /// Runs until SIGINT or SIGTERM; a signal while the manager stops, for this reason or another,
+    /// ends the process at once.
     ///
     /// # Errors
     ///
     /// As [`run`](Self::run).
     pub async fn run_until_signal(self) -> Result<()> {
-        self.run(crate::signal::shutdown()).await
+        let mut signals = Signals::new();
+        let manager = self.build()?;
+        let stopping = manager.stage.state.stopping.clone();
+        let result = tokio::select! {
+            biased;
+            result = manager.run(std::future::pending()) => result,
+            never = signals.follow(stopping) => match never {},
+        };
+        signals.leave();
+        result
     }
 
     /// Runs in a task of its own, until the handle says stop.
