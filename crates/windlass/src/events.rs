@@ -10,35 +10,24 @@
 //! **Invariant:** every published text is either on the server or in the log.
 
 mod form;
+mod publisher;
 mod series;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use crate::cache::Key;
-use crate::client::{Client, Patch};
+use crate::client::Client;
 use crate::clock::Clock;
-use crate::error::{Error, Result, ResultExt};
 
 pub use form::EventForm;
-use series::{Series, Step};
+pub use publisher::Publisher;
 
 /// Events waiting to be sent.
 const QUEUE_MAX: usize = 10_000;
-/// How often a failed write is tried.
-const TRIES_MAX: u32 = 6;
-/// The pause after a failed write; doubles.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// How often the counts of running series are brought to the server.
-const FLUSH_EVERY: Duration = Duration::from_secs(30);
-/// The server refuses longer names.
-const NAME_MAX: usize = 253;
 /// The server refuses longer notes.
 const NOTE_MAX: usize = 1024;
 
@@ -137,8 +126,7 @@ impl Recorder {
             form: EventForm::default(),
             client: client.clone(),
         };
-        let series = Series::default();
-        (recorder, Publisher { inbox, client, clock, series, core_only: false, sent: 0 })
+        (recorder, Publisher::new(inbox, client, clock))
     }
 
     /// The same recorder under another controller's name.
@@ -224,162 +212,6 @@ impl From<ObjectReference> for Regarding {
     }
 }
 
-/// The task that brings events to the server.
-///
-/// # Examples
-///
-/// ```
-/// use windlass::Client;
-/// use windlass::clock::Clock;
-/// use windlass::events::{Publisher, Recorder};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = Client::new(server.client());
-/// let (recorder, publisher): (Recorder, Publisher) = Recorder::new(&client, "me", Clock::system());
-/// let running = tokio::spawn(publisher.run());
-/// drop(recorder);
-/// running.await.expect("ends with the last recorder");
-/// # Ok(())
-/// # }
-/// ```
-pub struct Publisher {
-    inbox: mpsc::Receiver<Message>,
-    client: Client,
-    clock: Clock,
-    series: Series,
-    /// Whether `events.k8s.io` was refused.
-    core_only: bool,
-    sent: u64,
-}
-
-// === impl Publisher ===
-
-impl Publisher {
-    /// Runs until every recorder is gone, or until it is dropped; the last counts are flushed.
-    pub async fn run(mut self) {
-        loop {
-            let flush_at = self.series.pending().then(|| Instant::now() + FLUSH_EVERY);
-            let message = match flush_at {
-                None => self.inbox.recv().await,
-                Some(at) => match tokio::time::timeout_at(at, self.inbox.recv()).await {
-                    Ok(message) => message,
-                    Err(_) => {
-                        self.flush_counts().await;
-                        continue;
-                    }
-                },
-            };
-            match message {
-                None => break,
-                Some(Message::Event(event)) => self.take(*event).await,
-                Some(Message::Flush(done)) => {
-                    self.flush_counts().await;
-                    let _ = done.send(());
-                }
-            }
-        }
-        self.flush_counts().await;
-    }
-
-    async fn take(&mut self, event: Published) {
-        match self.series.step(&event, Instant::now()) {
-            Step::Create => match self.create(&event).await {
-                Ok(name) => self.series.created(event, name, Instant::now()),
-                Err(error) => self.lost(&event, &error),
-            },
-            Step::Count { name, count } => self.count(&event, &name, count).await,
-            Step::Later => {}
-        }
-    }
-
-    async fn flush_counts(&mut self) {
-        for (event, name, count) in self.series.due() {
-            self.count(&event, &name, count).await;
-        }
-    }
-
-    async fn create(&mut self, event: &Published) -> Result<String> {
-        self.sent += 1;
-        let now = self.clock.micro_time();
-        let stamp = now.0.as_nanosecond();
-        let suffix = format!(".{stamp:x}{:04x}", self.sent & 0xffff);
-        let about = &event.regarding.name;
-        let name = format!("{}{suffix}", head(about, NAME_MAX - suffix.len()));
-        match self.write(self.form(event), event, &name, now.clone()).await {
-            Err(error)
-                if self.form(event) == EventForm::Series
-                    && (error.is_no_kind() || error.is_forbidden()) =>
-            {
-                tracing::warn!(error = error.chain(), "events go to the core group from now on");
-                self.core_only = true;
-                self.write(EventForm::Counted, event, &name, now).await?;
-            }
-            written => written?,
-        }
-        Ok(name)
-    }
-
-    /// The form an event is written in: the one asked for, where the server takes it.
-    fn form(&self, event: &Published) -> EventForm {
-        if self.core_only { EventForm::Counted } else { event.form }
-    }
-
-    async fn write(
-        &self,
-        form: EventForm,
-        event: &Published,
-        name: &str,
-        now: MicroTime,
-    ) -> Result<()> {
-        let object = form.object(event, name, now)?;
-        let events = self.client.dynamic(&form.kind());
-        let (events, object) = (&events, &object);
-        // A try that seemed to fail may have been heard.
-        let write = || async move { events.create(object).await.ignore_already_exists().map(drop) };
-        retry(write).await
-    }
-
-    async fn count(&mut self, event: &Published, name: &str, count: i32) {
-        let form = self.form(event);
-        let body = form.again(count, self.clock.micro_time());
-        let api = self.client.dynamic(&form.kind());
-        let key = Key::namespaced(event.namespace(), name);
-        let patch = Patch::Merge(body);
-        let (api, key, patch) = (&api, &key, &patch);
-        match retry(|| async move { api.patch(key, patch).await.map(drop) }).await {
-            Ok(()) => self.series.counted(event, count),
-            // It expired on the server: a new object takes its place.
-            Err(error) if error.is_not_found() => {
-                self.series.forget(event);
-                match self.create(event).await {
-                    Ok(name) => self.series.created(event.clone(), name, Instant::now()),
-                    Err(error) => self.lost(event, &error),
-                }
-            }
-            Err(error) => self.lost(event, &error),
-        }
-    }
-
-    fn lost(&self, event: &Published, error: &Error) {
-        self.client.metrics().event_dropped("refused");
-        tracing::warn!(
-            object = format!("{} {}", event.regarding.kind, event.regarding.name),
-            reason = event.reason,
-            note = event.note,
-            error = error.chain(),
-            "event not published"
-        );
-    }
-}
-
-impl fmt::Debug for Publisher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Publisher").finish_non_exhaustive()
-    }
-}
-
 impl Published {
     /// Events about objects without namespace live in `default`.
     fn namespace(&self) -> &str {
@@ -403,23 +235,6 @@ impl Regarding {
             ..ObjectReference::default()
         }
     }
-}
-
-/// Tries again what may pass: a server that is away or busy, not one that refuses.
-async fn retry<F: Future<Output = Result<()>>>(write: impl Fn() -> F) -> Result<()> {
-    let mut wait = RETRY_AFTER;
-    for _ in 1..TRIES_MAX {
-        match write().await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.is_no_kind() => return Err(error),
-            Err(error) if error.status().is_some_and(|s| s.code < 500 && s.code != 429) => {
-                return Err(error);
-            }
-            Err(_) => tokio::time::sleep(wait).await,
-        }
-        wait *= 2;
-    }
-    write().await
 }
 
 /// Cuts a note to what the server takes, at a character boundary.

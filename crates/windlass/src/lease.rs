@@ -27,6 +27,9 @@ use crate::events::{EventType, Recorder};
 use crate::fence::Fence;
 use crate::kind::Kind;
 
+/// How often a release is tried that meets another version of the record.
+const RELEASE_TRIES_MAX: u32 = 4;
+
 /// Which lease is asked for, and how patiently.
 #[derive(Debug, Clone)]
 pub struct LeaseOptions {
@@ -239,8 +242,13 @@ impl Lease {
         let mut last = Instant::now();
         loop {
             let deadline = clock::later(last, self.options.renew_deadline);
-            tokio::time::sleep(self.options.retry_period).await;
+            let next = clock::after(self.options.retry_period);
+            tokio::time::sleep_until(next.min(deadline)).await;
             let began = Instant::now();
+            if began >= deadline {
+                tracing::error!(lock = self.label(), "leader election lost: not renewed in time");
+                break;
+            }
             match tokio::time::timeout_at(deadline, self.try_once()).await {
                 Ok(Ok(true)) => {
                     self.renewed(began);
@@ -256,32 +264,50 @@ impl Lease {
                 }
                 Err(_) => {}
             }
-            if Instant::now() >= deadline {
-                tracing::error!(lock = self.label(), "leader election lost: not renewed in time");
-                break;
-            }
         }
         self.lost();
     }
 
     /// Gives the lease back, so that the next process need not wait; call when nothing runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server does not take it; the lease runs out then.
     pub async fn release(&mut self) -> Result<()> {
         let held = self.status.borrow().held;
         self.lost();
-        let Some(observed) = self.observed.clone().filter(|_| held && self.options.release) else {
-            return Ok(());
-        };
+        let observed = self.observed.clone().filter(|_| held && self.options.release);
+        let Some(Observed { mut object, .. }) = observed else { return Ok(()) };
+        let mut tries = 1;
+        loop {
+            match self.api.update(&self.released(object)).await {
+                // A renewal whose answer was not waited for, or somebody else: look again.
+                Err(error) if error.is_conflict() && tries < RELEASE_TRIES_MAX => tries += 1,
+                Err(error) => return Err(error),
+                Ok(_) => break,
+            }
+            let key = Key::namespaced(&self.namespace, &self.options.name);
+            let Some(found) = self.api.get(&key).await? else { return Ok(()) };
+            self.observe((*found).clone());
+            if self.holder() != self.options.identity {
+                return Ok(());
+            }
+            object = (*found).clone();
+        }
+        tracing::info!(lock = self.label(), "lease released");
+        Ok(())
+    }
+
+    /// The record of a lease that nobody holds.
+    fn released(&self, mut object: LeaseObject) -> LeaseObject {
         let now = self.clock.micro_time();
-        let mut object = observed.object;
         if let Some(spec) = object.spec.as_mut() {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);
             spec.renew_time = Some(now.clone());
             spec.acquire_time = Some(now);
         }
-        self.api.update(&object).await?;
-        tracing::info!(lock = self.label(), "lease released");
-        Ok(())
+        object
     }
 
     /// One try to get or keep the lease.

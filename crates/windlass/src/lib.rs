@@ -63,6 +63,7 @@
 //!   gives the lease back last: `shutdown_waits_for_the_reconcile_under_way`,
 //!   `the_first_signal_lets_work_end_and_the_process_ends_well`,
 //!   `shutdown_ends_with_the_grace_period`, `a_shutdown_has_half_a_minute_unless_told_otherwise`,
+//!   `the_lease_is_renewed_until_the_work_has_drained_and_released_then`,
 //!   `only_the_leader_works_and_a_release_hands_over_at_once`.
 //! - **P7** Every queue, retry, buffer and request has a bound and a deadline:
 //!   `a_server_that_hangs_is_given_up_after_the_deadline`,

@@ -4,12 +4,19 @@
 //! |---|---|---|
 //! | 1 | HTTP servers (probes, metrics) | 5th |
 //! | 2 | watches of all controllers | 4th |
-//! | 3 | runnables and controllers of every replica | 1st |
-//! | 4 | leader election, then what is bound to it | 2nd, then the lease is given back |
-//! | 5 | | events are flushed |
+//! | 3 | controllers of every replica, each when its own watches are synced | 1st |
+//! | 3 | runnables of every replica, when all these watches are | 1st |
+//! | 4 | leader election, then what is bound to it | 2nd; the lease is renewed until then |
+//! | 5 | | the lease is given back, events are flushed |
 //!
-//! All stopping happens within one grace period. Watches run before this process leads, so a new
-//! leader starts warm. Losing the lease stops the leader's work at once, without grace.
+//! All stopping happens within one grace period; where that is used up, giving the lease back and
+//! the last events have two seconds each. Watches run before this process leads, so a new
+//! leader starts warm. Losing the lease stops the leader's work at once, without grace, also while
+//! that work drains.
+//!
+//! A watch of a kind that is missing or forbidden holds up nothing but its own controller, and a
+//! server that does not answer holds up runnables for two minutes: one of them may be what the
+//! server waits for.
 //!
 //! **Invariant:** the lease is given back only after everything it guards has ended.
 
@@ -17,18 +24,20 @@ mod builder;
 mod diagnostics;
 mod group;
 mod handle;
+mod runnable;
+mod shutdown;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::Client;
-use crate::clock::Clock;
 use crate::controller::{Component, ControllerHandle, Ground};
 use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
@@ -38,8 +47,12 @@ use crate::serve::{Checks, Server};
 
 pub use builder::Builder;
 pub use handle::Handle;
+pub use runnable::{RunContext, Runnable};
 
-use group::{Group, Job};
+use group::{Gate, Group, Job};
+
+/// How long runnables wait for caches that may still come.
+const CACHES_MAX: Duration = Duration::from_secs(2 * 60);
 
 /// Runs controllers and everything around them.
 ///
@@ -79,12 +92,13 @@ use group::{Group, Job};
 /// ```
 pub struct Manager {
     stage: Stage,
-    components: Vec<(usize, Box<dyn Component>)>,
     runnables: Vec<(bool, Runnable)>,
     servers: Vec<Server>,
     lease: Option<Lease>,
     publishers: Vec<Publisher>,
     grace: Duration,
+    /// Whatever ends the manager, those who wait for it hear of it.
+    _end: DropGuard,
 }
 
 /// Where controllers are put.
@@ -103,8 +117,8 @@ pub(crate) struct Cluster {
 /// What the manager and its handles share.
 pub(crate) struct State {
     controllers: Mutex<Vec<(String, ControllerHandle)>>,
-    /// Controllers added while running.
-    late: Mutex<Vec<(usize, Box<dyn Component>)>>,
+    /// Controllers that are to be started; locked before those that run.
+    waiting: Mutex<Vec<(usize, Box<dyn Component>)>>,
     wake: tokio::sync::Notify,
     /// All watches synced and all workers of this replica started.
     ready: watch::Sender<bool>,
@@ -115,6 +129,7 @@ pub(crate) struct State {
     clients: Vec<(String, Client)>,
     recorder: Recorder,
     bound: Mutex<Vec<(&'static str, Bound)>>,
+    /// The manager stops, has ended, or will never run.
     stopping: CancellationToken,
 }
 
@@ -130,88 +145,28 @@ enum End {
     Lost,
 }
 
-/// A task of the author that runs beside the controllers.
-pub struct Runnable {
-    pub(crate) name: String,
-    pub(crate) start: Start,
-}
-
-type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send>;
-
-/// What a [`Runnable`] holds in its hands.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Namespace;
-/// use windlass::manager::RunContext;
-/// use windlass::{Key, Manager, Result};
-///
-/// async fn look(cx: RunContext) -> Result<()> {
-///     let default = cx.client().live().get::<Namespace>(&Key::cluster("default")).await?;
-///     assert!(default.is_some());
-///     cx.stopping().await; // an end before that would be no failure; an error stops the manager
-///     Ok(())
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = server.client();
-/// let handle = Manager::builder(client).runnable("look", look).spawn()?;
-/// handle.ready().await;
-/// handle.stop().await
-/// # }
-/// ```
-#[derive(Debug, Clone)]
-pub struct RunContext {
-    client: Client,
-    recorder: Recorder,
-    clock: Clock,
-    stopping: CancellationToken,
-}
-
-// === impl RunContext ===
-
-impl RunContext {
-    /// The client of the home cluster.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Publishes events.
-    pub fn recorder(&self) -> &Recorder {
-        &self.recorder
-    }
-
-    /// Where timestamps come from.
-    pub fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// Completes when the runnable should end.
-    pub async fn stopping(&self) {
-        self.stopping.cancelled().await;
-    }
-}
-
 // === impl State ===
 
 impl State {
-    /// Ready means: every declared watch follows the server.
+    /// The caches that do not follow the server, and why.
+    fn behind(&self) -> Vec<String> {
+        let reports = self.clients.iter().flat_map(|(_, client)| client.caches().reports());
+        reports
+            .filter(|report| !report.state.synced())
+            .map(|report| format!("{}: {}", report.kind, report.state))
+            .collect()
+    }
+
+    /// Ready means: every declared watch follows the server; the author's own checks go first.
     fn default_checks(self: &Arc<Self>) {
         let state = Arc::downgrade(self);
-        self.checks.ready("caches", move || {
+        self.checks.usual_ready("caches", move || {
             let Some(state) = state.upgrade() else { return Ok(()) };
-            let reports = state.clients.iter().flat_map(|(_, client)| client.caches().reports());
-            let behind: Vec<String> = reports
-                .filter(|report| !report.state.synced())
-                .map(|report| format!("{}: {}", report.kind, report.state))
-                .collect();
+            let behind = state.behind();
             if behind.is_empty() { Ok(()) } else { Err(behind.join("; ")) }
         });
-        self.checks.ready("ping", || Ok(()));
-        self.checks.health("ping", || Ok(()));
+        self.checks.usual_ready("ping", || Ok(()));
+        self.checks.usual_health("ping", || Ok(()));
     }
 }
 
@@ -251,7 +206,8 @@ impl Manager {
         tracing::info!("Stopping and waiting for HTTP servers");
         http.stop(deadline).await;
         let flushes = self.stage.clusters.iter().map(|cluster| cluster.ground.recorder.flush());
-        let _ = tokio::time::timeout_at(deadline, futures::future::join_all(flushes)).await;
+        let flushes = futures::future::join_all(flushes);
+        let _ = tokio::time::timeout_at(shutdown::last_words(deadline), flushes).await;
         publishers.iter().for_each(tokio::task::JoinHandle::abort);
         tracing::info!("Wait completed, proceeding to shutdown the manager");
         result
@@ -269,18 +225,20 @@ impl Manager {
         let stop = CancellationToken::new();
         let mut leaders = Group::new("leader election runnables", stop, leader_abort.clone());
         let mut lease = self.lease.take();
-        let end = match self.start(&mut others, &mut leaders) {
+        let status = lease.as_ref().map(Lease::status);
+        let recorder = self.stage.state.recorder.clone();
+        let mut election = Box::pin(elect(lease.as_mut(), leaders.gate(), &recorder));
+        let caches = Gate::default();
+        let end = match self.start(&mut others, &mut leaders, &caches) {
             Err(error) => End::Failed(error),
             Ok(()) => {
                 others.open();
-                if lease.is_none() {
+                if status.is_none() {
                     leaders.open();
                 }
-                let ready = tokio::spawn(settle(self.stage.state.clone()));
-                let end =
-                    self.stage.wait(shutdown, &mut others, &mut leaders, lease.as_mut()).await;
-                ready.abort();
-                end
+                let mut settling = JoinSet::new();
+                settling.spawn(settle(self.stage.state.clone(), caches));
+                self.stage.wait(shutdown, &mut others, &mut leaders, election.as_mut()).await
             }
         };
         self.stage.state.ready.send_replace(false);
@@ -292,8 +250,12 @@ impl Manager {
             leaders.stopping().cancel();
             leader_abort.cancel();
         }
-        others.stop(deadline).await;
-        let ended = leaders.stop(deadline).await;
+        // A process that does not lead must not begin to do so now.
+        let held = status.is_some_and(|status| status.borrow().held);
+        let renew = held.then_some(election.as_mut());
+        let ended =
+            shutdown::drain(&mut others, &mut leaders, deadline, &leader_abort, renew).await;
+        drop(election);
         tracing::info!("Stopping and waiting for caches");
         for (_, controller) in self.stage.state.controllers.lock().drain(..) {
             controller.end_watches();
@@ -301,9 +263,9 @@ impl Manager {
         self.stage.clusters.iter().for_each(|cluster| cluster.ground.client.caches().clear());
         if let Some(lease) = &mut lease {
             if lease.led() {
-                lease.tell(&self.stage.state.recorder, "stopped leading");
+                lease.tell(&recorder, "stopped leading");
             }
-            give_back(lease, ended, deadline).await;
+            shutdown::give_back(lease, ended, deadline).await;
         }
         let result = match end {
             End::Asked => Ok(()),
@@ -314,14 +276,18 @@ impl Manager {
     }
 
     /// Puts everything that was added behind its gate.
-    fn start(&mut self, others: &mut Group, leaders: &mut Group) -> Result<()> {
-        for (cluster, component) in std::mem::take(&mut self.components) {
+    fn start(&mut self, others: &mut Group, leaders: &mut Group, caches: &Gate) -> Result<()> {
+        // The names stay taken while they go from one list to the other.
+        let mut waiting = self.stage.state.waiting.lock();
+        for (cluster, component) in waiting.drain(..) {
             self.stage.place(cluster, component, others, leaders)?;
         }
+        drop(waiting);
         for (leader, runnable) in std::mem::take(&mut self.runnables) {
             let group = if leader { &mut *leaders } else { &mut *others };
             let stopping = group.stopping();
-            group.add(Job::runnable(runnable, self.stage.context(stopping, leader)));
+            let context = self.stage.context(stopping, leader);
+            group.add(Job::runnable(runnable, context, caches.clone()));
         }
         Ok(())
     }
@@ -336,21 +302,19 @@ impl Stage {
         shutdown: impl Future<Output = ()> + Send,
         others: &mut Group,
         leaders: &mut Group,
-        lease: Option<&mut Lease>,
+        mut election: Pin<&mut (impl Future<Output = ()> + Send)>,
     ) -> End {
-        let election = elect(lease, leaders.gate(), &self.state.recorder);
-        tokio::pin!(shutdown, election);
+        tokio::pin!(shutdown);
         loop {
             tokio::select! {
                 biased;
                 () = &mut shutdown => return End::Asked,
                 () = self.state.stopping.cancelled() => return End::Asked,
-                () = &mut election => return End::Lost,
+                () = election.as_mut() => return End::Lost,
                 error = others.failed() => return End::Failed(error),
                 error = leaders.failed() => return End::Failed(error),
                 () = self.state.wake.notified() => {
-                    let late = std::mem::take(&mut *self.state.late.lock());
-                    for (cluster, component) in late {
+                    for (cluster, component) in self.state.waiting.lock().drain(..) {
                         if let Err(error) = self.place(cluster, component, others, leaders) {
                             tracing::error!(error = error.chain(), "controller not added");
                         }
@@ -402,7 +366,7 @@ impl Stage {
 }
 
 /// Becomes leader, opens the gate, and returns when leadership is lost; never without a lease.
-async fn elect(lease: Option<&mut Lease>, gate: group::Gate, recorder: &Recorder) {
+async fn elect(lease: Option<&mut Lease>, gate: Gate, recorder: &Recorder) {
     let Some(lease) = lease else { return std::future::pending().await };
     lease.acquire().await;
     lease.tell(recorder, "became leader");
@@ -410,22 +374,19 @@ async fn elect(lease: Option<&mut Lease>, gate: group::Gate, recorder: &Recorder
     lease.hold().await;
 }
 
-/// Gives the lease back if nothing it guards can be running any more.
-async fn give_back(lease: &mut Lease, ended: bool, deadline: Instant) {
-    if !ended {
-        tracing::warn!("the lease is left to run out: what it guards may still be running");
-        return;
-    }
-    match tokio::time::timeout_at(deadline, lease.release()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(error = error.chain(), "lease not released"),
-        Err(_) => tracing::warn!("lease not released within the grace period"),
-    }
-}
-
-/// Says "ready" once every watch has delivered its first list.
-async fn settle(state: Arc<State>) {
+/// Opens the gate of the caches, and says "ready" once every watch has delivered its first list.
+async fn settle(state: Arc<State>, caches: Gate) {
     let controllers: Vec<_> = state.controllers.lock().iter().map(|(_, c)| c.clone()).collect();
+    let settled = futures::future::join_all(controllers.iter().map(ControllerHandle::settled));
+    let missing = match tokio::time::timeout(CACHES_MAX, settled).await {
+        Ok(blocked) => blocked.concat(),
+        Err(_) => state.behind(),
+    };
+    if !missing.is_empty() {
+        let caches = missing.join("; ");
+        tracing::warn!(caches, "not synced: their controllers wait, everything else starts");
+    }
+    caches.open();
     for controller in controllers {
         controller.synced().await;
     }

@@ -17,6 +17,7 @@ mod tls;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +111,24 @@ impl Checks {
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) {
         self.ready.write().insert(name.into(), Arc::new(check));
+    }
+
+    /// Adds a liveness check unless there is one of that name.
+    pub(crate) fn usual_health(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.health.write().entry(name.into()).or_insert_with(|| Arc::new(check));
+    }
+
+    /// Adds a readiness check unless there is one of that name.
+    pub(crate) fn usual_ready(
+        &self,
+        name: &str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.ready.write().entry(name.into()).or_insert_with(|| Arc::new(check));
     }
 
     /// Runs the checks of a path such as `/readyz/cache?verbose`.
@@ -208,13 +227,8 @@ impl Server {
         self,
     ) -> Result<impl FnOnce(CancellationToken) -> futures::future::BoxFuture<'static, Result<()>>>
     {
-        // ":8081" means every address, as elsewhere.
-        let address = match self.address.strip_prefix(':') {
-            Some(port) => format!("0.0.0.0:{port}"),
-            None => self.address.clone(),
-        };
-        let listener = TcpListener::bind(&address).await.map_err(|e| {
-            Error::Other(format!("{} cannot listen on {address}: {e}", self.name).into())
+        let listener = bind(&self.address).await.map_err(|e| {
+            Error::Other(format!("{} cannot listen on {}: {e}", self.name, self.address).into())
         })?;
         let local = listener.local_addr()?;
         *self.bound.write() = Some(local);
@@ -326,6 +340,18 @@ impl Server {
     }
 }
 
+/// Listens on an address; `:8081` means every address of both families, as elsewhere.
+async fn bind(address: &str) -> std::io::Result<TcpListener> {
+    let Some(port) = address.strip_prefix(':') else { return TcpListener::bind(address).await };
+    match TcpListener::bind(format!("[::]:{port}")).await {
+        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+            // No IPv6 on this machine, or another reason that the older family will tell as well.
+            TcpListener::bind(format!("0.0.0.0:{port}")).await
+        }
+        bound => bound,
+    }
+}
+
 fn text(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
@@ -355,5 +381,17 @@ mod tests {
         assert_eq!(checks.answer("/readyz/ping", "").0, StatusCode::OK);
         assert_eq!(checks.answer("/readyz/nope", "").0, StatusCode::NOT_FOUND);
         assert_eq!(checks.answer("/else", "").0, StatusCode::NOT_FOUND);
+    }
+    #[tokio::test]
+    async fn a_port_alone_means_every_address_of_both_families() {
+        let listener = bind(":0").await.expect("listens");
+        let port = listener.local_addr().expect("has one").port();
+        tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("IPv4");
+        // A machine without IPv6 listens on the other family alone.
+        if TcpListener::bind("[::1]:0").await.is_ok() {
+            tokio::net::TcpStream::connect(("::1", port)).await.expect("IPv6");
+        }
+        let error = bind(&format!(":{port}")).await.expect_err("taken");
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
     }
 }

@@ -1,36 +1,92 @@
 //! SIGINT and SIGTERM: the first asks to stop, the second ends the process.
+//!
+//! **Invariant:** from the first look at signals on none is lost; two of one sort that come before
+//! either is seen count as one.
+
+use std::convert::Infallible;
+
+use tokio_util::sync::CancellationToken;
 
 /// Completes on the first SIGINT or SIGTERM; from then on a second one exits with status 1.
+///
+/// A manager that stops for another reason drops this and hears no signals while it does;
+/// [`run_until_signal`](crate::manager::Builder::run_until_signal) does.
 pub async fn shutdown() {
-    once().await;
+    let mut signals = Signals::new();
+    signals.next().await;
     tracing::info!("Shutdown signal received, waiting for all workers to finish");
-    tokio::spawn(async {
-        once().await;
-        tracing::error!("second signal received, exiting at once");
-        std::process::exit(1);
-    });
+    tokio::spawn(signals.exit());
 }
 
-#[cfg(unix)]
-async fn once() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return interrupt().await;
-    };
-    tokio::select! {
-        biased;
-        _ = terminate.recv() => {}
-        () = interrupt() => {}
+/// The signals of this process, heard from when this is made.
+pub(crate) struct Signals {
+    /// One was heard.
+    heard: bool,
+    #[cfg(unix)]
+    streams: Vec<tokio::signal::unix::Signal>,
+}
+
+// === impl Signals ===
+
+impl Signals {
+    pub(crate) fn new() -> Self {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
+            let streams = kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect();
+            Self { heard: false, streams }
+        }
+        #[cfg(not(unix))]
+        Self { heard: false }
+    }
+
+    /// Asks for a stop with the first signal; one that comes while `stopping` is on, for whatever
+    /// reason, exits.
+    pub(crate) async fn follow(&mut self, stopping: CancellationToken) -> Infallible {
+        loop {
+            self.next().await;
+            if stopping.is_cancelled() {
+                exit();
+            }
+            tracing::info!("Shutdown signal received, waiting for all workers to finish");
+            stopping.cancel();
+        }
+    }
+
+    /// Exits with the next signal if one was heard before: what comes after the end of a manager
+    /// may hang as well.
+    pub(crate) fn leave(self) {
+        if self.heard {
+            tokio::spawn(self.exit());
+        }
+    }
+
+    async fn exit(mut self) {
+        self.next().await;
+        exit();
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        std::future::poll_fn(|cx| {
+            let heard = self.streams.iter_mut().any(|signal| signal.poll_recv(cx).is_ready());
+            if heard { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+        self.heard = true;
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.heard = true;
     }
 }
 
-#[cfg(not(unix))]
-async fn once() {
-    interrupt().await;
-}
-
-async fn interrupt() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
+fn exit() -> ! {
+    tracing::error!("another signal received while stopping, exiting at once");
+    std::process::exit(1)
 }

@@ -13,20 +13,43 @@ use windlass_apiserver::ApiServer;
 
 const CHILD: &str = "WINDLASS_SIGNAL_CHILD";
 
-/// The operator that is signalled: one reconcile takes `$WINDLASS_SIGNAL_CHILD` seconds.
+/// The operator that is signalled: one reconcile takes `$WINDLASS_SIGNAL_CHILD` seconds. It blocks
+/// its thread meanwhile if they end with `!`; if they end with `?`, a runnable fails.
 #[tokio::test]
 async fn child() {
     let Ok(seconds) = std::env::var(CHILD) else { return };
-    let seconds = Duration::from_secs(seconds.parse().expect("a number"));
+    let (blocks, fails) = (seconds.ends_with('!'), seconds.ends_with('?'));
+    let seconds = seconds.trim_end_matches(['!', '?']).parse().expect("a number");
+    let seconds = Duration::from_secs(seconds);
     let server = ApiServer::start();
-    let reconcile = move |_: Context<ConfigMap>| async move {
-        println!("reconciling");
-        tokio::time::sleep(seconds).await;
-        println!("reconciled");
-        Ok(Next::Done)
+    let (began, mut begun) = tokio::sync::watch::channel(false);
+    let reconcile = move |_: Context<ConfigMap>| {
+        let began = began.clone();
+        async move {
+            println!("reconciling");
+            began.send_replace(true);
+            if blocks {
+                std::thread::sleep(seconds);
+                // Longer than the test waits: the first signal alone does not end the process.
+                tokio::time::sleep(Duration::from_secs(20)).await;
+            }
+            tokio::time::sleep(seconds).await;
+            println!("reconciled");
+            Ok(Next::Done)
+        }
     };
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
-    let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    let manager = Manager::builder(server.client())
+        .namespaces(["default"])
+        .add(controller)
+        .runnable("fails", async move |cx| {
+            if !fails {
+                cx.stopping().await;
+                return Ok(());
+            }
+            let _ = begun.wait_for(|begun| *begun).await;
+            Err("no disk".into())
+        });
     let mut map = ConfigMap::default();
     map.metadata.name = Some("a".into());
     map.metadata.namespace = Some("default".into());
@@ -85,5 +108,28 @@ fn the_second_signal_ends_the_process_at_once() {
     signal(&child, "-TERM");
     let status = child.wait().expect("ends");
     assert_eq!(status.code(), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_signal_ends_a_process_at_once_that_stops_by_itself() {
+    let (mut child, mut next) = start("3600?");
+    assert!(wait_for("reconciling", &mut next));
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().expect("looks").is_none(), "ended before its grace period");
+    let began = Instant::now();
+    signal(&child, "-TERM");
+    assert_eq!(child.wait().expect("ends").code(), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_second_signal_right_behind_the_first_is_heard() {
+    let (mut child, mut next) = start("1!");
+    assert!(wait_for("reconciling", &mut next));
+    let began = Instant::now();
+    signal(&child, "-TERM");
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("ends").code(), Some(1));
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }

@@ -279,19 +279,28 @@ impl ControllerHandle {
 
     /// Waits until every watch has delivered its first list to this controller.
     pub async fn synced(&self) {
-        let waits: Vec<_> = {
-            let watches = self.0.watches.lock();
-            let running = watches.values().cloned();
-            running
-                .map(|mut running| async move {
-                    running.guard.synced().await;
-                    // A watch of metadata may be on its way to one of whole objects.
-                    let there = |s: &SyncState| s.synced() || matches!(s, SyncState::Stale { .. });
-                    drop(running.states.wait_for(there).await);
-                })
-                .collect()
-        };
+        let running: Vec<Running> = self.0.watches.lock().values().cloned().collect();
+        let waits = running.into_iter().map(|mut running| async move {
+            running.guard.synced().await;
+            // A watch of metadata may be on its way to one of whole objects.
+            drop(running.states.wait_for(there).await);
+        });
         futures::future::join_all(waits).await;
+    }
+
+    /// The same, but a watch that cannot go on until somebody does something is not waited for; it
+    /// is named with its state.
+    pub(crate) async fn settled(&self) -> Vec<String> {
+        let running: Vec<Running> = self.0.watches.lock().values().cloned().collect();
+        let waits = running.into_iter().map(|mut running| async move {
+            let state = running.states.wait_for(|s| there(s) || s.blocked()).await.ok()?.clone();
+            if state.blocked() {
+                return Some(format!("{}: {state}", running.kind));
+            }
+            running.guard.synced().await;
+            None
+        });
+        futures::future::join_all(waits).await.into_iter().flatten().collect()
     }
 
     /// The kinds that are watched, and how many changes wait to be handled.
@@ -401,6 +410,11 @@ impl Route {
             self.queue.add_with(key, Add { priority, ..Add::default() });
         }
     }
+}
+
+/// Tells whether a first list is there, be it that the watch has broken since.
+fn there(state: &SyncState) -> bool {
+    state.synced() || matches!(state, SyncState::Stale { .. })
 }
 
 fn change(event: &Event<DynamicObject>) -> source::Change {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Published;
+use super::{EventForm, Published};
 
 /// Most series followed at once; the one silent longest makes room.
 const SERIES_MAX: usize = 4096;
@@ -14,24 +14,45 @@ const ENDS_AFTER: Duration = Duration::from_secs(6 * 60);
 
 /// The series under way.
 #[derive(Debug, Default)]
-pub(super) struct Series(BTreeMap<Published, Running>);
+pub(super) struct Series {
+    running: BTreeMap<Published, Running>,
+    /// Since when the server may lag behind.
+    behind_since: Option<Instant>,
+}
 
 #[derive(Debug)]
 struct Running {
-    name: String,
+    written: Written,
     seen: i32,
     /// The count the server knows.
     told: i32,
+    /// The server refuses to count this one.
+    uncounted: bool,
     last: Instant,
+}
+
+/// Where an event is on the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) name: String,
+    pub(super) form: EventForm,
+}
+
+/// A count the server does not know.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) event: Box<Published>,
+    pub(super) written: Written,
+    pub(super) count: i32,
 }
 
 /// What is to be done with an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is new.
-    Create,
+    /// It is new; the series of that event before it may have left a count.
+    Create { left: Option<Left> },
     /// It came again: the server should know at once.
-    Count { name: String, count: i32 },
+    Count { written: Written, count: i32 },
     /// It came again: the server is told with the next flush.
     Later,
 }
@@ -40,49 +61,86 @@ pub(super) enum Step {
 
 impl Series {
     pub(super) fn step(&mut self, event: &Published, now: Instant) -> Step {
-        let Some(running) = self.0.get_mut(event) else { return Step::Create };
+        let Some(running) = self.running.get_mut(event) else { return Step::Create { left: None } };
         if now.duration_since(running.last) >= ENDS_AFTER {
-            self.0.remove(event);
-            return Step::Create;
+            return Step::Create { left: self.forget(event) };
         }
         running.seen = running.seen.saturating_add(1);
         running.last = now;
+        if running.behind() {
+            self.behind_since.get_or_insert(now);
+        }
         // The second one makes it a series; after that, counting here is enough.
-        if running.seen == 2 {
-            return Step::Count { name: running.name.clone(), count: 2 };
+        if running.seen == 2 && running.behind() {
+            return Step::Count { written: running.written.clone(), count: 2 };
         }
         Step::Later
     }
 
-    pub(super) fn created(&mut self, event: Published, name: String, now: Instant) {
-        if self.0.len() >= SERIES_MAX {
-            let oldest = self.0.iter().min_by_key(|(_, running)| running.last);
+    /// Follows a new series; returns the count of the one that had to make room.
+    pub(super) fn created(
+        &mut self,
+        event: Published,
+        written: Written,
+        now: Instant,
+    ) -> Option<Left> {
+        let mut left = None;
+        if self.running.len() >= SERIES_MAX {
+            let oldest = self.running.iter().min_by_key(|(_, running)| running.last);
             if let Some(oldest) = oldest.map(|(event, _)| event.clone()) {
-                self.0.remove(&oldest);
+                left = self.forget(&oldest);
             }
         }
-        self.0.insert(event, Running { name, seen: 1, told: 1, last: now });
+        let running = Running { written, seen: 1, told: 1, uncounted: false, last: now };
+        self.running.insert(event, running);
+        left
     }
 
     pub(super) fn counted(&mut self, event: &Published, count: i32) {
-        if let Some(running) = self.0.get_mut(event) {
+        if let Some(running) = self.running.get_mut(event) {
             running.told = running.told.max(count);
         }
     }
 
-    pub(super) fn forget(&mut self, event: &Published) {
-        self.0.remove(event);
+    /// The server refuses the counts of this series.
+    pub(super) fn uncounted(&mut self, event: &Published) {
+        if let Some(running) = self.running.get_mut(event) {
+            running.uncounted = true;
+        }
     }
 
-    /// Tells whether the server lags behind.
-    pub(super) fn pending(&self) -> bool {
-        self.0.values().any(|running| running.seen > running.told)
+    /// Follows a series no more; returns the count the server does not know.
+    pub(super) fn forget(&mut self, event: &Published) -> Option<Left> {
+        let (event, running) = self.running.remove_entry(event)?;
+        running.behind().then(|| running.left(event))
     }
 
-    /// The series whose count the server does not know yet.
-    pub(super) fn due(&self) -> Vec<(Published, String, i32)> {
-        let behind = self.0.iter().filter(|(_, running)| running.seen > running.told);
-        behind.map(|(event, r)| (event.clone(), r.name.clone(), r.seen)).collect()
+    /// Since when the server may lag behind.
+    pub(super) fn behind_since(&self) -> Option<Instant> {
+        self.behind_since
+    }
+
+    /// All counts were told, or tried to: what the server still does not know waits again.
+    pub(super) fn flushed(&mut self, now: Instant) {
+        self.behind_since = self.running.values().any(Running::behind).then_some(now);
+    }
+
+    /// The counts the server does not know yet.
+    pub(super) fn due(&self) -> Vec<Left> {
+        let behind = self.running.iter().filter(|(_, running)| running.behind());
+        behind.map(|(event, running)| running.left(event.clone())).collect()
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    fn behind(&self) -> bool {
+        self.seen > self.told && !self.uncounted
+    }
+
+    fn left(&self, event: Published) -> Left {
+        Left { event: Box::new(event), written: self.written.clone(), count: self.seen }
     }
 }
 
@@ -90,7 +148,7 @@ impl Series {
 mod tests {
     use k8s_openapi::api::core::v1::ObjectReference;
 
-    use super::super::{EventForm, EventType};
+    use super::super::EventType;
     use super::*;
 
     fn event(note: &str) -> Published {
@@ -106,36 +164,73 @@ mod tests {
         }
     }
 
+    fn written(name: &str) -> Written {
+        Written { name: name.into(), form: EventForm::default() }
+    }
+
+    const NEW: Step = Step::Create { left: None };
+
     #[test]
     fn another_text_is_another_event() {
         let now = Instant::now();
         let mut series = Series::default();
-        assert_eq!(series.step(&event("a"), now), Step::Create);
-        series.created(event("a"), "one".into(), now);
-        assert_eq!(series.step(&event("b"), now), Step::Create);
-        assert_eq!(series.step(&event("a"), now), Step::Count { name: "one".into(), count: 2 });
+        assert_eq!(series.step(&event("a"), now), NEW);
+        series.created(event("a"), written("one"), now);
+        assert_eq!(series.step(&event("b"), now), NEW);
+        let count = Step::Count { written: written("one"), count: 2 };
+        assert_eq!(series.step(&event("a"), now), count);
         series.counted(&event("a"), 2);
         assert_eq!(series.step(&event("a"), now), Step::Later);
-        assert_eq!(series.due(), vec![(event("a"), "one".into(), 3)]);
+        let left = Left { event: event("a").into(), written: written("one"), count: 3 };
+        assert_eq!(series.due(), vec![left]);
     }
 
     #[test]
-    fn a_silent_series_ends() {
+    fn a_silent_series_ends_and_leaves_the_count_nobody_was_told() {
         let now = Instant::now();
         let mut series = Series::default();
-        series.created(event("a"), "one".into(), now);
-        assert_eq!(series.step(&event("a"), now + ENDS_AFTER), Step::Create);
+        series.created(event("a"), written("one"), now);
+        assert_eq!(series.step(&event("a"), now + ENDS_AFTER), NEW);
+        series.created(event("a"), written("two"), now);
+        series.step(&event("a"), now);
+        let left = Left { event: event("a").into(), written: written("two"), count: 2 };
+        assert_eq!(series.step(&event("a"), now + ENDS_AFTER), Step::Create { left: Some(left) });
     }
 
     #[test]
-    fn the_table_is_bounded() {
+    fn the_server_is_behind_since_the_first_count_it_was_not_told() {
+        let now = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut series = Series::default();
+        series.created(event("a"), written("one"), now);
+        assert_eq!(series.behind_since(), None);
+        for at in 1..100 {
+            series.step(&event("a"), now + at * second);
+        }
+        assert_eq!(series.behind_since(), Some(now + second));
+        series.flushed(now + 100 * second);
+        assert_eq!(series.behind_since(), Some(now + 100 * second), "nobody was told");
+        series.uncounted(&event("a"));
+        series.flushed(now + 101 * second);
+        series.step(&event("a"), now + 102 * second);
+        assert_eq!(series.behind_since(), None, "what is refused is not waited for");
+        assert_eq!(series.due(), vec![]);
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_who_makes_room_leaves_its_count() {
         let now = Instant::now();
         let mut series = Series::default();
+        let mut left = None;
         for at in 0..=SERIES_MAX {
             let later = now + Duration::from_millis(at as u64);
-            series.created(event(&at.to_string()), "x".into(), later);
+            left = series.created(event(&at.to_string()), written("x"), later);
+            if at == 0 {
+                series.step(&event("0"), later);
+            }
         }
-        assert_eq!(series.0.len(), SERIES_MAX);
-        assert!(!series.0.contains_key(&event("0")));
+        assert_eq!(series.running.len(), SERIES_MAX);
+        assert!(!series.running.contains_key(&event("0")));
+        assert_eq!(left, Some(Left { event: event("0").into(), written: written("x"), count: 2 }));
     }
 }

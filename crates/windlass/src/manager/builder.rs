@@ -21,6 +21,7 @@ use crate::kind::{Kind, Object};
 use crate::lease::{Lease, LeaseOptions};
 use crate::metrics::Metrics;
 use crate::serve::{Access, Checks, Pages, Server, Tls};
+use crate::signal::Signals;
 
 /// The grace period of a shutdown unless told otherwise.
 const GRACE: Duration = Duration::from_secs(30);
@@ -125,6 +126,9 @@ impl Builder {
     }
 
     /// Adds a task that runs while this process leads; its failure stops the manager.
+    ///
+    /// It begins when the caches of all controllers are synced. Those of kinds that are missing or
+    /// forbidden are not waited for, and others no longer than two minutes; the log names them.
     pub fn runnable<F, Fut>(self, name: &str, start: F) -> Self
     where
         F: FnOnce(RunContext) -> Fut + Send + 'static,
@@ -134,6 +138,8 @@ impl Builder {
     }
 
     /// Adds a task that runs on every replica, leader or not; its writes need no lease.
+    ///
+    /// It begins as those of [`runnable`](Self::runnable) do.
     pub fn runnable_everywhere<F, Fut>(self, name: &str, start: F) -> Self
     where
         F: FnOnce(RunContext) -> Fut + Send + 'static,
@@ -250,7 +256,9 @@ impl Builder {
         self
     }
 
-    /// How long a shutdown may take; keep it below the grace period of the pod.
+    /// How long a shutdown may take; keep it some seconds below the grace period of the pod.
+    ///
+    /// Giving the lease back and the last events have two seconds each where it is used up.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -317,7 +325,7 @@ impl Builder {
         };
         let state = Arc::new(State {
             controllers: parking_lot::Mutex::default(),
-            late: parking_lot::Mutex::default(),
+            waiting: parking_lot::Mutex::new(components),
             wake: tokio::sync::Notify::new(),
             ready: watch::Sender::new(false),
             lease: parking_lot::Mutex::new(lease.as_ref().map(|l| (l.label(), l.status()))),
@@ -348,8 +356,8 @@ impl Builder {
             state.bound.lock().push((server.name(), server.bound()));
         }
         Ok(Manager {
+            _end: state.stopping.clone().drop_guard(),
             stage: Stage { state, clusters },
-            components,
             runnables: self.runnables,
             servers,
             lease,
@@ -367,13 +375,23 @@ impl Builder {
         self.build()?.run(shutdown).await
     }
 
-    /// Runs until SIGINT or SIGTERM; a second signal ends the process at once.
+    /// Runs until SIGINT or SIGTERM; a signal while the manager stops, for this reason or another,
+    /// ends the process at once.
     ///
     /// # Errors
     ///
     /// As [`run`](Self::run).
     pub async fn run_until_signal(self) -> Result<()> {
-        self.run(crate::signal::shutdown()).await
+        let mut signals = Signals::new();
+        let manager = self.build()?;
+        let stopping = manager.stage.state.stopping.clone();
+        let result = tokio::select! {
+            biased;
+            result = manager.run(std::future::pending()) => result,
+            never = signals.follow(stopping) => match never {},
+        };
+        signals.leave();
+        result
     }
 
     /// Runs in a task of its own, until the handle says stop.

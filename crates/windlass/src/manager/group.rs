@@ -22,8 +22,8 @@ pub(super) struct Group {
     abort: CancellationToken,
 }
 
-/// Lets the tasks of a group begin.
-#[derive(Clone)]
+/// Lets the tasks that wait for it begin.
+#[derive(Clone, Default)]
 pub(super) struct Gate(watch::Sender<bool>);
 
 /// One task: waits for the gate, then runs until it is told to stop.
@@ -60,9 +60,15 @@ impl Job {
         })
     }
 
-    pub(super) fn runnable(runnable: Runnable, context: RunContext) -> Self {
+    /// A runnable that begins when the gate of the caches opens too: it may read them at once.
+    pub(super) fn runnable(runnable: Runnable, context: RunContext, caches: Gate) -> Self {
         let Runnable { name, start } = runnable;
-        Self::new(&name, move |_stop, abort| async move {
+        Self::new(&name, move |stop, abort| async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                () = caches.opened() => {}
+            }
             tokio::select! {
                 biased;
                 result = start(context) => result,
@@ -80,8 +86,7 @@ impl Group {
         stop: CancellationToken,
         abort: CancellationToken,
     ) -> Self {
-        let gate = Gate(watch::Sender::new(false));
-        Self { name, tasks: JoinSet::new(), gate, stop, abort }
+        Self { name, tasks: JoinSet::new(), gate: Gate::default(), stop, abort }
     }
 
     pub(super) fn gate(&self) -> Gate {
@@ -95,12 +100,12 @@ impl Group {
     /// Adds a task that begins when the gate opens, or at once if it is open.
     pub(super) fn add(&mut self, job: Job) {
         let (stop, abort) = (self.stop.clone(), self.abort.clone());
-        let mut gate = self.gate.0.subscribe();
+        let gate = self.gate.clone();
         self.tasks.spawn(async move {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
-                open = gate.wait_for(|open| *open) => if open.is_err() { return Ok(()) },
+                () = gate.opened() => {}
             }
             // A stop that came with the opening must not start anything.
             if stop.is_cancelled() {
@@ -170,5 +175,11 @@ impl Group {
 impl Gate {
     pub(super) fn open(&self) {
         self.0.send_replace(true);
+    }
+
+    /// Waits until the gate is open.
+    pub(super) async fn opened(&self) {
+        // The sender lives in this gate, so this ends by no error.
+        drop(self.0.subscribe().wait_for(|open| *open).await);
     }
 }

@@ -64,9 +64,16 @@ impl Handle {
     }
 
     /// Waits until every watch of every controller has delivered its first list.
-    pub async fn ready(&self) {
+    ///
+    /// Tells `false` at once if the manager stops before that, or has ended;
+    /// [`wait`](Self::wait) tells why.
+    pub async fn ready(&self) -> bool {
         let mut ready = self.state.ready.subscribe();
-        let _ = ready.wait_for(|ready| *ready).await;
+        tokio::select! {
+            biased;
+            ready = async { ready.wait_for(|ready| *ready).await.is_ok() } => ready,
+            () = self.state.stopping.cancelled() => false,
+        }
     }
 
     /// A controller by its name.
@@ -79,21 +86,23 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// Fails while the manager stops, or if there is a controller of that name already.
+    /// Fails if the manager stops or has ended, or if there is a controller of that name already.
     pub fn add<K: Object>(&self, controller: Controller<K>) -> Result<()> {
         if self.state.stopping.is_cancelled() {
-            return Err(Error::Invalid("the manager stops: nothing can be added".into()));
+            return Err(Error::Invalid(
+                "the manager stops or has ended: nothing can be added".into(),
+            ));
         }
-        let mut late = self.state.late.lock();
+        let mut waiting = self.state.waiting.lock();
         let running = self.state.controllers.lock();
         let taken =
             running.iter().any(|(cluster, c)| cluster.is_empty() && c.name() == controller.name())
-                || late.iter().any(|(at, c)| *at == 0 && c.name() == controller.name());
+                || waiting.iter().any(|(at, c)| *at == 0 && c.name() == controller.name());
         if taken {
             return Err(Error::Invalid(format!("two controllers are named {}", controller.name())));
         }
-        late.push((0, Box::new(controller)));
-        drop((late, running));
+        waiting.push((0, Box::new(controller)));
+        drop((waiting, running));
         self.state.wake.notify_one();
         Ok(())
     }

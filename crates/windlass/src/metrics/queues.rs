@@ -170,7 +170,10 @@ mod tests {
         ] {
             assert!(text.contains(line), "missing {line} in\n{text}");
         }
-        assert!(text.contains(r#"workqueue_queue_duration_seconds_bucket{le="0.01""#), "{text}");
+        for bound in ["1e-08", "9.999999999999999e-06", "0.001", "0.01", "1", "10", "1000"] {
+            let line = format!(r#"workqueue_queue_duration_seconds_bucket{{le="{bound}","#);
+            assert!(text.contains(&line), "missing {line} in\n{text}");
+        }
         let above = r#"queue_duration_seconds_bucket{le="+Inf",name="web",controller="web"} 1"#;
         assert!(text.contains(above), "{text}");
     }

@@ -60,8 +60,23 @@ pub(super) struct Tally {
 
 impl Histogram {
     /// The upper bounds in seconds of all buckets but the last.
-    pub const BOUNDS: [f64; 12] =
-        [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+    ///
+    /// Two are a bit less than a power of ten: so Go's libraries compute them, and dashboards know
+    /// buckets by the text of their bounds.
+    pub const BOUNDS: [f64; 12] = [
+        1e-8,
+        1e-7,
+        1e-6,
+        9.999999999999999e-6,
+        9.999999999999999e-5,
+        1e-3,
+        1e-2,
+        1e-1,
+        1.0,
+        10.0,
+        100.0,
+        1000.0,
+    ];
 
     /// Counts one observation.
     pub fn record(&mut self, value: Duration) {

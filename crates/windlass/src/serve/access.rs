@@ -69,8 +69,7 @@ impl Access {
         path: &str,
         verb: &str,
     ) -> Result<(), (StatusCode, &'static str)> {
-        let token = authorization.and_then(|value| value.strip_prefix("Bearer "));
-        let Some(token) = token.filter(|token| !token.is_empty()) else {
+        let Some(token) = authorization.and_then(bearer) else {
             return Err((StatusCode::UNAUTHORIZED, "Unauthorized"));
         };
         let broken = |error: crate::error::Error| {
@@ -147,5 +146,27 @@ impl Access {
         let call = Call::new(Method::POST, path.into(), action.into());
         let bytes = self.client.call(call.body(body.to_string().into_bytes())).await?;
         Ok(serde_json::from_slice(&bytes)?)
+    }
+}
+
+/// The token behind the scheme `Bearer`, in whatever case that is written.
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_of_a_token_has_no_case() {
+        for scheme in ["Bearer", "bearer", "BEARER"] {
+            assert_eq!(bearer(&format!("{scheme} secret")), Some("secret"));
+        }
+        for other in ["Basic secret", "Bearer", "Bearer ", "secret", ""] {
+            assert_eq!(bearer(other), None, "{other}");
+        }
     }
 }

@@ -101,7 +101,9 @@ async fn metrics_have_the_names_labels_types_and_buckets_of_controller_runtime()
         0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0,
         15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
     ];
-    let queue = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+    // As Go computes them.
+    let (five, four) = (9.999999999999999e-6, 9.999999999999999e-5);
+    let queue = [1e-8, 1e-7, 1e-6, five, four, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
     let rest = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
     for (name, bounds, labels) in [
         ("controller_runtime_reconcile_time_seconds", &reconcile[..], &["controller"][..]),

@@ -189,3 +189,129 @@ async fn losing_the_lease_drops_the_work_at_once() {
     assert!(at.elapsed() < Duration::from_secs(15), "before another may lead: {:?}", at.elapsed());
     assert!(!ended.load(Ordering::SeqCst));
 }
+
+/// A controller whose reconciles take a while and then create `done`.
+fn slow(began: &Arc<AtomicBool>, takes: Duration) -> Controller<ConfigMap> {
+    let began = began.clone();
+    Controller::<ConfigMap>::builder("slow").build(move |cx: Context<ConfigMap>| {
+        let began = began.clone();
+        async move {
+            if cx.name() == "a" {
+                began.store(true, Ordering::SeqCst);
+                tokio::time::sleep(takes).await;
+                cx.client().create(&config_map("done", &[])).await?;
+            }
+            Ok(Next::Done)
+        }
+    })
+}
+
+async fn done(server: &ApiServer) -> bool {
+    let client = windlass::Client::new(server.client());
+    client.get::<ConfigMap>(&key("done")).await.expect("read").is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_renewed_until_the_work_has_drained_and_released_then() {
+    let server = ApiServer::start();
+    let began = Arc::new(AtomicBool::new(false));
+    let controller = slow(&began, Duration::from_secs(12));
+    let handle = manager(&server).lease(options("one")).add(controller).spawn().expect("starts");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("it works", || began.load(Ordering::SeqCst)).await;
+    handle.stop().await.expect("stops");
+    assert!(done(&server).await, "the fence closed on work within its grace period");
+    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_lost_while_the_work_drains_ends_that_work() {
+    let server = ApiServer::start();
+    let began = Arc::new(AtomicBool::new(false));
+    let controller = slow(&began, Duration::from_secs(25));
+    let handle = manager(&server).lease(options("one")).add(controller).spawn().expect("starts");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("it works", || began.load(Ordering::SeqCst)).await;
+    server.inject(Some(Box::new(|request| Fault {
+        fail: (request.resource == "leases").then(|| windlass_apiserver::Status::internal("no")),
+        ..Fault::default()
+    })));
+    let at = Instant::now();
+    handle.stop().await.expect("it was asked to stop");
+    assert!(at.elapsed() < Duration::from_secs(15), "before another may lead: {:?}", at.elapsed());
+    server.inject(None);
+    assert!(!done(&server).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_drains_without_the_lease_does_not_take_it() {
+    let server = ApiServer::start();
+    let first = start(&server, "one", &Arc::default());
+    eventually("one leads", || first.lease().is_some_and(|l| l.held)).await;
+    let second = manager(&server)
+        .lease(options("two"))
+        .runnable_everywhere("slow", async |cx| {
+            cx.stopping().await;
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Ok(())
+        })
+        .spawn()
+        .expect("starts");
+    second.ready().await;
+    second.shutdown();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    first.stop().await.expect("stops");
+    second.wait().await.expect("stops");
+    assert_eq!(lease(&server).await.lease_transitions, Some(0), "nobody followed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_touched_is_released_all_the_same() {
+    let server = ApiServer::start();
+    let handle = start(&server, "one", &Arc::default());
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    let client = windlass::Client::new(server.client());
+    let found = client.get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    let mut touched = (*found).clone();
+    touched.metadata.annotations = Some([("seen".to_string(), "yes".to_string())].into());
+    client.update(&touched).await.expect("updated");
+    handle.stop().await.expect("stops");
+    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_released_without_any_grace_too() {
+    let server = ApiServer::start();
+    let none = Duration::ZERO;
+    let handle = manager(&server).grace(none).lease(options("one")).spawn().expect("starts");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    let delay = Duration::from_millis(500);
+    server.inject(Some(Box::new(move |_| Fault { delay, ..Fault::default() })));
+    handle.stop().await.expect("stops");
+    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_noticed_at_the_renew_deadline_and_told_by_an_event() {
+    let server = ApiServer::start();
+    let rare = LeaseOptions { retry_period: Duration::from_secs(8), ..options("one") };
+    let handle = manager(&server).lease(rare).spawn().expect("starts");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    server.inject(Some(Box::new(|request| Fault {
+        delay: Duration::from_millis(100),
+        fail: (request.resource == "leases").then(|| windlass_apiserver::Status::internal("no")),
+        ..Fault::default()
+    })));
+    let at = Instant::now();
+    handle.wait().await.expect_err("leadership is lost");
+    assert!(at.elapsed() < Duration::from_secs(11), "{:?}", at.elapsed());
+    let client = windlass::Client::new(server.client());
+    let events = client
+        .list::<k8s_openapi::api::events::v1::Event>(&windlass::List::within("default"))
+        .await
+        .expect("listed");
+    let notes: Vec<_> = events.iter().filter_map(|event| event.note.as_deref()).collect();
+    assert!(notes.contains(&"one stopped leading"), "{notes:?}");
+}

@@ -139,6 +139,32 @@ async fn a_second_controller_of_a_name_is_refused_while_running_too() {
     handle.stop().await.expect("stops");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_second_controller_of_a_name_is_refused_before_the_first_has_started() {
+    let server = ApiServer::start();
+    let handle = manager(&server).add(counting(&Arc::default())).spawn().expect("starts");
+    let error = handle.add(counting(&Arc::default())).expect_err("refused");
+    assert_eq!(error.to_string(), "two controllers are named maps");
+    assert!(handle.ready().await);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_manager_that_has_ended_or_adds_to_it() {
+    let server = ApiServer::start();
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("binds");
+    let address = taken.local_addr().expect("has one").to_string();
+    let handle = manager(&server).probes(&address).spawn().expect("starts");
+    assert!(!handle.ready().await, "its port is taken");
+    handle.add(counting(&Arc::default())).expect_err("it has ended");
+    handle.wait().await.expect_err("its port is taken");
+    let never = manager(&server).build().expect("complete");
+    let handle = never.handle();
+    drop(never);
+    assert!(!handle.ready().await, "it was never run");
+    handle.add(counting(&Arc::default())).expect_err("it will never run");
+}
+
 /// A server that answers nothing.
 fn silent() -> ApiServer {
     let server = ApiServer::start();

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next};
+use windlass::manager::{Builder, RunContext};
 use windlass::{Error, Kind, Manager};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
@@ -237,6 +238,67 @@ async fn a_missing_kind_is_named_and_does_not_hold_up_the_others() {
     handle.stop().await.expect("stops");
 }
 
+/// Adds runnables that say what they find in the cache when they begin.
+fn finding(builder: Builder, found: &Arc<Mutex<Vec<(&'static str, usize)>>>) -> Builder {
+    let (one, two) = (found.clone(), found.clone());
+    let look = async |cx: RunContext, name, found: Arc<Mutex<Vec<_>>>| {
+        let maps = cx.client().list::<ConfigMap>(&windlass::List::all()).await;
+        found.lock().push((name, maps.map_or(0, |maps| maps.len())));
+        cx.stopping().await;
+        Ok(())
+    };
+    builder
+        .runnable("leader", move |cx| look(cx, "leader", one))
+        .runnable_everywhere("everywhere", move |cx| look(cx, "everywhere", two))
+}
+
+#[tokio::test(start_paused = true)]
+async fn runnables_begin_when_the_caches_are_synced() {
+    let server = ApiServer::start();
+    windlass::Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
+    server.inject(Some(Box::new(|request| Fault {
+        delay: Duration::from_secs(if request.resource == "configmaps" { 5 } else { 0 }),
+        ..Fault::default()
+    })));
+    let found = Arc::default();
+    let controller = Controller::<ConfigMap>::builder("maps").build(nothing);
+    let handle = finding(manager(&server).add(controller), &found).spawn().expect("starts");
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(found.lock().is_empty(), "before the caches");
+    assert!(handle.ready().await);
+    eventually("both begin", || found.lock().len() == 2).await;
+    found.lock().sort_unstable();
+    assert_eq!(*found.lock(), [("everywhere", 1), ("leader", 1)]);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_cannot_sync_does_not_hold_up_runnables_for_ever() {
+    // A kind that is missing is not waited for: a runnable may be about to install it.
+    let server = ApiServer::start();
+    let nope = Kind::new("example.com", "v1", "Nope", "nopes");
+    let missing = Controller::dynamic("missing", &nope).build(async |_| Ok(Next::Done));
+    let found = Arc::default();
+    let handle = finding(manager(&server).add(missing), &found).spawn().expect("starts");
+    eventually("both begin", || found.lock().len() == 2).await;
+    handle.stop().await.expect("stops");
+    // A server that fails is waited for, but not for ever: a runnable may be a webhook of it.
+    server.inject(Some(Box::new(|request| Fault {
+        fail: (request.resource == "configmaps")
+            .then(|| windlass_apiserver::Status::internal("conversion webhook failed")),
+        ..Fault::default()
+    })));
+    found.lock().clear();
+    let controller = Controller::<ConfigMap>::builder("maps").build(nothing);
+    let handle = finding(manager(&server).add(controller), &found).spawn().expect("starts");
+    tokio::time::sleep(Duration::from_secs(110)).await;
+    assert!(found.lock().is_empty(), "before the caches");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(found.lock().len(), 2);
+    assert_eq!(handle.diagnostics()["ready"], false);
+    handle.stop().await.expect("stops");
+}
+
 pub async fn http_get(address: std::net::SocketAddr, path: &str) -> String {
     let mut stream = tokio::net::TcpStream::connect(address).await.expect("connects");
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -269,6 +331,25 @@ async fn probes_metrics_and_diagnostics_are_served_and_end_with_the_manager() {
     assert!(page.contains(r#""kind": "ConfigMap.v1""#), "{page}");
     handle.stop().await.expect("stops");
     assert!(tokio::net::TcpStream::connect(probes).await.is_err(), "still listens");
+}
+
+#[tokio::test]
+async fn checks_of_the_author_are_not_replaced_by_the_usual_ones() {
+    let server = ApiServer::start();
+    let handle = manager(&server)
+        .probes("127.0.0.1:0")
+        .health_check("ping", || Err("the author says no".into()))
+        .ready_check("ping", || Err("the author says no".into()))
+        .ready_check("caches", || Err("the author says no".into()))
+        .spawn()
+        .expect("starts");
+    handle.ready().await;
+    let probes = handle.address("health probe").expect("listens");
+    let health = http_get(probes, "/healthz").await;
+    assert!(health.contains("[-]ping failed"), "{health}");
+    let ready = http_get(probes, "/readyz").await;
+    assert!(ready.contains("[-]caches failed: reason withheld\n[-]ping failed"), "{ready}");
+    handle.stop().await.expect("stops");
 }
 
 #[tokio::test]

@@ -1,0 +1,296 @@
+//! From the queue to the server.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::series::{Left, Series, Step, Written};
+use super::{EventForm, Message, Published, head};
+use crate::cache::Key;
+use crate::client::{Client, Patch};
+use crate::clock::Clock;
+use crate::error::{Error, Result, ResultExt};
+
+/// How often a failed write is tried.
+const TRIES_MAX: u32 = 6;
+/// The pause after a failed write; doubles.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// How long the server may not know the counts of running series.
+const FLUSH_AFTER: Duration = Duration::from_secs(30);
+/// How long a namespace that refused the newer group is not asked again.
+const CORE_FOR: Duration = Duration::from_secs(60 * 60);
+/// Most namespaces known to refuse the newer group.
+const CORE_MAX: usize = 1024;
+/// The server refuses longer names.
+const NAME_MAX: usize = 253;
+
+/// The task that brings events to the server.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::Client;
+/// use windlass::clock::Clock;
+/// use windlass::events::{Publisher, Recorder};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// let (recorder, publisher): (Recorder, Publisher) = Recorder::new(&client, "me", Clock::system());
+/// let running = tokio::spawn(publisher.run());
+/// drop(recorder);
+/// running.await.expect("ends with the last recorder");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Publisher {
+    inbox: mpsc::Receiver<Message>,
+    client: Client,
+    clock: Clock,
+    series: Series,
+    /// Namespaces where `events.k8s.io` is refused and the core group is not, and until when that
+    /// is believed.
+    core: BTreeMap<String, Instant>,
+    sent: u64,
+}
+
+// === impl Publisher ===
+
+impl Publisher {
+    pub(super) fn new(inbox: mpsc::Receiver<Message>, client: Client, clock: Clock) -> Self {
+        let (series, core) = (Series::default(), BTreeMap::new());
+        Self { inbox, client, clock, series, core, sent: 0 }
+    }
+
+    /// Runs until every recorder is gone, or until it is dropped; the last counts are flushed.
+    pub async fn run(mut self) {
+        loop {
+            let message = match self.series.behind_since().map(|since| since + FLUSH_AFTER) {
+                None => self.inbox.recv().await,
+                // A queue that is never empty must not put this off.
+                Some(at) if at <= Instant::now() => {
+                    self.flush_counts().await;
+                    continue;
+                }
+                Some(at) => match tokio::time::timeout_at(at, self.inbox.recv()).await {
+                    Ok(message) => message,
+                    Err(_) => continue,
+                },
+            };
+            match message {
+                None => break,
+                Some(Message::Event(event)) => self.take(*event).await,
+                Some(Message::Flush(done)) => {
+                    self.flush_counts().await;
+                    let _ = done.send(());
+                }
+            }
+        }
+        self.flush_counts().await;
+    }
+
+    async fn take(&mut self, event: Published) {
+        match self.series.step(&event, Instant::now()) {
+            Step::Create { left } => {
+                self.leave(left).await;
+                self.begin(event).await;
+            }
+            Step::Count { written, count } => self.count(&event, &written, count).await,
+            Step::Later => {}
+        }
+    }
+
+    async fn flush_counts(&mut self) {
+        for Left { event, written, count } in self.series.due() {
+            self.count(&event, &written, count).await;
+        }
+        self.series.flushed(Instant::now());
+    }
+
+    /// Begins a series with a new object.
+    async fn begin(&mut self, event: Published) {
+        match self.create(&event).await {
+            Ok(written) => {
+                let left = self.series.created(event, written, Instant::now());
+                self.leave(left).await;
+            }
+            Err(error) => self.lost(&event, &error),
+        }
+    }
+
+    /// Tells the last count of a series that is not followed any more.
+    async fn leave(&self, left: Option<Left>) {
+        let Some(Left { event, written, count }) = left else { return };
+        match self.tell(&event, &written, count).await {
+            Err(error) if !error.is_not_found() => self.lost(&event, &error),
+            _ => {}
+        }
+    }
+
+    async fn create(&mut self, event: &Published) -> Result<Written> {
+        self.sent += 1;
+        let now = self.clock.micro_time();
+        let stamp = now.0.as_nanosecond();
+        let suffix = format!(".{stamp:x}{:04x}", self.sent & 0xffff);
+        let name = object_name(&event.regarding.name, &suffix);
+        let form = self.form(event);
+        match self.write(form, event, &name, now.clone()).await {
+            Err(error) if form == EventForm::Series && refuses_group(&error) => {
+                // Only what the core group takes was refused because of the group.
+                self.write(EventForm::Counted, event, &name, now).await?;
+                self.use_core(event.namespace(), &error);
+                Ok(Written { name, form: EventForm::Counted })
+            }
+            written => written.map(|()| Written { name, form }),
+        }
+    }
+
+    /// The form an event is written in: the one asked for, where the server takes it.
+    fn form(&self, event: &Published) -> EventForm {
+        let core = self.core.get(event.namespace()).is_some_and(|until| Instant::now() < *until);
+        if core { EventForm::Counted } else { event.form }
+    }
+
+    fn use_core(&mut self, namespace: &str, error: &Error) {
+        let error = error.chain();
+        tracing::warn!(namespace, error, "events go to the core group for an hour");
+        if self.core.len() >= CORE_MAX {
+            self.core.clear();
+        }
+        self.core.insert(namespace.into(), Instant::now() + CORE_FOR);
+    }
+
+    async fn write(
+        &self,
+        form: EventForm,
+        event: &Published,
+        name: &str,
+        now: MicroTime,
+    ) -> Result<()> {
+        let object = form.object(event, name, now)?;
+        let events = self.client.dynamic(&form.kind());
+        let (events, object) = (&events, &object);
+        // A try that seemed to fail may have been heard.
+        let write = || async move { events.create(object).await.ignore_already_exists().map(drop) };
+        retry(write).await
+    }
+
+    async fn count(&mut self, event: &Published, written: &Written, count: i32) {
+        match self.tell(event, written, count).await {
+            Ok(()) => self.series.counted(event, count),
+            // It expired on the server: a new object takes its place.
+            Err(error) if error.is_not_found() => {
+                self.series.forget(event);
+                match self.create(event).await {
+                    // Nobody has to make room for it: it had a place before.
+                    Ok(written) => {
+                        self.series.created(event.clone(), written, Instant::now());
+                    }
+                    Err(error) => self.lost(event, &error),
+                }
+            }
+            Err(error) => {
+                if error.is_forbidden() || error.is_invalid() {
+                    // It would be refused every time.
+                    self.series.uncounted(event);
+                }
+                self.lost(event, &error);
+            }
+        }
+    }
+
+    /// Brings a count to the server.
+    async fn tell(&self, event: &Published, written: &Written, count: i32) -> Result<()> {
+        let api = self.client.dynamic(&written.form.kind());
+        let key = Key::namespaced(event.namespace(), &written.name);
+        let patch = Patch::Merge(written.form.again(count, self.clock.micro_time()));
+        let (api, key, patch) = (&api, &key, &patch);
+        retry(|| async move { api.patch(key, patch).await.map(drop) }).await
+    }
+
+    fn lost(&self, event: &Published, error: &Error) {
+        self.client.metrics().event_dropped("refused");
+        tracing::warn!(
+            object = format!("{} {}", event.regarding.kind, event.regarding.name),
+            reason = event.reason,
+            note = event.note,
+            error = error.chain(),
+            "event not published"
+        );
+    }
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
+}
+
+/// Tells whether a write failed because of the group it went to, as far as one can see.
+fn refuses_group(error: &Error) -> bool {
+    error.is_no_kind() || (error.is_forbidden() && !namespace_ends(error))
+}
+
+/// Tells whether a namespace that is being deleted takes nothing new; no other group helps.
+fn namespace_ends(error: &Error) -> bool {
+    error.status().is_some_and(|status| {
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+            || status.message.contains("because it is being terminated")
+    })
+}
+
+/// The name of an event about an object: as much of that one's name as the server takes.
+fn object_name(about: &str, suffix: &str) -> String {
+    let lower = about.to_lowercase();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    let plain: String = lower.chars().map(plain).collect();
+    let labels = plain.split('.').map(|label| label.trim_matches('-'));
+    let labels: Vec<&str> = labels.filter(|label| !label.is_empty()).collect();
+    let joined = labels.join(".");
+    let kept = head(&joined, NAME_MAX - suffix.len()).trim_end_matches(['-', '.']);
+    format!("{}{suffix}", if kept.is_empty() { "event" } else { kept })
+}
+
+/// Tries again what may pass: a server that is away or busy, not one that refuses.
+async fn retry<F: Future<Output = Result<()>>>(write: impl Fn() -> F) -> Result<()> {
+    let mut wait = RETRY_AFTER;
+    for _ in 1..TRIES_MAX {
+        match write().await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_no_kind() => return Err(error),
+            Err(error) if error.status().is_some_and(|s| s.code < 500 && s.code != 429) => {
+                return Err(error);
+            }
+            Err(_) => tokio::time::sleep(wait).await,
+        }
+        wait *= 2;
+    }
+    write().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_an_event_is_always_one_the_server_takes() {
+        let long = format!("{}.b", "a".repeat(250));
+        for (about, wanted) in [
+            ("web", "web.1"),
+            ("system:controller:Foo_bar", "system-controller-foo-bar.1"),
+            ("-a-.-b..c", "a.b.c.1"),
+            ("ÄÖ", "event.1"),
+            ("", "event.1"),
+            (&long, &format!("{}.1", "a".repeat(250))),
+        ] {
+            assert_eq!(object_name(about, ".1"), wanted);
+        }
+        assert_eq!(object_name(&"n".repeat(300), ".1").len(), NAME_MAX);
+    }
+}
