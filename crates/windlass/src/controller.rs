@@ -12,6 +12,7 @@ mod crew;
 mod listing;
 mod predicate;
 mod reconcile;
+mod route;
 mod running;
 mod source;
 mod worker;

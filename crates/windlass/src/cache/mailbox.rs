@@ -29,6 +29,8 @@ pub(super) struct Change {
     pub(super) gone: bool,
     pub(super) initial: bool,
     pub(super) final_state_unknown: bool,
+    /// Earlier changes that nobody was told of are part of this one.
+    pub(super) merged: bool,
 }
 
 /// What a handler is told next.
@@ -98,11 +100,11 @@ impl Mailbox {
             }
             Some(pending) => {
                 self.merged.fetch_add(1, Ordering::Relaxed);
-                let old = match pending {
-                    Pending::Change(earlier) => earlier.old.take(),
-                    Pending::Resync(_) => change.old.clone(),
+                let (old, merged) = match pending {
+                    Pending::Change(earlier) => (earlier.old.take(), true),
+                    Pending::Resync(_) => (change.old.clone(), false),
                 };
-                *pending = Pending::Change(Change { old, ..change.clone() });
+                *pending = Pending::Change(Change { old, merged, ..change.clone() });
             }
         }
         drop(inner);

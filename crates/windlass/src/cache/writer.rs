@@ -180,6 +180,7 @@ impl Writer {
                 gone: false,
                 initial: true,
                 final_state_unknown: false,
+                merged: false,
             });
         }
         if self.sources.iter().all(|source| source.synced) {
@@ -475,6 +476,7 @@ impl Writer {
             gone: false,
             initial,
             final_state_unknown: false,
+            merged: false,
         });
     }
 
@@ -486,6 +488,7 @@ impl Writer {
             gone: true,
             initial: false,
             final_state_unknown: unknown,
+            merged: false,
         });
     }
 }

@@ -1,24 +1,23 @@
 //! A controller on its way from description to running pool.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
-use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::context::Shared;
+use super::route::Route;
 use super::worker::{Ids, Pool, panic_text};
-use super::{Controller, Predicate, Watch, source};
+use super::{Controller, Predicate, Watch};
 use crate::apply::Applied;
-use crate::cache::{Event, HandlerGuard, HandlerOptions, Key, SyncState};
+use crate::cache::{HandlerGuard, HandlerOptions, Key, SyncState};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::cluster::Opened;
@@ -26,7 +25,7 @@ use crate::error::Result;
 use crate::events::Recorder;
 use crate::kind::{Kind, Object};
 use crate::metrics::{HandlerFigures, Metrics};
-use crate::queue::{Add, LOW_PRIORITY, QueueStats, WorkQueue};
+use crate::queue::{Add, QueueStats, WorkQueue};
 
 /// What a manager gives its controllers to stand on.
 #[derive(Debug, Clone)]
@@ -356,72 +355,5 @@ impl Drop for WatchGuard {
 impl fmt::Debug for WatchGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchGuard").field("controller", &self.handle.0.name).finish()
-    }
-}
-
-/// From one watch to the queue.
-struct Route {
-    name: Arc<str>,
-    reconciled: Kind,
-    filter: Option<Predicate>,
-    queue: Arc<WorkQueue<Key>>,
-    client: Client,
-    panics: Arc<AtomicU64>,
-    watch: Watch,
-}
-
-// === impl Route ===
-
-impl Route {
-    fn take(&self, event: &Event<DynamicObject>) {
-        let change = change(event);
-        let keys = catch_unwind(AssertUnwindSafe(|| {
-            let pass = |p: &Option<Predicate>| p.as_ref().is_none_or(|p| p.passes(&change));
-            if pass(&self.filter) && pass(&self.watch.predicate) {
-                self.watch.keys(&change, &self.reconciled, self.client.caches())
-            } else {
-                Cow::default()
-            }
-        }));
-        let keys = keys.unwrap_or_else(|panic| {
-            self.panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(
-                controller = %self.name,
-                kind = %self.watch.kind,
-                object = %event.key(),
-                panic = panic_text(&*panic),
-                "a predicate or map function panicked: the change is not followed"
-            );
-            Cow::default()
-        });
-        // What is old news must not delay what is new.
-        let usual = if change.is_old_news() { LOW_PRIORITY } else { 0 };
-        let priority = self.watch.priority.unwrap_or(usual);
-        for key in &*keys {
-            self.queue.add_with(key, Add { priority, ..Add::default() });
-        }
-    }
-}
-
-fn change(event: &Event<DynamicObject>) -> source::Change {
-    use source::Change;
-    match event {
-        Event::Added { object, initial } => {
-            Change { new: Some(object.entry().clone()), initial: *initial, ..Change::default() }
-        }
-        Event::Updated { old, new } => Change {
-            old: Some(old.entry().clone()),
-            new: Some(new.entry().clone()),
-            ..Change::default()
-        },
-        Event::Deleted { last, .. } => {
-            Change { old: Some(last.entry().clone()), ..Change::default() }
-        }
-        Event::Resync { object } => Change {
-            old: Some(object.entry().clone()),
-            new: Some(object.entry().clone()),
-            resync: true,
-            ..Change::default()
-        },
     }
 }

@@ -1,14 +1,16 @@
 //! Watches of a running controller live as long as somebody uses them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Handle;
-use windlass::{Key, Kind};
-use windlass_apiserver::ApiServer;
+use windlass::{Client, Key, Kind};
+use windlass_apiserver::fault::Fault;
+use windlass_apiserver::{ApiServer, Status};
 
 use crate::common::{config_map, eventually, key, manager, secret};
 
@@ -124,5 +126,57 @@ async fn a_key_that_is_tried_again_keeps_its_priority() {
     assert_eq!(waiting, [(3, 1), (7, 1)].into(), "both wait for the worker, as high as before");
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(tries.lock()[3..], ["fails", "after"]);
+    handle.stop().await.expect("stops");
+}
+
+/// Lets no watch of secrets be served while it is set; the first one ends after `events`.
+fn gap(server: &ApiServer, events: usize) -> Arc<AtomicBool> {
+    let away = Arc::new(AtomicBool::new(false));
+    let (gap, first) = (away.clone(), AtomicBool::new(true));
+    server.inject(Some(Box::new(move |request| {
+        let watch = request.verb == "watch" && request.resource == "secrets";
+        let refused = watch && gap.load(Ordering::SeqCst);
+        let ends = watch && first.swap(false, Ordering::SeqCst);
+        Fault {
+            fail: refused.then(|| Status::new(429, "TooManyRequests", "away")),
+            watch_events_max: ends.then_some(events),
+            ..Fault::default()
+        }
+    })));
+    away
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_was_let_go_of_hears_of_it_also_if_the_object_is_deleted_at_once() {
+    let server = ApiServer::start();
+    let other = Client::new(server.client());
+    let owner = other.create(&config_map("owner", &[])).await.expect("created");
+    let mut owned = secret("owned");
+    windlass::owner::set_controller(&owner, &mut owned).expect("an owner");
+    let mut owned = other.create(&owned).await.expect("created");
+    // What the first watch brings: the secret and one more.
+    let away = gap(&server, 2);
+    let seen = Seen::default();
+    let log = seen.clone();
+    let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(
+        move |cx: Context<ConfigMap>| {
+            log.lock().push(cx.name().to_string());
+            async { Ok(Next::Done) }
+        },
+    );
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    eventually("the owner", || *seen.lock() == ["owner"]).await;
+    seen.lock().clear();
+    away.store(true, Ordering::SeqCst);
+    other.create(&secret("ends-the-watch")).await.expect("created");
+    owned.metadata.owner_references = None;
+    other.update(&owned).await.expect("updated");
+    other.delete::<Secret>(&key("owned")).await.expect("deleted");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(seen.lock().is_empty());
+    away.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert_eq!(*seen.lock(), ["owner"]);
     handle.stop().await.expect("stops");
 }
