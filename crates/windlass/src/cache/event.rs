@@ -30,7 +30,7 @@ pub enum Event<K> {
         /// this event stands for the change as well. `None` if nothing was left out.
         old: Option<Object<K>>,
         /// Whether the object was found missing by a new list, so that its last changes and
-        /// the deletion itself were not seen.
+        /// the deletion itself were not seen, or whether its last state could not be read.
         final_state_unknown: bool,
     },
     /// Nothing changed; the time asked for has passed.

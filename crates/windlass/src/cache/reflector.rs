@@ -26,7 +26,7 @@ use super::entry::{EntryReader, Malformed, parse_version};
 use super::failure::Failure;
 use super::fifo::{Delta, Fifo};
 use super::protobuf::{self, ProtobufReader, Unread};
-use super::skim::Skim;
+use super::skim::{Identity, Skim};
 use super::stream::{Answer, Next, WatchStream, read_bookmark, whole};
 use super::target::{Query, Target};
 use super::transform::{self, Transform};
@@ -273,8 +273,19 @@ impl Reflector {
                 "ADDED" | "MODIFIED" | "DELETED" => {
                     let deleted = event.kind == "DELETED";
                     ordered |= event.kind != "ADDED";
-                    let Some((entry, version)) = self.read_event(event.object)? else { continue };
-                    let delta = if deleted { Delta::Delete(entry) } else { Delta::Upsert(entry) };
+                    let (delta, version) = match self.read_event(event.object)? {
+                        Some((entry, version)) if deleted => (Delta::Delete(entry), version),
+                        Some((entry, version)) => (Delta::Upsert(entry), version),
+                        None if !deleted => continue,
+                        // What is gone has to go, whether or not its last state can be read.
+                        None => match self.identity(event.object) {
+                            None => continue,
+                            Some(Identity { key, uid, version, .. }) => {
+                                let (uid, at) = (uid.into(), parse_version(&version));
+                                (Delta::Gone { key, uid, version: at }, version)
+                            }
+                        },
+                    };
                     self.fifo.push(delta);
                     if ordered && !version.is_empty() {
                         self.version = version;
@@ -377,6 +388,12 @@ impl Reflector {
             return Err(Failure::new("server sent an object that is not JSON"));
         }
         Ok(read)
+    }
+
+    /// Reads which object of the target's kind this is, if nothing more can be read.
+    fn identity(&self, bytes: &[u8]) -> Option<Identity> {
+        let identity = skim::identity(&protobuf::as_json(bytes))?;
+        Some(identity).filter(|it| !self.target.is_other(&it.api_version, &it.kind))
     }
 
     /// Fails once protobuf has turned out to be too little: JSON is asked for from then on.
