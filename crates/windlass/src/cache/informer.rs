@@ -146,6 +146,8 @@ pub struct InformerStats {
     pub skipped: u64,
     /// Streaming lists that were replaced by plain ones.
     pub fallbacks: u64,
+    /// How often the function that is told of requests panicked.
+    pub observer_panics: u64,
     /// Objects that did not decode into a type they were read as.
     pub undecodable: u64,
     /// Objects with events that a handler has not taken yet; the slowest handler counts.
@@ -263,6 +265,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
             failures: read(&stats.failures),
             skipped: read(&stats.skipped),
             fallbacks: read(&stats.fallbacks),
+            observer_panics: read(&stats.observer_panics),
             undecodable: self.core.store.undecodable(),
             lag: self.core.store.lag(),
         }

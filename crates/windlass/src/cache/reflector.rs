@@ -12,6 +12,7 @@ mod list;
 mod streaming;
 
 use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub struct WatchStats {
     pub(super) failures: AtomicU64,
     pub(super) skipped: AtomicU64,
     pub(super) fallbacks: AtomicU64,
+    pub(super) observer_panics: AtomicU64,
 }
 
 /// How a reflector works; the same for all of a cache.
@@ -322,10 +324,8 @@ impl Reflector {
         let request = self.target.request(query, self.protobuf.is_some());
         let began = Instant::now();
         let answer = timeout(self.rules.answer, self.client.send(request)).await;
-        if let Some(observe) = &self.rules.observe {
-            let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
-            observe(status.map(|answer| answer.status().as_u16()), began.elapsed());
-        }
+        let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
+        self.tell(status.map(|answer| answer.status().as_u16()), began.elapsed());
         let answer = answer.map_err(|_| Failure::new("server does not answer"))?;
         let answer = answer.map_err(|err| Failure::transport(&err))?;
         let status = answer.status();
@@ -343,6 +343,16 @@ impl Reflector {
         let mut failure = Failure::status(status.as_u16(), &body);
         failure.retry_after = retry_after.map(Duration::from_secs).or(failure.retry_after);
         Err(failure)
+    }
+
+    /// Tells who observes of a request; a panic there must not end the watch.
+    fn tell(&self, status: Option<u16>, took: Duration) {
+        let Some(observe) = &self.rules.observe else { return };
+        if catch_unwind(AssertUnwindSafe(|| observe(status, took))).is_err() {
+            self.stats.observer_panics.fetch_add(1, Ordering::Relaxed);
+            let kind = &self.target.kind.kind;
+            tracing::error!(%kind, "who observes requests panicked, the watch goes on");
+        }
     }
 
     /// Reads an object; one that cannot be read is skipped, counted and named.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::fake::{Fake, Part, bookmark, event, list, object, take, watch};
+use super::fake::{Fake, Part, bookmark, error, event, list, object, take, watch};
 use crate::cache::{Cache, CacheOptions, HandlerOptions, Informer, Key, Watch};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -61,4 +61,22 @@ async fn a_deletion_that_cannot_be_read_counts_while_a_list_is_streamed() {
     let informer = refusing(&fake, true, &["3"]);
     informer.synced(LONG).await.unwrap();
     assert_eq!(informer.reader().keys(), [Key::namespaced("n", "b")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_ends_no_watch_and_is_counted() {
+    let fake = Fake::new([
+        error(500, "InternalError"),
+        list("10", &[object("a", 1)]),
+        watch([event("ADDED", &object("b", 11))]),
+    ]);
+    let options = CacheOptions {
+        streaming: false,
+        observe: Some(Arc::new(|_, _| panic!("looks away"))),
+        ..CacheOptions::default()
+    };
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Watch::all());
+    informer.store().wait_for(11, LONG).await.unwrap();
+    assert_eq!(informer.reader().len(), 2);
+    assert_eq!(informer.stats().observer_panics, 3);
 }
