@@ -84,8 +84,6 @@ fn changes(event: &Event<DynamicObject>) -> [Option<Change>; 2] {
             let gone = Change { old: Some(last.entry().clone()), ..Change::default() };
             [old.as_ref().map(|old| update(old, last)), Some(gone)]
         }
-        Event::Resync { object } => {
-            [Some(Change { resync: true, ..update(object, object) }), None]
-        }
+        Event::Resync { object } => [Some(Change { resync: true, ..update(object, object) }), None],
     }
 }
