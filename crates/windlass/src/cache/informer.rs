@@ -354,6 +354,11 @@ impl HandlerGuard {
         let _ = self.mailbox.synced().wait_for(|synced| *synced).await;
     }
 
+    /// Tells whether the same is so, as a value to wait on without keeping the handler.
+    pub(crate) fn handled(&self) -> watch::Receiver<bool> {
+        self.mailbox.synced()
+    }
+
     /// Returns how many objects have events waiting for the handler.
     pub fn lag(&self) -> usize {
         self.mailbox.figures().0

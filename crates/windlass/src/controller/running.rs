@@ -114,13 +114,14 @@ struct Inner {
 }
 
 /// One watch of a controller.
-#[derive(Clone)]
 struct Running {
     kind: Kind,
-    guard: Arc<HandlerGuard>,
+    guard: HandlerGuard,
     states: tokio::sync::watch::Receiver<SyncState>,
+    /// Tells those who wait for the watch that it has ended.
+    ended: CancellationToken,
     /// Lets go of the kind at the end.
-    _opened: Arc<Opened>,
+    _opened: Opened,
 }
 
 /// A watch that was added at run time; dropping it ends the watch.
@@ -276,20 +277,9 @@ impl ControllerHandle {
         Ok(WatchGuard { handle: self.clone(), id })
     }
 
-    /// Waits until every watch has delivered its first list to this controller.
+    /// Waits until every watch has delivered its first list to this controller, or has ended.
     pub async fn synced(&self) {
-        let waits: Vec<_> = {
-            let watches = self.0.watches.lock();
-            let running = watches.values().cloned();
-            running
-                .map(|mut running| async move {
-                    running.guard.synced().await;
-                    // A watch of metadata may be on its way to one of whole objects.
-                    let there = |s: &SyncState| s.synced() || matches!(s, SyncState::Stale { .. });
-                    drop(running.states.wait_for(there).await);
-                })
-                .collect()
-        };
+        let waits: Vec<_> = self.0.watches.lock().values().map(Running::synced).collect();
         futures::future::join_all(waits).await;
     }
 
@@ -319,7 +309,7 @@ impl ControllerHandle {
         );
         let caches = inner.client.caches();
         let informer = caches.open(&watch.kind, watch.metadata_only)?;
-        let opened = Arc::new(caches.opened(&watch.kind));
+        let opened = caches.opened(&watch.kind);
         let options = HandlerOptions { resync: watch.resync };
         let id = inner.next.fetch_add(1, Ordering::Relaxed);
         let kind = watch.kind.clone();
@@ -333,8 +323,8 @@ impl ControllerHandle {
             watch,
         };
         let guard = informer.handle(options, move |event| route.take(&event));
-        let (guard, states) = (Arc::new(guard), informer.states());
-        let running = Running { kind, guard, states, _opened: opened };
+        let (states, ended) = (informer.states(), CancellationToken::new());
+        let running = Running { kind, guard, states, ended, _opened: opened };
         inner.watches.lock().insert(id, running);
         Ok(id)
     }
@@ -348,12 +338,35 @@ impl fmt::Debug for ControllerHandle {
 
 impl Drop for WatchGuard {
     fn drop(&mut self) {
-        self.handle.0.watches.lock().remove(&self.id);
+        let ended = self.handle.0.watches.lock().remove(&self.id);
+        drop(ended);
     }
 }
 
 impl fmt::Debug for WatchGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchGuard").field("controller", &self.handle.0.name).finish()
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Waits for the first list or the end of the watch, without keeping the watch.
+    fn synced(&self) -> impl Future<Output = ()> + use<> {
+        let (mut handled, mut states) = (self.guard.handled(), self.states.clone());
+        let synced = async move {
+            let _ = handled.wait_for(|handled| *handled).await;
+            // A watch of metadata may be on its way to one of whole objects.
+            let there = |s: &SyncState| s.synced() || matches!(s, SyncState::Stale { .. });
+            drop(states.wait_for(there).await);
+        };
+        self.ended.clone().run_until_cancelled_owned(synced).map(drop)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.ended.cancel();
     }
 }

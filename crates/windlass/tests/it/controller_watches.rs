@@ -180,3 +180,28 @@ async fn an_owner_that_was_let_go_of_hears_of_it_also_if_the_object_is_deleted_a
     assert_eq!(*seen.lock(), ["owner"]);
     handle.stop().await.expect("stops");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_watch_ends_with_it_and_does_not_keep_it() {
+    let server = ApiServer::start();
+    let handle = manager(&server).add(noting(&Seen::default())).spawn().expect("starts");
+    handle.ready().await;
+    let controller = handle.controller("maps").expect("runs");
+    let nobody_serves = Kind::new("example.com", "v1", "Nope", "nopes");
+    for others_watch in [false, true] {
+        if others_watch {
+            handle.client().caches().open(&nobody_serves, true).expect("opened");
+        }
+        let watch = Watch::map_kind(nobody_serves.clone(), |_| Vec::new());
+        let guard = controller.watch(watch).expect("added");
+        let waiting = controller.clone();
+        let wait = tokio::spawn(async move { waiting.synced().await });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!wait.is_finished());
+        assert_eq!(watched(&handle), ["ConfigMap.v1", "Nope.example.com/v1"]);
+        drop(guard);
+        assert_eq!(watched(&handle).len(), 1 + usize::from(others_watch));
+        tokio::time::timeout(Duration::from_secs(60), wait).await.expect("ends").expect("well");
+    }
+    handle.stop().await.expect("stops");
+}
