@@ -21,7 +21,7 @@ use crate::cache::{HandlerGuard, HandlerOptions, Key, SyncState};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::cluster::Opened;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::events::Recorder;
 use crate::kind::{Kind, Object};
 use crate::metrics::{HandlerFigures, Metrics};
@@ -108,9 +108,17 @@ struct Inner {
     client: Client,
     queue: Arc<WorkQueue<Key>>,
     filter: Option<Predicate>,
-    watches: Mutex<BTreeMap<u64, Running>>,
+    watches: Mutex<Watches>,
     next: AtomicU64,
     handler_panics: Arc<AtomicU64>,
+}
+
+/// The watches of a controller.
+#[derive(Default)]
+struct Watches {
+    running: BTreeMap<u64, Running>,
+    /// The manager has stopped.
+    ended: bool,
 }
 
 /// One watch of a controller.
@@ -279,14 +287,18 @@ impl ControllerHandle {
 
     /// Waits until every watch has delivered its first list to this controller, or has ended.
     pub async fn synced(&self) {
-        let waits: Vec<_> = self.0.watches.lock().values().map(Running::synced).collect();
+        let waits: Vec<_> = self.0.watches.lock().running.values().map(Running::synced).collect();
         futures::future::join_all(waits).await;
     }
 
     /// The kinds that are watched, and how many changes wait to be handled.
     pub fn watches(&self) -> Vec<(Kind, usize)> {
         let watches = self.0.watches.lock();
-        watches.values().map(|running| (running.kind.clone(), running.guard.lag())).collect()
+        watches
+            .running
+            .values()
+            .map(|running| (running.kind.clone(), running.guard.lag()))
+            .collect()
     }
 
     /// How often a predicate or a map function panicked.
@@ -295,11 +307,19 @@ impl ControllerHandle {
     }
 
     pub(crate) fn end_watches(&self) {
-        self.0.watches.lock().clear();
+        let mut watches = self.0.watches.lock();
+        watches.ended = true;
+        let ended = std::mem::take(&mut watches.running);
+        drop((watches, ended));
     }
 
     fn start(&self, watch: Watch) -> Result<u64> {
         let inner = &self.0;
+        let kind = watch.kind.clone();
+        let stopped = || Error::Invalid(format!("{kind} is not watched: the manager has stopped"));
+        if inner.watches.lock().ended {
+            return Err(stopped());
+        }
         tracing::info!(
             controller = %inner.name,
             controllerGroup = inner.kind.group(),
@@ -312,7 +332,6 @@ impl ControllerHandle {
         let opened = caches.opened(&watch.kind);
         let options = HandlerOptions { resync: watch.resync };
         let id = inner.next.fetch_add(1, Ordering::Relaxed);
-        let kind = watch.kind.clone();
         let route = Route {
             name: inner.name.clone(),
             reconciled: inner.kind.clone(),
@@ -324,8 +343,14 @@ impl ControllerHandle {
         };
         let guard = informer.handle(options, move |event| route.take(&event));
         let (states, ended) = (informer.states(), CancellationToken::new());
-        let running = Running { kind, guard, states, ended, _opened: opened };
-        inner.watches.lock().insert(id, running);
+        let running = Running { kind: kind.clone(), guard, states, ended, _opened: opened };
+        let mut watches = inner.watches.lock();
+        if watches.ended {
+            // The end came meanwhile, and knew nothing of this watch.
+            drop((watches, running));
+            return Err(stopped());
+        }
+        watches.running.insert(id, running);
         Ok(id)
     }
 }
@@ -338,7 +363,7 @@ impl fmt::Debug for ControllerHandle {
 
 impl Drop for WatchGuard {
     fn drop(&mut self) {
-        let ended = self.handle.0.watches.lock().remove(&self.id);
+        let ended = self.handle.0.watches.lock().running.remove(&self.id);
         drop(ended);
     }
 }

@@ -205,3 +205,17 @@ async fn a_wait_for_a_watch_ends_with_it_and_does_not_keep_it() {
     }
     handle.stop().await.expect("stops");
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_watched_once_the_manager_has_stopped() {
+    let server = ApiServer::start();
+    let handle = manager(&server).add(noting(&Seen::default())).spawn().expect("starts");
+    handle.ready().await;
+    let (controller, client) = (handle.controller("maps").expect("runs"), handle.client().clone());
+    handle.stop().await.expect("stops");
+    let error = controller.watch(secrets()).expect_err("nobody would end it");
+    assert_eq!(error.to_string(), "Secret.v1 is not watched: the manager has stopped");
+    assert!(controller.watches().is_empty());
+    assert!(!client.caches().holds(&Kind::of::<Secret>()));
+    controller.synced().await;
+}
