@@ -9,6 +9,7 @@
 
 mod context;
 mod crew;
+mod inbox;
 mod listing;
 mod predicate;
 mod reconcile;

@@ -7,20 +7,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kube::core::DynamicObject;
 
+use super::inbox::Inbox;
 use super::source::Change;
 use super::worker::panic_text;
 use super::{Predicate, Watch};
 use crate::cache::{Event, Key, Object};
 use crate::client::Client;
 use crate::kind::Kind;
-use crate::queue::{Add, LOW_PRIORITY, WorkQueue};
+use crate::queue::{Add, LOW_PRIORITY};
 
 /// From one watch to the queue.
 pub(super) struct Route {
     pub(super) name: Arc<str>,
     pub(super) reconciled: Kind,
     pub(super) filter: Option<Predicate>,
-    pub(super) queue: Arc<WorkQueue<Key>>,
+    pub(super) inbox: Inbox,
     pub(super) client: Client,
     pub(super) panics: Arc<AtomicU64>,
     pub(super) watch: Watch,
@@ -61,7 +62,7 @@ impl Route {
         let usual = if change.is_old_news() { LOW_PRIORITY } else { 0 };
         let priority = self.watch.priority.unwrap_or(usual);
         for key in &*keys {
-            self.queue.add_with(key, Add { priority, ..Add::default() });
+            self.inbox.add(key, Add { priority, ..Add::default() });
         }
     }
 }

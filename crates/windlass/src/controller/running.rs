@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::context::Shared;
+use super::inbox::Inbox;
 use super::route::Route;
 use super::worker::{Ids, Pool, panic_text};
 use super::{Controller, Predicate, Watch};
@@ -107,6 +108,7 @@ struct Inner {
     kind: Kind,
     client: Client,
     queue: Arc<WorkQueue<Key>>,
+    inbox: Inbox,
     filter: Option<Predicate>,
     watches: Mutex<Watches>,
     next: AtomicU64,
@@ -155,6 +157,7 @@ impl<K: Object> Component for Controller<K> {
         let name: Arc<str> = options.name.as_str().into();
         let shown = ground.shown(&name);
         let queue = Arc::new(options.queue.build());
+        let inbox = Inbox::new(options.kind.clone(), queue.clone());
         let figures = queue.clone();
         ground.metrics.queue(&shown, move || figures.stats());
         // What runs on every replica does so with or without the lease.
@@ -167,6 +170,7 @@ impl<K: Object> Component for Controller<K> {
             kind: options.kind.clone(),
             client: client.clone(),
             queue: queue.clone(),
+            inbox: inbox.clone(),
             filter: options.filter,
             watches: Mutex::default(),
             next: AtomicU64::new(0),
@@ -195,7 +199,7 @@ impl<K: Object> Component for Controller<K> {
                 applied: Applied::default(),
                 stopping: ground.stopping.clone(),
             }),
-            queue: queue.clone(),
+            queue,
             reader: informer.store().reader::<K>(),
             reconciler,
             metrics: ground.metrics.controller(&shown, options.workers),
@@ -210,7 +214,7 @@ impl<K: Object> Component for Controller<K> {
                 let _end_with_this = stop_sources.clone().drop_guard();
                 for channel in channels {
                     let stop = stop_sources.clone();
-                    tokio::spawn(forward(name.clone(), channel, queue.clone(), stop));
+                    tokio::spawn(forward(name.clone(), channel, inbox.clone(), stop));
                 }
                 let workers = pool.workers;
                 tracing::info!(controller = %shown, "worker count" = workers, "Starting workers");
@@ -226,7 +230,7 @@ impl<K: Object> Component for Controller<K> {
 async fn forward(
     name: Arc<str>,
     mut keys: BoxStream<'static, Key>,
-    queue: Arc<WorkQueue<Key>>,
+    inbox: Inbox,
     stop: CancellationToken,
 ) {
     loop {
@@ -236,7 +240,7 @@ async fn forward(
             key = AssertUnwindSafe(keys.next()).catch_unwind() => key,
         };
         match key {
-            Ok(Some(key)) => queue.add(key),
+            Ok(Some(key)) => drop(inbox.add(key, Add::default())),
             Ok(None) => return,
             Err(panic) => {
                 let panic = panic_text(&*panic);
@@ -262,12 +266,12 @@ impl ControllerHandle {
 
     /// Asks for a reconcile.
     pub fn enqueue(&self, key: Key) {
-        self.0.queue.add(key);
+        self.0.inbox.add(key, Add::default());
     }
 
     /// Asks for a reconcile with a priority, a delay or a rate limit.
     pub fn enqueue_with(&self, key: Key, add: Add) {
-        self.0.queue.add_with(key, add);
+        self.0.inbox.add(key, add);
     }
 
     /// The figures of the queue.
@@ -336,7 +340,7 @@ impl ControllerHandle {
             name: inner.name.clone(),
             reconciled: inner.kind.clone(),
             filter: inner.filter.clone(),
-            queue: inner.queue.clone(),
+            inbox: inner.inbox.clone(),
             client: inner.client.clone(),
             panics: inner.handler_panics.clone(),
             watch,
