@@ -83,9 +83,9 @@ impl Crew {
         }
     }
 
-    /// Tells whether any task has a key in its hands.
-    pub(super) fn busy(&self) -> bool {
-        self.busy.load(Ordering::Acquire) > 0
+    /// Tells whether there is any task, at work or at rest.
+    pub(super) fn any(&self) -> bool {
+        !self.rota.lock().seats.is_empty()
     }
 
     /// Tells whether as many are busy as may be.

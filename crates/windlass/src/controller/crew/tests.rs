@@ -10,6 +10,13 @@ use tokio::runtime::{Builder, Handle};
 use super::*;
 use crate::queue::{Hands, WorkQueue};
 
+impl Crew {
+    /// Tells whether any task has a key in its hands.
+    fn busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire) > 0
+    }
+}
+
 /// Calls for `count` keys at once and waits until all are worked off.
 async fn burst(crew: &Arc<Crew>, hired: &Arc<AtomicUsize>, count: usize) {
     let queue = WorkQueue::new();
