@@ -2,7 +2,8 @@
 //!
 //! There is at most one pending change per key: what happens to an object while its handler is
 //! busy is merged into it. So a slow handler costs memory by the number of objects, never by
-//! the number of events, and it always learns the last state.
+//! the number of events, and it always learns the last state, beside the one it was told before.
+//! States in between are not told.
 //!
 //! **Invariant:** the changes of one object come in order, and the last one is never lost.
 //! **Invariant:** a deletion is delivered even if the handler never saw the object.
