@@ -374,6 +374,13 @@ impl Caches {
         Ok(index)
     }
 
+    /// Counts an object that turned out not to decode into `K`, unless it was counted before.
+    pub(crate) fn count_undecodable<K: Object>(&self, kind: &Kind, entry: &Arc<Entry>) {
+        if let Ok(held) = self.held(kind) {
+            held.informer.store().reader::<K>().count_undecodable(entry);
+        }
+    }
+
     /// Tells whether a kind is cached.
     pub fn holds(&self, kind: &Kind) -> bool {
         self.held(kind).is_ok()

@@ -9,9 +9,11 @@
 
 mod context;
 mod crew;
+mod inbox;
 mod listing;
 mod predicate;
 mod reconcile;
+mod route;
 mod running;
 mod source;
 mod worker;

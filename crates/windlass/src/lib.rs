@@ -43,7 +43,9 @@
 //!   reconcile: `a_change_is_followed_and_an_owned_object_is_restored`,
 //!   `a_deletion_in_a_watch_gap_leads_to_a_reconcile`,
 //!   `child_deleted_in_a_watch_gap_that_ends_in_410_reaches_the_handler`,
-//!   `an_object_replaced_in_a_watch_gap_passes_every_comparing_predicate`.
+//!   `an_object_replaced_in_a_watch_gap_passes_every_comparing_predicate`,
+//!   `an_owner_that_was_let_go_of_hears_of_it_also_if_the_object_is_deleted_at_once`,
+//!   `a_deleted_object_goes_also_if_its_last_state_cannot_be_read`.
 //! - **P3** The cache never goes back, for no reader:
 //!   `the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race`,
 //!   `the_store_in_several_hands_shows_what_the_server_holds_and_never_goes_back`,
@@ -80,6 +82,10 @@
 //!
 //! - That a reconcile runs exactly once per change: changes are merged, and a key may be
 //!   reconciled although nothing changed.
+//! - That a state between two that are told is told as well: changes of an object that come while
+//!   its handler is busy concern the owners, and whom map functions name, of the state told last
+//!   and of the newest. One who was concerned by a state in between only, and saw it in the cache,
+//!   does not hear that it has passed.
 //! - Any order between kinds, or between keys of one priority that several workers take.
 //! - Fencing: a request that was on its way when the lease ran out is not called back, and clocks
 //!   of two machines that run at very different rates can make two leaders.

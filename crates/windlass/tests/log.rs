@@ -62,7 +62,12 @@ async fn logs_carry_the_conventional_keys() {
     let server = ApiServer::start();
     let reconcile = |_: Context<ConfigMap>| async { Err(Error::terminal("no size")) };
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
-    let stuck = |_: Context<Secret>| std::future::pending();
+    let stuck = |cx: Context<Secret>| async move {
+        if cx.name() == "a" {
+            std::future::pending::<()>().await;
+        }
+        Ok(Next::Done)
+    };
     let nope = windlass::Kind::new("example.com", "v1", "Nope", "nopes");
     let handle = Manager::builder(server.client())
         .namespaces(["default"])
@@ -80,8 +85,16 @@ async fn logs_carry_the_conventional_keys() {
         string_data: Some([("password".to_string(), "hunter2".to_string())].into()),
         ..Secret::default()
     };
+    // One that is done first, so that a task rests and is given the next key at once.
+    let mut done = secret.clone();
+    done.metadata.name = Some("done".into());
+    handle.client().create(&done).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(30)).await;
     handle.client().create(&secret).await.expect("created");
-    tokio::time::sleep(Duration::from_secs(200)).await;
+    tokio::time::sleep(Duration::from_secs(66)).await;
+    let text = String::from_utf8(lines.0.lock().clone()).expect("text");
+    assert!(text.contains("Reconcile does not return"), "after little more than a minute: {text}");
+    tokio::time::sleep(Duration::from_secs(134)).await;
     let odd = windlass::client::Patch::Merge(serde_json::json!({"nonsense": 1}));
     let warned = handle.client().field_validation(windlass::client::FieldValidation::Warn);
     warned.patch::<ConfigMap>(&windlass::Key::of(&map), &odd).await.expect("patched");

@@ -26,8 +26,11 @@ pub enum Event<K> {
     Deleted {
         /// The last state that is known.
         last: Object<K>,
+        /// What the handler was told last, if the object changed between that and its deletion:
+        /// this event stands for the change as well. `None` if nothing was left out.
+        old: Option<Object<K>>,
         /// Whether the object was found missing by a new list, so that its last changes and
-        /// the deletion itself were not seen.
+        /// the deletion itself were not seen, or whether its last state could not be read.
         final_state_unknown: bool,
     },
     /// Nothing changed; the time asked for has passed.
@@ -61,10 +64,12 @@ impl<K: serde::de::DeserializeOwned + Send + Sync + 'static> Event<K> {
             Notice::Resync(entry) => return Self::Resync { object: reader.object_of(entry) },
             Notice::Change(change) => change,
         };
-        let Change { old, new, gone, initial, final_state_unknown, .. } = change;
+        let Change { old, new, gone, initial, final_state_unknown, merged, .. } = change;
         let new = reader.object_of(new);
         match old.map(|old| reader.object_of(old)) {
-            _ if gone => Self::Deleted { last: new, final_state_unknown },
+            old if gone => {
+                Self::Deleted { last: new, old: old.filter(|_| merged), final_state_unknown }
+            }
             Some(old) => Self::Updated { old, new },
             None => Self::Added { object: new, initial },
         }

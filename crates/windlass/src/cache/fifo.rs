@@ -36,6 +36,15 @@ pub enum Delta {
     Upsert(Arc<Entry>),
     /// An object was deleted; the entry is its last state.
     Delete(Arc<Entry>),
+    /// An object was deleted whose last state could not be read.
+    Gone {
+        /// The key of the object.
+        key: Key,
+        /// Its UID.
+        uid: Box<str>,
+        /// The version of the deletion.
+        version: u64,
+    },
     /// Everything up to this version was sent.
     Bookmark {
         /// That version.

@@ -146,6 +146,8 @@ pub struct InformerStats {
     pub skipped: u64,
     /// Streaming lists that were replaced by plain ones.
     pub fallbacks: u64,
+    /// How often the function that is told of requests panicked.
+    pub observer_panics: u64,
     /// Objects that did not decode into a type they were read as.
     pub undecodable: u64,
     /// Objects with events that a handler has not taken yet; the slowest handler counts.
@@ -268,6 +270,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
             failures: read(&stats.failures),
             skipped: read(&stats.skipped),
             fallbacks: read(&stats.fallbacks),
+            observer_panics: read(&stats.observer_panics),
             undecodable: self.core.store.undecodable(),
             lag: self.core.store.lag(),
         }
@@ -354,6 +357,11 @@ impl HandlerGuard {
     pub async fn synced(&self) {
         // The sender lives in the mailbox, which this holds.
         let _ = self.mailbox.synced().wait_for(|synced| *synced).await;
+    }
+
+    /// Tells whether the same is so, as a value to wait on without keeping the handler.
+    pub(crate) fn handled(&self) -> watch::Receiver<bool> {
+        self.mailbox.synced()
     }
 
     /// Returns how many objects have events waiting for the handler.

@@ -2,7 +2,8 @@
 //!
 //! There is at most one pending change per key: what happens to an object while its handler is
 //! busy is merged into it. So a slow handler costs memory by the number of objects, never by
-//! the number of events, and it always learns the last state.
+//! the number of events, and it always learns the last state, beside the one it was told before.
+//! States in between are not told.
 //!
 //! **Invariant:** the changes of one object come in order, and the last one is never lost.
 //! **Invariant:** a deletion is delivered even if the handler never saw the object.
@@ -29,6 +30,8 @@ pub(super) struct Change {
     pub(super) gone: bool,
     pub(super) initial: bool,
     pub(super) final_state_unknown: bool,
+    /// Earlier changes that nobody was told of are part of this one.
+    pub(super) merged: bool,
 }
 
 /// What a handler is told next.
@@ -98,11 +101,11 @@ impl Mailbox {
             }
             Some(pending) => {
                 self.merged.fetch_add(1, Ordering::Relaxed);
-                let old = match pending {
-                    Pending::Change(earlier) => earlier.old.take(),
-                    Pending::Resync(_) => change.old.clone(),
+                let (old, merged) = match pending {
+                    Pending::Change(earlier) => (earlier.old.take(), true),
+                    Pending::Resync(_) => (change.old.clone(), false),
                 };
-                *pending = Pending::Change(Change { old, ..change.clone() });
+                *pending = Pending::Change(Change { old, merged, ..change.clone() });
             }
         }
         drop(inner);

@@ -116,6 +116,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         self.hot.undecodable()
     }
 
+    /// Counts an entry that turned out not to decode into `K`, unless it was counted before.
+    pub(crate) fn count_undecodable(&self, entry: &Arc<Entry>) {
+        // Decoded once more, which is rare enough; that counts it.
+        drop(self.hot.get(entry, false));
+    }
+
     /// Adds an index by values of the object and files all present objects in it.
     ///
     /// The function has to be pure: it is called once for each version of an object.

@@ -12,6 +12,7 @@ mod list;
 mod streaming;
 
 use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,7 +27,7 @@ use super::entry::{EntryReader, Malformed, parse_version};
 use super::failure::Failure;
 use super::fifo::{Delta, Fifo};
 use super::protobuf::{self, ProtobufReader, Unread};
-use super::skim::Skim;
+use super::skim::{Identity, Skim};
 use super::stream::{Answer, Next, WatchStream, read_bookmark, whole};
 use super::target::{Query, Target};
 use super::transform::{self, Transform};
@@ -43,6 +44,7 @@ pub struct WatchStats {
     pub(super) failures: AtomicU64,
     pub(super) skipped: AtomicU64,
     pub(super) fallbacks: AtomicU64,
+    pub(super) observer_panics: AtomicU64,
 }
 
 /// How a reflector works; the same for all of a cache.
@@ -273,8 +275,19 @@ impl Reflector {
                 "ADDED" | "MODIFIED" | "DELETED" => {
                     let deleted = event.kind == "DELETED";
                     ordered |= event.kind != "ADDED";
-                    let Some((entry, version)) = self.read_event(event.object)? else { continue };
-                    let delta = if deleted { Delta::Delete(entry) } else { Delta::Upsert(entry) };
+                    let (delta, version) = match self.read_event(event.object)? {
+                        Some((entry, version)) if deleted => (Delta::Delete(entry), version),
+                        Some((entry, version)) => (Delta::Upsert(entry), version),
+                        None if !deleted => continue,
+                        // What is gone has to go, whether or not its last state can be read.
+                        None => match self.identity(event.object) {
+                            None => continue,
+                            Some(Identity { key, uid, version, .. }) => {
+                                let (uid, at) = (uid.into(), parse_version(&version));
+                                (Delta::Gone { key, uid, version: at }, version)
+                            }
+                        },
+                    };
                     self.fifo.push(delta);
                     if ordered && !version.is_empty() {
                         self.version = version;
@@ -311,10 +324,8 @@ impl Reflector {
         let request = self.target.request(query, self.protobuf.is_some());
         let began = Instant::now();
         let answer = timeout(self.rules.answer, self.client.send(request)).await;
-        if let Some(observe) = &self.rules.observe {
-            let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
-            observe(status.map(|answer| answer.status().as_u16()), began.elapsed());
-        }
+        let status = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
+        self.tell(status.map(|answer| answer.status().as_u16()), began.elapsed());
         let answer = answer.map_err(|_| Failure::new("server does not answer"))?;
         let answer = answer.map_err(|err| Failure::transport(&err))?;
         let status = answer.status();
@@ -332,6 +343,16 @@ impl Reflector {
         let mut failure = Failure::status(status.as_u16(), &body);
         failure.retry_after = retry_after.map(Duration::from_secs).or(failure.retry_after);
         Err(failure)
+    }
+
+    /// Tells who observes of a request; a panic there must not end the watch.
+    fn tell(&self, status: Option<u16>, took: Duration) {
+        let Some(observe) = &self.rules.observe else { return };
+        if catch_unwind(AssertUnwindSafe(|| observe(status, took))).is_err() {
+            self.stats.observer_panics.fetch_add(1, Ordering::Relaxed);
+            let kind = &self.target.kind.kind;
+            tracing::error!(%kind, "who observes requests panicked, the watch goes on");
+        }
     }
 
     /// Reads an object; one that cannot be read is skipped, counted and named.
@@ -377,6 +398,12 @@ impl Reflector {
             return Err(Failure::new("server sent an object that is not JSON"));
         }
         Ok(read)
+    }
+
+    /// Reads which object of the target's kind this is, if nothing more can be read.
+    fn identity(&self, bytes: &[u8]) -> Option<Identity> {
+        let identity = skim::identity(&protobuf::as_json(bytes))?;
+        Some(identity).filter(|it| !self.target.is_other(&it.api_version, &it.kind))
     }
 
     /// Fails once protobuf has turned out to be too little: JSON is asked for from then on.

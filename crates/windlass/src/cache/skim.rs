@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::Key;
 use super::entry::{Malformed, discreet};
 
 /// The outline of an object.
@@ -68,10 +69,34 @@ pub(super) struct Pairs<'a>(pub(super) Vec<(Cow<'a, str>, Cow<'a, str>)>);
 /// A list; null reads as empty.
 pub(super) struct Many<T>(pub(super) Vec<T>);
 
+/// What tells an object from others, and its version.
+pub(super) struct Identity {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) key: Key,
+    pub(super) uid: String,
+    pub(super) version: String,
+}
+
 /// Skims an object.
 pub(super) fn read(json: &[u8]) -> Result<Skim<'_>, Malformed> {
     serde_json::from_slice(json)
         .map_err(|err| Malformed { name: guess_name(json), message: discreet(&err) })
+}
+
+/// Reads which object this is, also of one whose outline does not read; `None` if it has no name.
+pub(super) fn identity(json: &[u8]) -> Option<Identity> {
+    let value: serde_json::Value = serde_json::from_slice(json).ok()?;
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let meta = &value["metadata"];
+    let name = meta["name"].as_str().filter(|name| !name.is_empty())?;
+    Some(Identity {
+        api_version: text(&value["apiVersion"]),
+        kind: text(&value["kind"]),
+        key: Key::new(Some(&text(&meta["namespace"])), name),
+        uid: text(&meta["uid"]),
+        version: text(&meta["resourceVersion"]),
+    })
 }
 
 /// Writes the object without its `managedFields`, whose raw value is `raw`, to `out`.

@@ -1,5 +1,6 @@
 //! The cache as a whole, against a server that plays exact behaviours.
 
+mod author;
 mod fake;
 mod handlers;
 mod model;

@@ -120,7 +120,12 @@ impl Writer {
             }
             Delta::Delete(entry) => {
                 self.progress(source, entry.version());
-                self.delete(entry);
+                let (key, uid, version) = (entry.key().clone(), entry.uid(), entry.version());
+                self.delete(key, uid, version, Some(entry.clone()));
+            }
+            Delta::Gone { key, uid, version } => {
+                self.progress(source, version);
+                self.delete(key, &uid, version, None);
             }
             Delta::Bookmark { version } => {
                 self.progress(source, version);
@@ -180,6 +185,7 @@ impl Writer {
                 gone: false,
                 initial: true,
                 final_state_unknown: false,
+                merged: false,
             });
         }
         if self.sources.iter().all(|source| source.synced) {
@@ -312,8 +318,8 @@ impl Writer {
         }
     }
 
-    fn delete(&mut self, entry: Arc<Entry>) {
-        let key = entry.key().clone();
+    /// Takes an object away; `last` is its last state if that could be read.
+    fn delete(&mut self, key: Key, uid: &str, version: u64, last: Option<Arc<Entry>>) {
         let old = match self.overlays.get_mut(&key) {
             Some(overlay) => {
                 let old = overlay.watched.take();
@@ -321,7 +327,7 @@ impl Writer {
                 // has left the selection, which looks like a deletion, and is back in it.
                 let whole = self.scope.labels.is_none() && !self.scope.by_fields;
                 let real = overlay.version == NEVER || whole;
-                if real && *overlay.uid == *entry.uid() || overlay.version <= entry.version() {
+                if real && *overlay.uid == *uid || overlay.version <= version {
                     self.lift(&key);
                 }
                 old
@@ -332,8 +338,10 @@ impl Writer {
                 old
             }
         };
-        if old.is_some() {
-            self.gone(key, old, entry, false);
+        if let Some(old) = old {
+            let unread = last.is_none();
+            let last = last.unwrap_or_else(|| old.clone());
+            self.gone(key, Some(old), last, unread);
         }
     }
 
@@ -475,6 +483,7 @@ impl Writer {
             gone: false,
             initial,
             final_state_unknown: false,
+            merged: false,
         });
     }
 
@@ -486,6 +495,7 @@ impl Writer {
             gone: true,
             initial: false,
             final_state_unknown: unknown,
+            merged: false,
         });
     }
 }

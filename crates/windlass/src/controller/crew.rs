@@ -8,6 +8,11 @@
 //! **Invariant:** at most as many are busy as may be; who calls has a place reserved before.
 //! **Invariant:** nobody is called or hired once the crew is closed.
 //! **Invariant:** a task is called once for each time it rests.
+//! **Invariant:** nothing is spawned and no key is dropped under the lock: a runtime that closes
+//! drops a task at once, and its place and its key come back here.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::mem::replace;
@@ -43,11 +48,16 @@ struct Rota {
     resting: VecDeque<usize>,
     /// The fewest that rested since the last look.
     unused: usize,
+    /// Tasks that were ever hired.
+    hired: u64,
     closed: bool,
+    aborted: bool,
 }
 
 struct Seat {
     state: State,
+    /// Which of all that were hired has the seat.
+    number: u64,
     task: Option<JoinHandle<()>>,
 }
 
@@ -73,9 +83,9 @@ impl Crew {
         }
     }
 
-    /// Tells whether any task has a key in its hands.
-    pub(super) fn busy(&self) -> bool {
-        self.busy.load(Ordering::Acquire) > 0
+    /// Tells whether there is any task, at work or at rest.
+    pub(super) fn any(&self) -> bool {
+        !self.rota.lock().seats.is_empty()
     }
 
     /// Tells whether as many are busy as may be.
@@ -126,12 +136,24 @@ impl Crew {
                 return;
             }
         }
-        let at = rota.vacant.pop().unwrap_or_else(|| {
-            rota.seats.push(Seat { state: State::Vacant, task: None });
-            rota.seats.len() - 1
-        });
-        // Spawned under the lock, so that the task cannot leave its seat before it has it.
-        rota.seats[at] = Seat { state: State::Busy, task: Some(hire(at, work)) };
+        let (at, number) = rota.seat();
+        drop(rota);
+        self.file(at, number, hire(at, work));
+    }
+
+    /// Notes the task of a seat, unless it has left it already.
+    fn file(&self, at: usize, number: u64, task: JoinHandle<()>) {
+        let mut rota = self.rota.lock();
+        if rota.aborted {
+            drop(rota);
+            return task.abort();
+        }
+        let seat = rota.seats.get_mut(at).filter(|seat| seat.number == number);
+        let unused = match seat {
+            Some(seat) => seat.task.replace(task),
+            None => Some(task),
+        };
+        drop((rota, unused));
     }
 
     /// Lets the task of a seat rest until it is called; `None` if it is to end.
@@ -163,11 +185,12 @@ impl Crew {
     /// Takes back the seat of a task that ends.
     pub(super) fn leave(&self, at: usize) {
         let mut rota = self.rota.lock();
-        let left = replace(&mut rota.seats[at], Seat { state: State::Vacant, task: None });
+        let left = replace(&mut rota.seats[at], Seat::vacant());
         rota.vacant.push(at);
         let last = rota.vacant.len() == rota.seats.len();
         if last {
-            *rota = Rota { closed: rota.closed, ..Rota::default() };
+            let Rota { hired, closed, aborted, .. } = *rota;
+            *rota = Rota { hired, closed, aborted, ..Rota::default() };
             self.count(&rota);
         }
         drop(rota);
@@ -212,6 +235,7 @@ impl Crew {
     /// Drops what tasks have in their hands, at their next await.
     pub(super) fn abort(&self) {
         let mut rota = self.rota.lock();
+        rota.aborted = true;
         let tasks: Vec<_> = rota.seats.iter_mut().filter_map(|seat| seat.task.take()).collect();
         drop(rota);
         tasks.iter().for_each(JoinHandle::abort);
@@ -234,6 +258,17 @@ impl Crew {
 // === impl Rota ===
 
 impl Rota {
+    /// Takes a seat for one that is hired now.
+    fn seat(&mut self) -> (usize, u64) {
+        self.hired += 1;
+        let at = self.vacant.pop().unwrap_or_else(|| {
+            self.seats.push(Seat::vacant());
+            self.seats.len() - 1
+        });
+        self.seats[at] = Seat { state: State::Busy, number: self.hired, task: None };
+        (at, self.hired)
+    }
+
     /// Takes up to `count` tasks that rest for longest; who calls this has to wake them.
     fn dismiss(&mut self, count: usize) -> Vec<State> {
         let count = count.min(self.resting.len());
@@ -246,120 +281,20 @@ impl Rota {
     }
 }
 
+// === impl Seat ===
+
+impl Seat {
+    fn vacant() -> Self {
+        Self { state: State::Vacant, number: 0, task: None }
+    }
+}
+
 // === impl State ===
 
 impl State {
     fn wake(self) {
         if let Self::Resting(waker) = self {
             waker.wake();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
-
-    use super::*;
-    use crate::queue::WorkQueue;
-
-    /// Calls for `count` keys at once and waits until all are worked off.
-    async fn burst(crew: &Arc<Crew>, hired: &Arc<AtomicUsize>, count: usize) {
-        let queue = WorkQueue::new();
-        for n in 0..count {
-            queue.add(Key::cluster(&n.to_string()));
-            let work = queue.try_get().expect("was added");
-            crew.has_room().await;
-            assert!(crew.reserve());
-            crew.call(work, |at, work| {
-                hired.fetch_add(1, Ordering::Relaxed);
-                let crew = crew.clone();
-                tokio::spawn(async move {
-                    let mut work = Some(work);
-                    while work.take().is_some() {
-                        work = poll_fn(|cx| crew.poll_rest(at, cx)).await;
-                    }
-                    crew.leave(at);
-                })
-            });
-        }
-        while crew.busy() {
-            tokio::task::yield_now().await;
-        }
-        assert!(queue.is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_burst_that_comes_again_finds_its_tasks_made() {
-        let (crew, hired) = (Arc::new(Crew::new(8)), Arc::default());
-        for _ in 0..3 {
-            burst(&crew, &hired, 5).await;
-        }
-        assert_eq!(hired.load(Ordering::Relaxed), 5);
-        assert!(crew.rests() && !crew.full());
-    }
-
-    #[tokio::test]
-    async fn tasks_that_nobody_needs_between_two_looks_end() {
-        let (crew, hired) = (Arc::new(Crew::new(8)), Arc::default());
-        burst(&crew, &hired, 6).await;
-        crew.look();
-        burst(&crew, &hired, 2).await;
-        crew.look();
-        tokio::task::yield_now().await;
-        assert_eq!(crew.rota.lock().resting.len(), 2, "the two that were needed stay");
-        crew.look();
-        crew.ended().await;
-        assert!(!crew.rests());
-        burst(&crew, &hired, 1).await;
-        assert_eq!(hired.load(Ordering::Relaxed), 7);
-    }
-
-    #[tokio::test]
-    async fn no_more_are_busy_than_may_be() {
-        let (crew, hired) = (Arc::new(Crew::new(2)), Arc::default());
-        burst(&crew, &hired, 10).await;
-        assert_eq!(hired.load(Ordering::Relaxed), 2);
-    }
-
-    #[tokio::test]
-    async fn nobody_is_called_or_hired_once_the_crew_is_closed() {
-        let (crew, hired) = (Arc::new(Crew::new(4)), Arc::default());
-        burst(&crew, &hired, 1).await;
-        let queue = WorkQueue::new();
-        queue.add(Key::cluster("late"));
-        assert!(crew.reserve());
-        crew.close();
-        let work = queue.try_get().expect("was added");
-        crew.call(work, |_, _| unreachable!("nobody is hired"));
-        crew.ended().await;
-        assert!(!crew.busy() && !crew.rests());
-        assert_eq!(queue.stats().processing, 0, "the key is given back");
-    }
-
-    #[tokio::test]
-    async fn no_more_places_are_reserved_than_there_are() {
-        let crew = Crew::new(2);
-        assert_eq!([(); 3].map(|()| crew.reserve()), [true, true, false]);
-        crew.release();
-        crew.has_room().await;
-        assert!(crew.reserve() && crew.full());
-    }
-
-    #[tokio::test]
-    async fn a_crew_that_is_closed_or_aborted_ends() {
-        for aborted in [false, true] {
-            let (crew, hired) = (Arc::new(Crew::new(4)), Arc::default());
-            burst(&crew, &hired, 3).await;
-            crew.close();
-            if aborted {
-                crew.abort();
-                // What is dropped does not leave by itself here, as a place does.
-                (0..3).for_each(|at| crew.leave(at));
-            }
-            crew.ended().await;
         }
     }
 }

@@ -1,32 +1,32 @@
 //! A controller on its way from description to running pool.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
-use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::context::Shared;
+use super::inbox::Inbox;
+use super::route::Route;
 use super::worker::{Ids, Pool, panic_text};
-use super::{Controller, Predicate, Watch, source};
+use super::{Controller, Predicate, Watch};
 use crate::apply::Applied;
-use crate::cache::{Event, HandlerGuard, HandlerOptions, Key, SyncState};
+use crate::cache::{HandlerGuard, HandlerOptions, Key, SyncState};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::cluster::Opened;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::events::Recorder;
 use crate::kind::{Kind, Object};
 use crate::metrics::{HandlerFigures, Metrics};
-use crate::queue::{Add, LOW_PRIORITY, QueueStats, WorkQueue};
+use crate::queue::{Add, QueueStats, WorkQueue};
 
 /// What a manager gives its controllers to stand on.
 #[derive(Debug, Clone)]
@@ -108,20 +108,30 @@ struct Inner {
     kind: Kind,
     client: Client,
     queue: Arc<WorkQueue<Key>>,
+    inbox: Inbox,
     filter: Option<Predicate>,
-    watches: Mutex<BTreeMap<u64, Running>>,
+    watches: Mutex<Watches>,
     next: AtomicU64,
     handler_panics: Arc<AtomicU64>,
 }
 
+/// The watches of a controller.
+#[derive(Default)]
+struct Watches {
+    running: BTreeMap<u64, Running>,
+    /// The manager has stopped.
+    ended: bool,
+}
+
 /// One watch of a controller.
-#[derive(Clone)]
 struct Running {
     kind: Kind,
-    guard: Arc<HandlerGuard>,
+    guard: HandlerGuard,
     states: tokio::sync::watch::Receiver<SyncState>,
+    /// Tells those who wait for the watch that it has ended.
+    ended: CancellationToken,
     /// Lets go of the kind at the end.
-    _opened: Arc<Opened>,
+    _opened: Opened,
 }
 
 /// A watch that was added at run time; dropping it ends the watch.
@@ -147,6 +157,7 @@ impl<K: Object> Component for Controller<K> {
         let name: Arc<str> = options.name.as_str().into();
         let shown = ground.shown(&name);
         let queue = Arc::new(options.queue.build());
+        let inbox = Inbox::new(options.kind.clone(), queue.clone());
         let figures = queue.clone();
         ground.metrics.queue(&shown, move || figures.stats());
         // What runs on every replica does so with or without the lease.
@@ -159,6 +170,7 @@ impl<K: Object> Component for Controller<K> {
             kind: options.kind.clone(),
             client: client.clone(),
             queue: queue.clone(),
+            inbox: inbox.clone(),
             filter: options.filter,
             watches: Mutex::default(),
             next: AtomicU64::new(0),
@@ -187,7 +199,7 @@ impl<K: Object> Component for Controller<K> {
                 applied: Applied::default(),
                 stopping: ground.stopping.clone(),
             }),
-            queue: queue.clone(),
+            queue,
             reader: informer.store().reader::<K>(),
             reconciler,
             metrics: ground.metrics.controller(&shown, options.workers),
@@ -202,7 +214,7 @@ impl<K: Object> Component for Controller<K> {
                 let _end_with_this = stop_sources.clone().drop_guard();
                 for channel in channels {
                     let stop = stop_sources.clone();
-                    tokio::spawn(forward(name.clone(), channel, queue.clone(), stop));
+                    tokio::spawn(forward(name.clone(), channel, inbox.clone(), stop));
                 }
                 let workers = pool.workers;
                 tracing::info!(controller = %shown, "worker count" = workers, "Starting workers");
@@ -218,7 +230,7 @@ impl<K: Object> Component for Controller<K> {
 async fn forward(
     name: Arc<str>,
     mut keys: BoxStream<'static, Key>,
-    queue: Arc<WorkQueue<Key>>,
+    inbox: Inbox,
     stop: CancellationToken,
 ) {
     loop {
@@ -228,7 +240,7 @@ async fn forward(
             key = AssertUnwindSafe(keys.next()).catch_unwind() => key,
         };
         match key {
-            Ok(Some(key)) => queue.add(key),
+            Ok(Some(key)) => drop(inbox.add(key, Add::default())),
             Ok(None) => return,
             Err(panic) => {
                 let panic = panic_text(&*panic);
@@ -254,12 +266,12 @@ impl ControllerHandle {
 
     /// Asks for a reconcile.
     pub fn enqueue(&self, key: Key) {
-        self.0.queue.add(key);
+        self.0.inbox.add(key, Add::default());
     }
 
     /// Asks for a reconcile with a priority, a delay or a rate limit.
     pub fn enqueue_with(&self, key: Key, add: Add) {
-        self.0.queue.add_with(key, add);
+        self.0.inbox.add(key, add);
     }
 
     /// The figures of the queue.
@@ -277,36 +289,27 @@ impl ControllerHandle {
         Ok(WatchGuard { handle: self.clone(), id })
     }
 
-    /// Waits until every watch has delivered its first list to this controller.
+    /// Waits until every watch has delivered its first list to this controller, or has ended.
     pub async fn synced(&self) {
-        let running: Vec<Running> = self.0.watches.lock().values().cloned().collect();
-        let waits = running.into_iter().map(|mut running| async move {
-            running.guard.synced().await;
-            // A watch of metadata may be on its way to one of whole objects.
-            drop(running.states.wait_for(there).await);
-        });
+        let waits: Vec<_> = self.0.watches.lock().running.values().map(Running::synced).collect();
         futures::future::join_all(waits).await;
     }
 
     /// The same, but a watch that cannot go on until somebody does something is not waited for; it
     /// is named with its state.
     pub(crate) async fn settled(&self) -> Vec<String> {
-        let running: Vec<Running> = self.0.watches.lock().values().cloned().collect();
-        let waits = running.into_iter().map(|mut running| async move {
-            let state = running.states.wait_for(|s| there(s) || s.blocked()).await.ok()?.clone();
-            if state.blocked() {
-                return Some(format!("{}: {state}", running.kind));
-            }
-            running.guard.synced().await;
-            None
-        });
+        let waits: Vec<_> = self.0.watches.lock().running.values().map(Running::settled).collect();
         futures::future::join_all(waits).await.into_iter().flatten().collect()
     }
 
     /// The kinds that are watched, and how many changes wait to be handled.
     pub fn watches(&self) -> Vec<(Kind, usize)> {
         let watches = self.0.watches.lock();
-        watches.values().map(|running| (running.kind.clone(), running.guard.lag())).collect()
+        watches
+            .running
+            .values()
+            .map(|running| (running.kind.clone(), running.guard.lag()))
+            .collect()
     }
 
     /// How often a predicate or a map function panicked.
@@ -315,11 +318,19 @@ impl ControllerHandle {
     }
 
     pub(crate) fn end_watches(&self) {
-        self.0.watches.lock().clear();
+        let mut watches = self.0.watches.lock();
+        watches.ended = true;
+        let ended = std::mem::take(&mut watches.running);
+        drop((watches, ended));
     }
 
     fn start(&self, watch: Watch) -> Result<u64> {
         let inner = &self.0;
+        let kind = watch.kind.clone();
+        let stopped = || Error::Invalid(format!("{kind} is not watched: the manager has stopped"));
+        if inner.watches.lock().ended {
+            return Err(stopped());
+        }
         tracing::info!(
             controller = %inner.name,
             controllerGroup = inner.kind.group(),
@@ -329,23 +340,28 @@ impl ControllerHandle {
         );
         let caches = inner.client.caches();
         let informer = caches.open(&watch.kind, watch.metadata_only)?;
-        let opened = Arc::new(caches.opened(&watch.kind));
+        let opened = caches.opened(&watch.kind);
         let options = HandlerOptions { resync: watch.resync };
         let id = inner.next.fetch_add(1, Ordering::Relaxed);
-        let kind = watch.kind.clone();
         let route = Route {
             name: inner.name.clone(),
             reconciled: inner.kind.clone(),
             filter: inner.filter.clone(),
-            queue: inner.queue.clone(),
+            inbox: inner.inbox.clone(),
             client: inner.client.clone(),
             panics: inner.handler_panics.clone(),
             watch,
         };
         let guard = informer.handle(options, move |event| route.take(&event));
-        let (guard, states) = (Arc::new(guard), informer.states());
-        let running = Running { kind, guard, states, _opened: opened };
-        inner.watches.lock().insert(id, running);
+        let (states, ended) = (informer.states(), CancellationToken::new());
+        let running = Running { kind: kind.clone(), guard, states, ended, _opened: opened };
+        let mut watches = inner.watches.lock();
+        if watches.ended {
+            // The end came meanwhile, and knew nothing of this watch.
+            drop((watches, running));
+            return Err(stopped());
+        }
+        watches.running.insert(id, running);
         Ok(id)
     }
 }
@@ -358,7 +374,8 @@ impl fmt::Debug for ControllerHandle {
 
 impl Drop for WatchGuard {
     fn drop(&mut self) {
-        self.handle.0.watches.lock().remove(&self.id);
+        let ended = self.handle.0.watches.lock().running.remove(&self.id);
+        drop(ended);
     }
 }
 
@@ -368,74 +385,44 @@ impl fmt::Debug for WatchGuard {
     }
 }
 
-/// From one watch to the queue.
-struct Route {
-    name: Arc<str>,
-    reconciled: Kind,
-    filter: Option<Predicate>,
-    queue: Arc<WorkQueue<Key>>,
-    client: Client,
-    panics: Arc<AtomicU64>,
-    watch: Watch,
+// === impl Running ===
+
+impl Running {
+    /// Waits for the first list or the end of the watch, without keeping the watch.
+    fn synced(&self) -> impl Future<Output = ()> + use<> {
+        let (mut handled, mut states) = (self.guard.handled(), self.states.clone());
+        let synced = async move {
+            let _ = handled.wait_for(|handled| *handled).await;
+            // A watch of metadata may be on its way to one of whole objects.
+            drop(states.wait_for(there).await);
+        };
+        self.ended.clone().run_until_cancelled_owned(synced).map(drop)
+    }
+
+    /// The same, but a watch that cannot go on is told with its state instead of waited for.
+    fn settled(&self) -> impl Future<Output = Option<String>> + use<> {
+        let (mut handled, mut states) = (self.guard.handled(), self.states.clone());
+        let kind = self.kind.clone();
+        let settled = async move {
+            let state =
+                states.wait_for(|state| there(state) || state.blocked()).await.ok()?.clone();
+            if state.blocked() {
+                return Some(format!("{kind}: {state}"));
+            }
+            let _ = handled.wait_for(|handled| *handled).await;
+            None
+        };
+        self.ended.clone().run_until_cancelled_owned(settled).map(Option::flatten)
+    }
 }
 
-// === impl Route ===
-
-impl Route {
-    fn take(&self, event: &Event<DynamicObject>) {
-        let change = change(event);
-        let keys = catch_unwind(AssertUnwindSafe(|| {
-            let pass = |p: &Option<Predicate>| p.as_ref().is_none_or(|p| p.passes(&change));
-            if pass(&self.filter) && pass(&self.watch.predicate) {
-                self.watch.keys(&change, &self.reconciled, self.client.caches())
-            } else {
-                Cow::default()
-            }
-        }));
-        let keys = keys.unwrap_or_else(|panic| {
-            self.panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(
-                controller = %self.name,
-                kind = %self.watch.kind,
-                object = %event.key(),
-                panic = panic_text(&*panic),
-                "a predicate or map function panicked: the change is not followed"
-            );
-            Cow::default()
-        });
-        // What is old news must not delay what is new.
-        let usual = if change.is_old_news() { LOW_PRIORITY } else { 0 };
-        let priority = self.watch.priority.unwrap_or(usual);
-        for key in &*keys {
-            self.queue.add_with(key, Add { priority, ..Add::default() });
-        }
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.ended.cancel();
     }
 }
 
 /// Tells whether a first list is there, be it that the watch has broken since.
 fn there(state: &SyncState) -> bool {
     state.synced() || matches!(state, SyncState::Stale { .. })
-}
-
-fn change(event: &Event<DynamicObject>) -> source::Change {
-    use source::Change;
-    match event {
-        Event::Added { object, initial } => {
-            Change { new: Some(object.entry().clone()), initial: *initial, ..Change::default() }
-        }
-        Event::Updated { old, new } => Change {
-            old: Some(old.entry().clone()),
-            new: Some(new.entry().clone()),
-            ..Change::default()
-        },
-        Event::Deleted { last, .. } => {
-            Change { old: Some(last.entry().clone()), ..Change::default() }
-        }
-        Event::Resync { object } => Change {
-            old: Some(object.entry().clone()),
-            new: Some(object.entry().clone()),
-            resync: true,
-            ..Change::default()
-        },
-    }
 }

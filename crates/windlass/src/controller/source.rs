@@ -169,16 +169,20 @@ impl Watch {
     }
 
     fn with<T: Object>(kind: Kind, map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static) -> Self {
-        Self::changes(kind, move |change| {
+        let of = kind.clone();
+        Self::reading(kind, move |change, caches| {
             let mut keys = Vec::new();
             for entry in [&change.old, &change.new].into_iter().flatten() {
                 match entry.decode::<T>() {
                     Ok(object) => keys.extend(map(&object)),
-                    Err(error) => tracing::warn!(
-                        object = %entry.key(),
-                        error = %error,
-                        "an object does not decode: its change maps to nothing"
-                    ),
+                    Err(error) => {
+                        caches.count_undecodable::<T>(&of, entry);
+                        tracing::warn!(
+                            object = %entry.key(),
+                            error = %error,
+                            "an object does not decode: its change maps to nothing"
+                        );
+                    }
                 }
             }
             keys

@@ -36,6 +36,9 @@ use crate::queue::{Add, Hands, Work, WorkQueue};
 /// A reconcile that runs for longer is named in the log, as long as it does.
 const SLOW: Duration = Duration::from_secs(60);
 
+/// The least time between two looks at what runs.
+const LOOKS_APART: Duration = Duration::from_secs(5);
+
 /// Keys a task works off before it lets others run.
 const TURNS_MAX: usize = 32;
 
@@ -239,12 +242,13 @@ impl<K: Object> Pool<K> {
                 tokio::task::consume_budget().await;
                 continue;
             }
-            // Only while something runs or rests; an idle controller wakes nobody.
-            let now = Instant::now();
-            if due(&mut look, crew.busy(), now) {
-                pool.complain();
+            // Only while there are tasks; an idle controller wakes nobody. Those at rest count, for
+            // the keys that they are given do not come by here.
+            let (now, any) = (Instant::now(), crew.any());
+            if due(&mut look, any, now) {
+                look = look.map(|_| now + pool.complain());
             }
-            if due(&mut thin, crew.rests(), now) {
+            if due(&mut thin, any, now) {
                 crew.look();
             }
             let work = tokio::select! {
@@ -272,11 +276,13 @@ impl<K: Object> Pool<K> {
         }
     }
 
-    /// Names the reconcile that runs longest if that is too long.
-    fn complain(&self) {
-        let Some((key, took)) = self.queue.longest().filter(|(_, took)| *took >= SLOW) else {
-            return;
-        };
+    /// Names the reconcile that runs longest if that is too long, and tells when to look again:
+    /// when the next one can be.
+    fn complain(&self) -> Duration {
+        let Some((key, took)) = self.queue.longest() else { return SLOW };
+        if took < SLOW {
+            return (SLOW - took).max(LOOKS_APART);
+        }
         tracing::warn!(
             controller = %self.shared.controller,
             controllerKind = self.shared.kind.kind(),
@@ -285,6 +291,7 @@ impl<K: Object> Pool<K> {
             ?took,
             "Reconcile does not return"
         );
+        SLOW
     }
 
     async fn one(&self, work: &Work<Key>, abort: &CancellationToken, desk: &mut Desk<K>) {

@@ -76,7 +76,7 @@ async fn a_streaming_list_and_its_watch_follow_the_server() {
     assert!(informer.reader().get(&key("b")).unwrap().metadata.managed_fields.is_none());
 
     configs(&server).delete("a", &DeleteParams::default()).await.unwrap();
-    let Event::Deleted { last, final_state_unknown } = next(&mut events).await else {
+    let Event::Deleted { last, final_state_unknown, .. } = next(&mut events).await else {
         panic!("a deletion is told");
     };
     assert_eq!((last.key(), final_state_unknown), (&key("a"), false));
@@ -123,7 +123,7 @@ async fn child_deleted_in_a_watch_gap_that_ends_in_410_reaches_the_handler() {
 
         let mut gone = Vec::new();
         for _ in 0..7 {
-            if let Event::Deleted { last, final_state_unknown } = next(&mut events).await {
+            if let Event::Deleted { last, final_state_unknown, .. } = next(&mut events).await {
                 gone.push((last.key().clone(), final_state_unknown));
             }
         }

@@ -141,6 +141,38 @@ async fn a_map_function_that_panics_loses_only_its_own_change() {
     handle.stop().await.expect("stops");
 }
 
+/// Secrets whose type is a number, as none is.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize, kube::Resource)]
+#[resource(inherit = Secret)]
+struct Numbered {
+    metadata: kube::core::ObjectMeta,
+    r#type: u32,
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_for_a_map_function_is_counted_once() {
+    let server = ApiServer::start();
+    let controller = Controller::<ConfigMap>::builder("map")
+        .watches::<Numbered>(|_| vec![key("never")])
+        .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    let counted = || {
+        let text = handle.metrics().encode(windlass::metrics::Format::Prometheus);
+        let series = "windlass_cache_undecodable_objects";
+        let line = text.lines().find(|l| l.starts_with(series) && l.contains("\"Secret\""));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok())
+    };
+    let mut bad = handle.client().create(&secret("bad")).await.expect("created");
+    eventually("one", || counted() == Some(1)).await;
+    bad.metadata.labels = Some([("a".to_string(), "b".to_string())].into());
+    handle.client().update(&bad).await.expect("updated");
+    eventually("its next state", || counted() == Some(2)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(counted(), Some(2), "the state before was counted already");
+    handle.stop().await.expect("stops");
+}
+
 fn definitions() -> Kind {
     let plural = "customresourcedefinitions";
     Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition", plural).cluster_scoped()

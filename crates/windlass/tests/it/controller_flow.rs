@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -316,6 +316,34 @@ async fn maps_channels_and_indexes_find_their_objects() {
     .await;
     keys.send(key("z")).await.expect("taken");
     eventually("z", || seen.lock().contains(&("z".into(), 0))).await;
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_with_a_namespace_finds_an_object_that_has_none() {
+    let server = ApiServer::start();
+    let seen: Arc<Mutex<Vec<(String, bool)>>> = Arc::default();
+    let log = seen.clone();
+    let reconcile = move |cx: Context<Namespace>| {
+        log.lock().push((cx.key().to_string(), cx.object().is_some()));
+        async { Ok(Next::Done) }
+    };
+    let (keys, channel) = mpsc::channel(1);
+    let controller = Controller::<Namespace>::builder("spaces")
+        .watches::<Secret>(|_| vec![key("default")])
+        .channel(channel)
+        .build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    eventually("the first list", || !seen.lock().is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    seen.lock().clear();
+    handle.controller("spaces").expect("runs").enqueue(key("default"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    keys.send(key("default")).await.expect("taken");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.client().create(&secret("s")).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*seen.lock(), vec![("default".to_string(), true); 3]);
     handle.stop().await.expect("stops");
 }
 

@@ -1,14 +1,16 @@
 //! Watches of a running controller live as long as somebody uses them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Handle;
-use windlass::{Key, Kind};
-use windlass_apiserver::ApiServer;
+use windlass::{Client, Key, Kind};
+use windlass_apiserver::fault::Fault;
+use windlass_apiserver::{ApiServer, Status};
 
 use crate::common::{config_map, eventually, key, manager, secret};
 
@@ -125,4 +127,95 @@ async fn a_key_that_is_tried_again_keeps_its_priority() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(tries.lock()[3..], ["fails", "after"]);
     handle.stop().await.expect("stops");
+}
+
+/// Lets no watch of secrets be served while it is set; the first one ends after `events`.
+fn gap(server: &ApiServer, events: usize) -> Arc<AtomicBool> {
+    let away = Arc::new(AtomicBool::new(false));
+    let (gap, first) = (away.clone(), AtomicBool::new(true));
+    server.inject(Some(Box::new(move |request| {
+        let watch = request.verb == "watch" && request.resource == "secrets";
+        let refused = watch && gap.load(Ordering::SeqCst);
+        let ends = watch && first.swap(false, Ordering::SeqCst);
+        Fault {
+            fail: refused.then(|| Status::new(429, "TooManyRequests", "away")),
+            watch_events_max: ends.then_some(events),
+            ..Fault::default()
+        }
+    })));
+    away
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_was_let_go_of_hears_of_it_also_if_the_object_is_deleted_at_once() {
+    let server = ApiServer::start();
+    let other = Client::new(server.client());
+    let owner = other.create(&config_map("owner", &[])).await.expect("created");
+    let mut owned = secret("owned");
+    windlass::owner::set_controller(&owner, &mut owned).expect("an owner");
+    let mut owned = other.create(&owned).await.expect("created");
+    // What the first watch brings: the secret and one more.
+    let away = gap(&server, 2);
+    let seen = Seen::default();
+    let log = seen.clone();
+    let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(
+        move |cx: Context<ConfigMap>| {
+            log.lock().push(cx.name().to_string());
+            async { Ok(Next::Done) }
+        },
+    );
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    eventually("the owner", || *seen.lock() == ["owner"]).await;
+    seen.lock().clear();
+    away.store(true, Ordering::SeqCst);
+    other.create(&secret("ends-the-watch")).await.expect("created");
+    owned.metadata.owner_references = None;
+    other.update(&owned).await.expect("updated");
+    other.delete::<Secret>(&key("owned")).await.expect("deleted");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(seen.lock().is_empty());
+    away.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert_eq!(*seen.lock(), ["owner"]);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_watch_ends_with_it_and_does_not_keep_it() {
+    let server = ApiServer::start();
+    let handle = manager(&server).add(noting(&Seen::default())).spawn().expect("starts");
+    handle.ready().await;
+    let controller = handle.controller("maps").expect("runs");
+    let nobody_serves = Kind::new("example.com", "v1", "Nope", "nopes");
+    for others_watch in [false, true] {
+        if others_watch {
+            handle.client().caches().open(&nobody_serves, true).expect("opened");
+        }
+        let watch = Watch::map_kind(nobody_serves.clone(), |_| Vec::new());
+        let guard = controller.watch(watch).expect("added");
+        let waiting = controller.clone();
+        let wait = tokio::spawn(async move { waiting.synced().await });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!wait.is_finished());
+        assert_eq!(watched(&handle), ["ConfigMap.v1", "Nope.example.com/v1"]);
+        drop(guard);
+        assert_eq!(watched(&handle).len(), 1 + usize::from(others_watch));
+        tokio::time::timeout(Duration::from_secs(60), wait).await.expect("ends").expect("well");
+    }
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_watched_once_the_manager_has_stopped() {
+    let server = ApiServer::start();
+    let handle = manager(&server).add(noting(&Seen::default())).spawn().expect("starts");
+    handle.ready().await;
+    let (controller, client) = (handle.controller("maps").expect("runs"), handle.client().clone());
+    handle.stop().await.expect("stops");
+    let error = controller.watch(secrets()).expect_err("nobody would end it");
+    assert_eq!(error.to_string(), "Secret.v1 is not watched: the manager has stopped");
+    assert!(controller.watches().is_empty());
+    assert!(!client.caches().holds(&Kind::of::<Secret>()));
+    controller.synced().await;
 }

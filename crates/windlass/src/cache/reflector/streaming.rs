@@ -113,10 +113,14 @@ impl Reflector {
                         until = self.silence();
                     }
                     let deleted = event.kind == "DELETED";
-                    let Some((entry, _)) = self.read_event(event.object)? else { continue };
-                    let delta = match deleted {
-                        true => Delta::Unlisted(entry.key().clone()),
-                        false => Delta::Listed(entry),
+                    let delta = match self.read_event(event.object)? {
+                        Some((entry, _)) if deleted => Delta::Unlisted(entry.key().clone()),
+                        Some((entry, _)) => Delta::Listed(entry),
+                        None if !deleted => continue,
+                        None => match self.identity(event.object) {
+                            Some(identity) => Delta::Unlisted(identity.key),
+                            None => continue,
+                        },
                     };
                     self.fifo.push(delta);
                 }

@@ -202,9 +202,10 @@ pub(crate) fn line(event: &Event<ConfigMap>) -> String {
         Event::Updated { old, new } => {
             format!("updated {} {} -> {}", new.key().name(), old.version(), new.version())
         }
-        Event::Deleted { last, final_state_unknown } => {
+        Event::Deleted { last, old, final_state_unknown } => {
             let how = if *final_state_unknown { " unseen" } else { "" };
-            format!("deleted {} {}{how}", last.key().name(), last.version())
+            let old = old.as_ref().map(|old| format!("{} -> ", old.version())).unwrap_or_default();
+            format!("deleted {} {old}{}{how}", last.key().name(), last.version())
         }
         Event::Resync { object } => format!("resync {}", object.key().name()),
     }

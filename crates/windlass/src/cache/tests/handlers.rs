@@ -39,7 +39,7 @@ async fn a_handler_is_synced_when_it_has_handled_the_first_list_even_an_empty_on
 #[tokio::test(start_paused = true)]
 async fn what_happens_while_a_handler_is_busy_is_told_as_one_event_with_the_last_state() {
     let fake = Fake::new([
-        list("10", &[object("a", 1), object("b", 2)]),
+        list("10", &[object("a", 1), object("b", 2), object("d", 3), object("e", 4)]),
         watch([
             Part::Wait(Duration::from_secs(1)),
             event("MODIFIED", &object("a", 11)),
@@ -48,15 +48,19 @@ async fn what_happens_while_a_handler_is_busy_is_told_as_one_event_with_the_last
             event("DELETED", &object("c", 14)),
             event("DELETED", &object("b", 15)),
             event("ADDED", &object("b", 16)),
+            event("MODIFIED", &object("d", 17)),
+            event("DELETED", &object("d", 18)),
+            event("DELETED", &object("e", 19)),
         ]),
     ]);
     let informer = fake.informer(false);
     let mut events = informer.subscribe(HandlerOptions::default());
-    take(&mut events, 2).await;
-    informer.store().wait_for(16, LONG).await.unwrap();
-    assert_eq!(events.lag(), 3);
-    let told = take(&mut events, 3).await;
-    assert_eq!(told, ["updated a 1 -> 12", "deleted c 14", "updated b 2 -> 16"]);
+    take(&mut events, 4).await;
+    informer.store().wait_for(19, LONG).await.unwrap();
+    assert_eq!(events.lag(), 5);
+    let told = take(&mut events, 5).await;
+    assert_eq!(told[..3], ["updated a 1 -> 12", "deleted c 14", "updated b 2 -> 16"]);
+    assert_eq!(told[3..], ["deleted d 3 -> 18", "deleted e 19"], "what was left out is told");
 }
 
 #[tokio::test(start_paused = true)]
