@@ -1,7 +1,7 @@
 //! What goes wrong stays where it went wrong.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -291,4 +291,52 @@ async fn reads_of_undeclared_kinds_fail_and_say_what_to_do() {
          live()"
     );
     handle.stop().await.expect("stops");
+}
+
+/// Closes a runtime while a controller on it has all hands full, and more keys come from outside.
+fn close_under_load() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(4).enable_all().build().expect("starts");
+    let loaded = async {
+        let server = ApiServer::start();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let count = runs.clone();
+        let reconcile = move |_: Context<ConfigMap>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async {
+                tokio::task::yield_now().await;
+                Ok(Next::Done)
+            }
+        };
+        let controller = Controller::<ConfigMap>::builder("load").workers(64).build(reconcile);
+        let handle = manager(&server).add(controller).spawn().expect("starts");
+        handle.ready().await;
+        let controller = handle.controller("load").expect("runs");
+        while runs.load(Ordering::SeqCst) < 100 {
+            (0..40).for_each(|at| controller.enqueue(key(&format!("m{at}"))));
+            tokio::task::yield_now().await;
+        }
+        controller
+    };
+    let controller = runtime.block_on(loaded);
+    let closed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !closed.load(Ordering::SeqCst) {
+                (0..40).for_each(|at| controller.enqueue(key(&format!("m{at}"))));
+            }
+        });
+        drop(runtime);
+        closed.store(true, Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn a_runtime_that_closes_under_load_does_not_hang() {
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        (0..20).for_each(|_| close_under_load());
+        done.send(()).expect("is waited for");
+    });
+    ended.recv_timeout(Duration::from_secs(60)).expect("ends");
 }
