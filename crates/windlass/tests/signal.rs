@@ -49,6 +49,11 @@ async fn child() {
             }
             let _ = begun.wait_for(|begun| *begun).await;
             Err("no disk".into())
+        })
+        .runnable("tells", async |cx| {
+            cx.stopping().await;
+            println!("stopping");
+            Ok(())
         });
     let mut map = ConfigMap::default();
     map.metadata.name = Some("a".into());
@@ -114,8 +119,7 @@ fn the_second_signal_ends_the_process_at_once() {
 #[test]
 fn a_signal_ends_a_process_at_once_that_stops_by_itself() {
     let (mut child, mut next) = start("3600?");
-    assert!(wait_for("reconciling", &mut next));
-    std::thread::sleep(Duration::from_millis(300));
+    assert!(wait_for("stopping", &mut next));
     assert!(child.try_wait().expect("looks").is_none(), "ended before its grace period");
     let began = Instant::now();
     signal(&child, "-TERM");

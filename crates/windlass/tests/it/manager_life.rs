@@ -242,7 +242,8 @@ async fn a_missing_kind_is_named_and_does_not_hold_up_the_others() {
 fn finding(builder: Builder, found: &Arc<Mutex<Vec<(&'static str, usize)>>>) -> Builder {
     let (one, two) = (found.clone(), found.clone());
     let look = async |cx: RunContext, name, found: Arc<Mutex<Vec<_>>>| {
-        let maps = cx.client().list::<ConfigMap>(&windlass::List::all()).await;
+        let (caches, kind) = (cx.client().caches(), Kind::of::<ConfigMap>());
+        let maps = caches.list::<ConfigMap>(&kind, &windlass::List::all());
         found.lock().push((name, maps.map_or(0, |maps| maps.len())));
         cx.stopping().await;
         Ok(())
