@@ -131,7 +131,7 @@ async fn metadata_is_the_same_in_both_encodings_by_list_and_by_watch() {
     let frame = frames.next_frame().unwrap().unwrap();
     let event = WatchFrame::read(&frame).unwrap();
     let envelope = Envelope::read(event.object).unwrap();
-    let types = (&*envelope.api_version, &*envelope.kind);
+    let types = (envelope.api_version, envelope.kind);
     assert_eq!(types, ("meta.k8s.io/v1", "PartialObjectMetadata"));
     let whole = ask(&server, &format!("GET {DEPLOYMENTS}/a"), Value::Null).await.ok();
     assert_eq!(to_value(event.object).unwrap()["metadata"], whole["metadata"]);
