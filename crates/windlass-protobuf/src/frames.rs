@@ -14,6 +14,7 @@ use crate::error::{Error, Reason};
 /// frames.push(Bytes::from_static(b"\0\0\0\x02ab\0\0\0"));
 /// assert_eq!(frames.next_frame()?, Some(Bytes::from_static(b"ab")));
 /// assert_eq!(frames.next_frame()?, None);
+/// assert!(!frames.is_empty(), "the length of the next");
 /// frames.push(Bytes::from_static(b"\x01c"));
 /// assert_eq!(frames.next_frame()?, Some(Bytes::from_static(b"c")));
 /// # Ok::<(), windlass_protobuf::Error>(())
@@ -41,6 +42,11 @@ impl Frames {
             joined.extend_from_slice(&chunk);
             self.chunk = joined.freeze();
         }
+    }
+
+    /// Tells whether no part of a frame is held.
+    pub fn is_empty(&self) -> bool {
+        self.chunk.is_empty() && self.partial.is_empty()
     }
 
     /// Returns the next whole frame, if there is one.

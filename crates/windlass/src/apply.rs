@@ -61,7 +61,11 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
         return Ok(current);
     }
     let patch = Patch::Apply { object: body.clone(), force: true };
-    let decode = |source| Error::Decode { what: format!("{kind} {key}"), source };
+    // What is wrong is told without the text that is wrong: it may be a secret.
+    let decode = |error: serde_json::Error| Error::Decode {
+        what: format!("{kind} {key}"),
+        source: serde::de::Error::custom(crate::cache::discreet(&error)),
+    };
     let stored = client.dynamic(&kind).patch(&key, &patch).await?;
     let stored = serde_json::to_value(stored).map_err(decode)?;
     let whole = shows(&stored, &body, true);

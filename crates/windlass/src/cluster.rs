@@ -309,6 +309,7 @@ impl Caches {
     pub fn owned<K: Object>(&self, kind: &Kind, uid: &str, list: &List) -> Result<Vec<Arc<K>>> {
         let held = self.readable::<K>(kind)?;
         let reader = held.informer.store().reader::<K>();
+        held.within(kind, list.namespace.as_deref().filter(|_| kind.namespaced()))?;
         let found = controlled(&held, uid, list)?.into_iter();
         let found = found.filter_map(|entry| reader.get(entry.key()));
         Ok(found.take(list.limit.unwrap_or(usize::MAX)).collect())
@@ -322,13 +323,13 @@ impl Caches {
     pub fn keys(&self, kind: &Kind, owner: Option<&str>, list: &List) -> Result<Vec<Key>> {
         let held = self.known(kind)?;
         let limit = list.limit.unwrap_or(usize::MAX);
+        let namespace = list.namespace.as_deref().filter(|_| kind.namespaced());
+        held.within(kind, namespace)?;
         if let Some(uid) = owner {
             let entries = controlled(&held, uid, list)?.into_iter();
             return Ok(entries.map(|entry| entry.key().clone()).take(limit).collect());
         }
         let reader = held.informer.store().reader::<DynamicObject>();
-        let namespace = list.namespace.as_deref().filter(|_| kind.namespaced());
-        held.within(kind, namespace)?;
         let found = reader.objects(namespace, &list.labels).into_iter();
         let names = list.names()?;
         let found = found.map(|object| object.key().clone()).filter(|key| fits(key, &names));
@@ -379,6 +380,11 @@ impl Caches {
         if let Ok(held) = self.held(kind) {
             held.informer.store().reader::<K>().count_undecodable(entry);
         }
+    }
+
+    /// Refuses to answer for a namespace in which a kind is not cached.
+    pub(crate) fn within(&self, kind: &Kind, namespace: Option<&str>) -> Result<()> {
+        self.held(kind)?.within(kind, namespace.filter(|_| kind.namespaced()))
     }
 
     /// Tells whether a kind is cached.
@@ -442,6 +448,7 @@ impl Held {
 
     fn read<T: DeserializeOwned>(&self, kind: &Kind, key: &Key) -> Result<Option<T>> {
         let key = &scoped(kind, key);
+        self.within(kind, key.namespace())?;
         let Some(entry) = self.informer.store().entry(key) else { return Ok(None) };
         let value = serde_json::from_slice(&entry.json());
         value.map(Some).map_err(|source| Error::Decode { what: format!("{kind} {key}"), source })

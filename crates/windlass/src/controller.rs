@@ -216,14 +216,15 @@ impl<K: Object> Builder<K> {
         self
     }
 
-    /// Caches a kind for reading; its changes lead to nothing.
+    /// Caches a kind for reading; its changes lead to nothing. Of a `PartialObjectMeta<T>` the
+    /// metadata is cached.
     pub fn reads<T: Object<DynamicType = ()>>(self) -> Self {
-        self.watch(Watch::read(Kind::of::<T>()))
+        self.watch(Watch::read(Kind::of::<T>(), T::metadata_api()))
     }
 
     /// The same for a kind known at run time.
     pub fn reads_kind(self, kind: &Kind) -> Self {
-        self.watch(Watch::read(kind.clone()))
+        self.watch(Watch::read(kind.clone(), false))
     }
 
     /// Reconciles every key that comes through a channel, for sources outside the cluster.

@@ -384,7 +384,10 @@ impl Lease {
         let transitions = before.lease_transitions.unwrap_or_default();
         let transitions = if mine || seen.is_none() { transitions } else { transitions + 1 };
         let acquired = before.acquire_time.clone().filter(|_| mine);
-        let seconds = i32::try_from(self.options.duration.as_secs()).unwrap_or(i32::MAX);
+        // Never less than what the fence of this process counts on.
+        let duration = self.options.duration;
+        let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+        let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
         LeaseObject {
             metadata: seen.map_or_else(
                 || ObjectMeta {

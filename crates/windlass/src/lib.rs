@@ -88,11 +88,15 @@
 //!   does not hear that it has passed.
 //! - Any order between kinds, or between keys of one priority that several workers take.
 //! - Fencing: a request that was on its way when the lease ran out is not called back, and clocks
-//!   of two machines that run at very different rates can make two leaders.
+//!   of two machines that run at very different rates, or one that stands still because its machine
+//!   is suspended, can make two leaders.
+//! - The fence against panics where they end the process (`panic = "abort"`); an object that does
+//!   not decode ends nothing there either.
 //! - That an effect outside the cluster and one inside happen together.
 //! - That code which blocks its thread without an `.await` can be stopped; it is named in the log.
 //! - That own writes which did not pass a [`Client`], such as those of a plain `kube::Api`, are read
-//!   before the watch brings them.
+//!   before the watch brings them; nor those whose answer was lost, or to a subresource, a collection
+//!   or another version, if the look at what became of them fails: the log says so.
 //! - That the cache keeps what the server itself has lost: after a restored backup it shows what
 //!   the server shows.
 //! - Equal traces on a runtime with several threads, or with real time.

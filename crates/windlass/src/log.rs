@@ -40,6 +40,13 @@ pub fn init() -> bool {
     init_with(format, "info")
 }
 
+/// Does the same where nobody did, so that no operator is silent.
+pub(crate) fn ensure() {
+    if !tracing::dispatcher::has_been_set() {
+        init();
+    }
+}
+
 /// The same with a given format and a filter for when `RUST_LOG` is not set.
 ///
 /// # Examples

@@ -3,11 +3,11 @@
 //! | phase | starts | stops |
 //! |---|---|---|
 //! | 1 | HTTP servers (probes, metrics) | 5th |
-//! | 2 | watches of all controllers | 4th |
+//! | 2 | watches of all controllers | 3rd |
 //! | 3 | controllers of every replica, each when its own watches are synced | 1st |
 //! | 3 | runnables of every replica, when all these watches are | 1st |
 //! | 4 | leader election, then what is bound to it | 2nd; the lease is renewed until then |
-//! | 5 | | the lease is given back, events are flushed |
+//! | 5 | | the lease is given back 4th, events are flushed last |
 //!
 //! All stopping happens within one grace period; where that is used up, giving the lease back and
 //! the last events have two seconds each. Watches run before this process leads, so a new

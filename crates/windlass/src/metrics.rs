@@ -451,6 +451,19 @@ impl ControllerMetrics {
     pub fn timed_out(&self) {
         self.timeouts.inc();
     }
+
+    /// How reconciles ended so far, for the diagnostics page.
+    pub(crate) fn outcomes(&self) -> serde_json::Value {
+        serde_json::json!({
+            "active": self.active.get(),
+            "success": self.success.get(),
+            "requeueAfter": self.requeue_after.get(),
+            "errors": self.errors.get(),
+            "terminalErrors": self.terminal.get(),
+            "panics": self.panics.get(),
+            "timeouts": self.timeouts.get(),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::RwLock;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -343,13 +344,26 @@ impl Server {
 /// Listens on an address; `:8081` means every address of both families, as elsewhere.
 async fn bind(address: &str) -> std::io::Result<TcpListener> {
     let Some(port) = address.strip_prefix(':') else { return TcpListener::bind(address).await };
-    match TcpListener::bind(format!("[::]:{port}")).await {
+    match bind_both(port) {
         Err(error) if error.kind() != ErrorKind::AddrInUse => {
             // No IPv6 on this machine, or another reason that the older family will tell as well.
             TcpListener::bind(format!("0.0.0.0:{port}")).await
         }
         bound => bound,
     }
+}
+
+/// Listens on every address of both families, whatever the system does by itself.
+fn bind_both(port: &str) -> std::io::Result<TcpListener> {
+    let address: SocketAddr = format!("[::]:{port}").parse().map_err(std::io::Error::other)?;
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
+    socket.set_only_v6(false)?;
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket.into())
 }
 
 fn text(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {

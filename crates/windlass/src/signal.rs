@@ -41,17 +41,14 @@ impl Signals {
         Self { heard: false }
     }
 
-    /// Asks for a stop with the first signal; one that comes while `stopping` is on, for whatever
-    /// reason, exits.
+    /// Asks for a stop with the first signal, which may be under way for another reason; the second
+    /// exits.
     pub(crate) async fn follow(&mut self, stopping: CancellationToken) -> Infallible {
-        loop {
-            self.next().await;
-            if stopping.is_cancelled() {
-                exit();
-            }
-            tracing::info!("Shutdown signal received, waiting for all workers to finish");
-            stopping.cancel();
-        }
+        self.next().await;
+        tracing::info!("Shutdown signal received, waiting for all workers to finish");
+        stopping.cancel();
+        self.next().await;
+        exit()
     }
 
     /// Exits with the next signal if one was heard before: what comes after the end of a manager

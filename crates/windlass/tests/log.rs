@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use windlass::controller::{Context, Controller, Next};
 use windlass::{Error, Manager};
-use windlass_apiserver::ApiServer;
+use windlass_apiserver::fault::Fault;
+use windlass_apiserver::{ApiServer, Status};
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -50,6 +51,22 @@ async fn spoil(server: &ApiServer) {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
+/// Makes a reconcile panic, and the server fail whoever comes to watch.
+async fn harm(server: &ApiServer) {
+    let client = windlass::Client::new(server.client());
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("panics".into());
+    map.metadata.namespace = Some("default".into());
+    client.create(&map).await.expect("created");
+    server.inject(Some(Box::new(|request| Fault {
+        fail: (request.verb == "watch").then(|| Status::internal("etcd is away")),
+        ..Fault::default()
+    })));
+    // Longer than any watch lasts.
+    tokio::time::sleep(Duration::from_secs(700)).await;
+    server.inject(None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn logs_carry_the_conventional_keys() {
     use tracing_subscriber::layer::SubscriberExt;
@@ -60,7 +77,10 @@ async fn logs_carry_the_conventional_keys() {
     let subscriber = tracing_subscriber::Registry::default().with(filter).with(layer);
     let guard = tracing::subscriber::set_default(subscriber);
     let server = ApiServer::start();
-    let reconcile = |_: Context<ConfigMap>| async { Err(Error::terminal("no size")) };
+    let reconcile = |cx: Context<ConfigMap>| async move {
+        assert_ne!(cx.name(), "panics", "no luck");
+        Err(Error::terminal("no size"))
+    };
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
     let stuck = |cx: Context<Secret>| async move {
         if cx.name() == "a" {
@@ -99,6 +119,7 @@ async fn logs_carry_the_conventional_keys() {
     let warned = handle.client().field_validation(windlass::client::FieldValidation::Warn);
     warned.patch::<ConfigMap>(&windlass::Key::of(&map), &odd).await.expect("patched");
     spoil(&server).await;
+    harm(&server).await;
     handle.stop().await.expect("stops");
     drop(guard);
     let text = String::from_utf8(lines.0.lock().clone()).expect("text");
@@ -123,9 +144,16 @@ async fn logs_carry_the_conventional_keys() {
     );
     assert_eq!(line["reconcileID"].as_str().map(str::len), Some(36), "{line}");
     assert!(line["ts"].is_string() && line["logger"].is_string(), "{line}");
-    let missing: Vec<&str> = text.lines().filter(|line| line.contains("watch failed")).collect();
+    let failed = |kind: &'static str| {
+        let lines = text.lines().filter(|line| line.contains("watch failed"));
+        lines.filter(move |line| line.contains(kind)).collect::<Vec<_>>()
+    };
+    let missing = failed(r#""kind":"Nope""#);
     assert_eq!(missing.len(), 1, "a kind that is not there is named, and only once: {missing:?}");
-    assert!(missing[0].contains(r#""kind":"Nope""#) && missing[0].contains(r#""code":404"#));
+    assert!(missing[0].contains(r#""code":404"#));
+    let away = failed(r#""kind":"ConfigMap""#);
+    assert!(away[0].contains(r#""code":500"#) && away[0].contains("etcd is away"), "{away:?}");
+    assert!(text.contains("no luck"), "a panic is told: {text}");
     for message in [
         "Starting EventSource",
         "Starting Controller",

@@ -2,7 +2,7 @@
 
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -64,12 +64,16 @@ async fn child() {
 }
 
 fn start(seconds: &str) -> (Child, impl FnMut() -> Option<String>) {
+    start_with(seconds, Stdio::null())
+}
+
+fn start_with(seconds: &str, stderr: Stdio) -> (Child, impl FnMut() -> Option<String>) {
     let me = std::env::current_exe().expect("has a path");
     let mut child = Command::new(me)
         .args(["--exact", "child", "--nocapture"])
         .env(CHILD, seconds)
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(stderr)
         .spawn()
         .expect("starts");
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -117,9 +121,11 @@ fn the_second_signal_ends_the_process_at_once() {
 }
 
 #[test]
-fn a_signal_ends_a_process_at_once_that_stops_by_itself() {
+fn the_second_signal_ends_a_process_at_once_that_stops_by_itself() {
     let (mut child, mut next) = start("3600?");
     assert!(wait_for("stopping", &mut next));
+    signal(&child, "-TERM");
+    std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().expect("looks").is_none(), "ended before its grace period");
     let began = Instant::now();
     signal(&child, "-TERM");
@@ -136,4 +142,17 @@ fn a_second_signal_right_behind_the_first_is_heard() {
     signal(&child, "-INT");
     assert_eq!(child.wait().expect("ends").code(), Some(1));
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
+fn an_operator_without_a_subscriber_of_its_own_is_not_silent() {
+    let (mut child, mut next) = start_with("0", Stdio::piped());
+    assert!(wait_for("reconciled", &mut next));
+    signal(&child, "-TERM");
+    assert!(wait_for("ended", &mut next));
+    let mut log = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut log).expect("text");
+    assert!(child.wait().expect("ends").success());
+    let line = log.lines().find(|line| line.contains("Starting workers")).expect(&log);
+    assert!(line.starts_with('{') && line.contains(r#""controllerKind":"ConfigMap""#), "{line}");
 }

@@ -4,6 +4,7 @@
 //! modules are not to be had, that part is left out and the page says so.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -121,8 +122,13 @@ fn go_always(bin: &Path, name: &str, module: &Path, package: &str) -> Result<Pat
 
 fn done(mut command: Command, what: &str) -> Result<(), String> {
     println!("{what} …");
-    let status = command.stdin(Stdio::null()).status();
-    match status.map_err(|error| format!("{what}: {error}"))?.success() {
+    let status = command.stdin(Stdio::null()).status().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            format!("{what}: {} is not installed", command.get_program().display())
+        }
+        _ => format!("{what}: {error}"),
+    });
+    match status?.success() {
         true => Ok(()),
         false => Err(format!("{what} failed")),
     }

@@ -148,6 +148,8 @@ pub struct InformerStats {
     pub fallbacks: u64,
     /// How often the function that is told of requests panicked.
     pub observer_panics: u64,
+    /// Connections of watches that broke, or ended within an event.
+    pub breaks: u64,
     /// Objects that did not decode into a type they were read as.
     pub undecodable: u64,
     /// Objects with events that a handler has not taken yet; the slowest handler counts.
@@ -271,6 +273,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
             skipped: read(&stats.skipped),
             fallbacks: read(&stats.fallbacks),
             observer_panics: read(&stats.observer_panics),
+            breaks: read(&stats.breaks),
             undecodable: self.core.store.undecodable(),
             lag: self.core.store.lag(),
         }

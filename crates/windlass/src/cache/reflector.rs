@@ -45,6 +45,7 @@ pub struct WatchStats {
     pub(super) skipped: AtomicU64,
     pub(super) fallbacks: AtomicU64,
     pub(super) observer_panics: AtomicU64,
+    pub(super) breaks: AtomicU64,
 }
 
 /// How a reflector works; the same for all of a cache.
@@ -261,7 +262,10 @@ impl Reflector {
         loop {
             let line = match self.next(stream).await? {
                 Next::Line(line) => line,
-                Next::End | Next::Silence => return Ok(()),
+                Next::End | Next::Silence => {
+                    self.broke(stream);
+                    return Ok(());
+                }
             };
             let event = stream.event(&line)?;
             match &*event.kind {
@@ -450,6 +454,15 @@ impl Reflector {
         };
         let json = transform::apply(transform, json, &outline.metadata.name.0)?;
         Ok((Arc::new(self.entries.read(&json)?), version))
+    }
+
+    /// Tells of a connection that broke; the watch goes on from the last version at once.
+    fn broke(&self, stream: &WatchStream) {
+        if let Some(reason) = stream.broke() {
+            self.stats.breaks.fetch_add(1, Ordering::Relaxed);
+            let kind = &self.target.kind.kind;
+            tracing::info!(%kind, reason, "watch connection broke, going on from the last version");
+        }
     }
 
     /// Reports a failure and waits before the next try.

@@ -58,7 +58,9 @@ pub(super) struct Board {
     whole: watch::Sender<bool>,
     /// All sources have brought whole objects.
     complete: AtomicBool,
-    /// All sources have brought something: what is missing is not there.
+    /// Which sources have brought everything once.
+    brought: Mutex<Vec<bool>>,
+    /// All of them have: what is missing is not there.
     filled: AtomicBool,
     joint: watch::Sender<SyncState>,
 }
@@ -112,6 +114,7 @@ impl Board {
             states: Mutex::new(vec![SyncState::Pending; sources]),
             whole: watch::Sender::new(whole),
             complete: AtomicBool::new(whole),
+            brought: Mutex::new(vec![false; sources]),
             filled: AtomicBool::new(false),
             joint: watch::Sender::new(SyncState::Pending),
         }
@@ -129,11 +132,16 @@ impl Board {
             return;
         }
         states[source] = state;
-        if states.iter().all(SyncState::synced) {
-            self.filled.store(true, Ordering::Release);
-            if !narrow {
-                self.complete.store(true, Ordering::Release);
+        if states[source].synced() {
+            let mut brought = self.brought.lock();
+            brought[source] = true;
+            // Also if another one is stale by now.
+            if brought.iter().all(|brought| *brought) {
+                self.filled.store(true, Ordering::Release);
             }
+        }
+        if !narrow && states.iter().all(SyncState::synced) {
+            self.complete.store(true, Ordering::Release);
         }
         self.publish(&states);
     }
@@ -178,5 +186,21 @@ impl Board {
 
     pub(super) fn watch(&self) -> watch::Receiver<SyncState> {
         self.joint.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_source_brought_once_is_known_although_one_is_stale_by_now() {
+        let (board, synced) = (Board::new(2, true), SyncState::Synced { version: 1 });
+        board.set(0, synced.clone(), false);
+        let stale = SyncState::Stale { since: Instant::now(), reason: "away".into() };
+        board.set(0, stale, false);
+        assert!(!board.filled());
+        board.set(1, synced, false);
+        assert!(board.filled() && !board.get().synced());
     }
 }

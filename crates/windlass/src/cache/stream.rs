@@ -31,12 +31,22 @@ pub(super) struct WatchStream {
     deadline: Instant,
     events: u64,
     ended: bool,
+    /// How the connection broke.
+    broke: Option<String>,
 }
 
 /// How the bytes of a watch are cut into events.
 enum Cut {
     Lines(Lines),
     Frames(Frames),
+}
+
+/// What is left of a watch that ended.
+enum Rest {
+    Nothing,
+    /// An event whose line has no end.
+    Whole(Bytes),
+    Part,
 }
 
 /// What a watch brings next.
@@ -86,7 +96,7 @@ impl WatchStream {
             true => Cut::Frames(Frames::new(object_max)),
             false => Cut::Lines(Lines::new(object_max)),
         };
-        Self { body: answer.body, cut, opened, deadline, events: 0, ended: false }
+        Self { body: answer.body, cut, opened, deadline, events: 0, ended: false, broke: None }
     }
 
     /// Takes a line or a frame apart.
@@ -125,19 +135,28 @@ impl WatchStream {
                 }
                 // A connection that breaks is as good as one that ends: the watch goes on
                 // from the last version. A line that came in part is left to that watch.
-                Ok(Some(Err(err))) => {
-                    tracing::debug!(%err, "watch connection broke");
+                Ok(Some(Err(error))) => {
+                    self.broke = Some(error.to_string());
                     self.ended = true;
                 }
                 Ok(None) => {
                     self.ended = true;
-                    if let Some(rest) = self.cut.rest() {
-                        self.events += 1;
-                        return Ok(Next::Line(rest));
+                    match self.cut.rest() {
+                        Rest::Nothing => {}
+                        Rest::Whole(line) => {
+                            self.events += 1;
+                            return Ok(Next::Line(line));
+                        }
+                        Rest::Part => self.broke = Some("it ended within an event".to_owned()),
                     }
                 }
             }
         }
+    }
+
+    /// How the connection broke, if it did.
+    pub(super) fn broke(&self) -> Option<&str> {
+        self.broke.as_deref()
     }
 
     /// Tells whether the watch ended at once and without a single event.
@@ -166,10 +185,15 @@ impl Cut {
     }
 
     /// A last line may come without its end; a frame has all it has.
-    fn rest(&mut self) -> Option<Bytes> {
+    fn rest(&mut self) -> Rest {
         match self {
-            Self::Lines(lines) => lines.rest().filter(|rest| whole(rest)),
-            Self::Frames(_) => None,
+            Self::Lines(lines) => match lines.rest() {
+                None => Rest::Nothing,
+                Some(line) if whole(&line) => Rest::Whole(line),
+                Some(_) => Rest::Part,
+            },
+            Self::Frames(frames) if frames.is_empty() => Rest::Nothing,
+            Self::Frames(_) => Rest::Part,
         }
     }
 }

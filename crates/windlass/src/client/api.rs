@@ -315,8 +315,11 @@ impl<K: Object> Api<K> {
     fn check_namespace(&self, action: &str, namespace: Option<&str>) -> Result<()> {
         let named = namespace.is_some_and(|namespace| !namespace.is_empty());
         if self.kind.namespaced() && !named {
-            let text = format!("{action}: {} lives in namespaces, and none is named", self.kind);
-            return Err(Error::Invalid(text));
+            return Err(Error::Invalid(format!(
+                "{action}: {} lives in namespaces, and none is named (if it does not, make the \
+                 kind with cluster_scoped)",
+                self.kind
+            )));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::answer::{Head, Named, Page};
 use super::write::{Deleted, Deletion};
 use super::{Api, Call, List};
 use crate::cache::Key;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kind::Object;
 
 impl<K: Object> Api<K> {
@@ -34,13 +34,24 @@ impl<K: Object> Api<K> {
         Ok(Deleted::Gone)
     }
 
+    /// Shows the caches of other versions of the kind what is left.
+    async fn left_elsewhere(&self, list: &List) {
+        let caches = &self.client.shared.caches;
+        for kind in caches.versions(&self.kind).into_iter().filter(|kind| *kind != self.kind) {
+            let call = self.client.dynamic(&kind).select("list", Method::GET, list);
+            let Ok(bytes) = self.client.call(call).await else {
+                tracing::warn!(%kind, "own deletion of several objects not seen yet");
+                continue;
+            };
+            let left: Page<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
+            left.items.iter().for_each(|item| caches.wrote(&kind, item.get().as_bytes()));
+        }
+    }
+
     /// What a deletion sends. With a body the server looks at nothing in the query.
     fn delete_call(&self, call: Call, how: &Deletion) -> Result<Call> {
-        if how.uid.as_deref() == Some("") {
-            let text = "an object that was never stored has no UID to delete by";
-            return Err(Error::Invalid(format!("{}: {text}", call.action)));
-        }
-        Ok(call.body(how.body(self.client.options.dry_run)))
+        let body = how.body(&call.action, self.client.options.dry_run)?;
+        Ok(call.body(body))
     }
 
     /// Deletes all objects that match; with a limit, so many of them.
@@ -68,9 +79,9 @@ impl<K: Object> Api<K> {
         for item in left.items {
             let uid = uid(item.get());
             self.client.shared.caches.wrote(&self.kind, item.get().as_bytes());
-            self.wrote_elsewhere(&Named::of(item.get()), &uid).await;
             waiting.insert(uid);
         }
+        self.left_elsewhere(list).await;
         for item in page.items {
             let gone = uid(item.get());
             if !waiting.contains(&gone) {

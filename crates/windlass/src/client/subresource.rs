@@ -29,7 +29,10 @@ impl<K: Object> Api<K> {
 
     /// Asks for the eviction of a pod; disruption budgets may refuse with 429.
     pub async fn evict(&self, key: &Key, how: &Deletion) -> Result<()> {
-        let options: Value = serde_json::from_slice(&how.body(self.client.options.dry_run))?;
+        let options: Value = {
+            let action = format!("evict {} {key}", self.kind.kind());
+            serde_json::from_slice(&how.body(&action, self.client.options.dry_run)?)?
+        };
         let body = json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",

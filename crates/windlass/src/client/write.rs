@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::error::{Error, Result};
+
 /// A change to an object.
 ///
 /// # Examples
@@ -99,7 +101,11 @@ impl Deletion {
         self
     }
 
-    pub(super) fn body(&self, dry_run: bool) -> Vec<u8> {
+    pub(super) fn body(&self, action: &str, dry_run: bool) -> Result<Vec<u8>> {
+        if self.uid.as_deref() == Some("") {
+            let text = "an object that was never stored has no UID to delete by";
+            return Err(Error::Invalid(format!("{action}: {text}")));
+        }
         let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
         if dry_run {
             body["dryRun"] = json!(["All"]);
@@ -120,6 +126,6 @@ impl Deletion {
         if let Some(policy) = self.propagation {
             body["propagationPolicy"] = json!(policy);
         }
-        body.to_string().into_bytes()
+        Ok(body.to_string().into_bytes())
     }
 }

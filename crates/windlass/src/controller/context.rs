@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -272,9 +272,15 @@ impl<K: kind::Object> Context<K> {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<()>>,
     {
+        let Some(object) = &self.0.object else { return Ok(Finalizing::Finalized) };
         // Not as it was when this reconcile began: it may have written to the object since.
         let newest = self.client().caches().metadata(self.kind(), self.key())?;
         let Some(newest) = newest else { return Ok(Finalizing::Finalized) };
+        if newest.uid.as_deref() != Some(object.uid()) {
+            let status = Status::failure("created again since the reconcile began", "Conflict");
+            let action = format!("finalize {} {}", self.kind().kind(), self.key());
+            return Err(Error::Api { action, status: Box::new(status.with_code(409)) });
+        }
         let api = self.client().dynamic(self.kind());
         finalizer::run(&api, self.key(), &newest, finalizer, cleanup).await
     }

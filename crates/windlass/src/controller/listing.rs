@@ -127,8 +127,9 @@ impl<T: Object> Listing<T> {
     ///
     /// As [`items`](Self::items).
     pub fn by<V: IndexValue>(&self, index: &IndexBy<T, V>, value: &V) -> Result<Vec<Arc<T>>> {
-        let found = self.caches.index(&self.kind, index)?.get(value).into_iter();
         let namespace = self.list.namespace.as_deref();
+        self.caches.within(&self.kind, namespace)?;
+        let found = self.caches.index(&self.kind, index)?.get(value).into_iter();
         let within = |key: &Key| namespace.is_none() || key.namespace() == namespace;
         let mine = |entry: &Entry| match &self.owner {
             Owner::Any => true,

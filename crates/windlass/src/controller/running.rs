@@ -25,7 +25,7 @@ use crate::cluster::Opened;
 use crate::error::{Error, Result};
 use crate::events::Recorder;
 use crate::kind::{Kind, Object};
-use crate::metrics::{HandlerFigures, Metrics};
+use crate::metrics::{ControllerMetrics, HandlerFigures, Metrics};
 use crate::queue::{Add, QueueStats, WorkQueue};
 
 /// What a manager gives its controllers to stand on.
@@ -113,6 +113,7 @@ struct Inner {
     watches: Mutex<Watches>,
     next: AtomicU64,
     handler_panics: Arc<AtomicU64>,
+    metrics: ControllerMetrics,
 }
 
 /// The watches of a controller.
@@ -165,6 +166,7 @@ impl<K: Object> Component for Controller<K> {
             true => ground.client.field_owner(&name),
             false => ground.client.field_owner(&name).unfenced(),
         };
+        let metrics = ground.metrics.controller(&shown, options.workers);
         let handle = ControllerHandle(Arc::new(Inner {
             name: name.clone(),
             kind: options.kind.clone(),
@@ -175,6 +177,7 @@ impl<K: Object> Component for Controller<K> {
             watches: Mutex::default(),
             next: AtomicU64::new(0),
             handler_panics: Arc::default(),
+            metrics: metrics.clone(),
         }));
         let figures = Arc::downgrade(&handle.0);
         ground.metrics.handlers(&shown, move || {
@@ -202,7 +205,7 @@ impl<K: Object> Component for Controller<K> {
             queue,
             reader: informer.store().reader::<K>(),
             reconciler,
-            metrics: ground.metrics.controller(&shown, options.workers),
+            metrics,
             workers: options.workers,
             timeout: options.timeout,
             ids: Ids::new(seed),
@@ -216,10 +219,21 @@ impl<K: Object> Component for Controller<K> {
                     let stop = stop_sources.clone();
                     tokio::spawn(forward(name.clone(), channel, inbox.clone(), stop));
                 }
-                let workers = pool.workers;
-                tracing::info!(controller = %shown, "worker count" = workers, "Starting workers");
+                let (workers, kind) = (pool.workers, pool.shared.kind.clone());
+                tracing::info!(
+                    controller = %shown,
+                    controllerGroup = kind.group(),
+                    controllerKind = kind.kind(),
+                    "worker count" = workers,
+                    "Starting workers"
+                );
                 pool.run(stop, abort).await;
-                tracing::info!(controller = %shown, "All workers finished");
+                tracing::info!(
+                    controller = %shown,
+                    controllerGroup = kind.group(),
+                    controllerKind = kind.kind(),
+                    "All workers finished"
+                );
             })
         });
         Ok(Prepared { handle, leader, run })
@@ -300,6 +314,11 @@ impl ControllerHandle {
     pub(crate) async fn settled(&self) -> Vec<String> {
         let waits: Vec<_> = self.0.watches.lock().running.values().map(Running::settled).collect();
         futures::future::join_all(waits).await.into_iter().flatten().collect()
+    }
+
+    /// How reconciles ended so far.
+    pub(crate) fn outcomes(&self) -> serde_json::Value {
+        self.0.metrics.outcomes()
     }
 
     /// The kinds that are watched, and how many changes wait to be handled.

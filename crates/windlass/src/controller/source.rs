@@ -138,8 +138,11 @@ impl Watch {
     }
 
     /// Changes of objects the reconciled object controls.
+    ///
+    /// Whole objects are cached, which [`Context::apply`](super::Context::apply) compares with; of
+    /// a `PartialObjectMeta<T>` the metadata only.
     pub fn owned<T: Object<DynamicType = ()>>() -> Self {
-        Self::owned_kind(Kind::of::<T>())
+        Self { metadata_only: T::metadata_api(), ..Self::owned_kind(Kind::of::<T>()) }
     }
 
     /// The same for a kind known at run time.
@@ -170,7 +173,7 @@ impl Watch {
 
     fn with<T: Object>(kind: Kind, map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static) -> Self {
         let of = kind.clone();
-        Self::reading(kind, move |change, caches| {
+        let watch = Self::reading(kind, move |change, caches| {
             let mut keys = Vec::new();
             for entry in [&change.old, &change.new].into_iter().flatten() {
                 match entry.decode::<T>() {
@@ -186,7 +189,8 @@ impl Watch {
                 }
             }
             keys
-        })
+        });
+        Self { metadata_only: T::metadata_api(), ..watch }
     }
 
     /// Changes as they are, mapped to keys without decoding the object.
@@ -209,8 +213,8 @@ impl Watch {
         Self::new(kind, Mapper::Itself)
     }
 
-    pub(crate) fn read(kind: Kind) -> Self {
-        Self::new(kind, Mapper::Nothing)
+    pub(crate) fn read(kind: Kind, metadata_only: bool) -> Self {
+        Self { metadata_only, ..Self::new(kind, Mapper::Nothing) }
     }
 
     /// Asks the server for metadata only; reads of this kind must then be metadata only too.

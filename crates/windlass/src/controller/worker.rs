@@ -27,7 +27,7 @@ use tracing::Instrument;
 use super::context::{Shared, Undecodable};
 use super::crew::Crew;
 use super::{Context, Next, Reconciler};
-use crate::cache::{Key, Reader};
+use crate::cache::{Key, Malformed, Reader};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::metrics::{ControllerMetrics, Outcome};
@@ -285,6 +285,7 @@ impl<K: Object> Pool<K> {
         }
         tracing::warn!(
             controller = %self.shared.controller,
+            controllerGroup = self.shared.kind.group(),
             controllerKind = self.shared.kind.kind(),
             namespace = key.namespace().unwrap_or_default(),
             name = key.name(),
@@ -338,12 +339,7 @@ impl<K: Object> Pool<K> {
         // Everything of the author's is within: how the object decodes, the reconcile, its drop.
         let caught = AssertUnwindSafe(self.reconcile(key, desk)).catch_unwind().await;
         let result = caught.unwrap_or_else(|panic| match panic.downcast::<Undecodable>() {
-            // Trying again does not help: the next change of the object brings the key back.
-            Ok(undecodable) => {
-                let what = format!("{} {key}", self.shared.kind);
-                let source = serde::de::Error::custom(undecodable.0.message);
-                Err(Error::terminal(Error::Decode { what, source }))
-            }
+            Ok(undecodable) => Err(self.undecodable(key, &undecodable.0)),
             Err(panic) => {
                 self.metrics.panicked();
                 Err(Error::Panic(panic_text(&*panic)))
@@ -353,8 +349,22 @@ impl<K: Object> Pool<K> {
         (result, began.elapsed())
     }
 
+    /// Trying again does not help: the next change of the object brings the key back.
+    fn undecodable(&self, key: &Key, malformed: &Malformed) -> Error {
+        let what = format!("{} {key}", self.shared.kind);
+        let source = serde::de::Error::custom(&malformed.message);
+        Error::terminal(Error::Decode { what, source })
+    }
+
     async fn reconcile(&self, key: &Key, desk: &mut Desk<K>) -> Result<Next> {
         let object = self.reader.object(key);
+        // Who looks at an object that does not decode unwinds. Where that would end the process,
+        // it is found out before.
+        if cfg!(panic = "abort")
+            && let Some(Err(malformed)) = object.as_ref().map(crate::cache::Object::get)
+        {
+            return Err(self.undecodable(key, &malformed));
+        }
         let failures = self.queue.failures(key);
         let cx = Context::new(desk.cx.take(), &self.shared, key.clone(), object, failures);
         let cx = desk.cx.insert(cx);

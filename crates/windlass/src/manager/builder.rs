@@ -375,13 +375,16 @@ impl Builder {
         self.build()?.run(shutdown).await
     }
 
-    /// Runs until SIGINT or SIGTERM; a signal while the manager stops, for this reason or another,
-    /// ends the process at once.
+    /// Runs until SIGINT or SIGTERM; a second one ends the process at once, also if the manager
+    /// stops for another reason.
+    ///
+    /// Logs as [`log::init`](crate::log::init) does, unless the process has a subscriber already.
     ///
     /// # Errors
     ///
     /// As [`run`](Self::run).
     pub async fn run_until_signal(self) -> Result<()> {
+        crate::log::ensure();
         let mut signals = Signals::new();
         let manager = self.build()?;
         let stopping = manager.stage.state.stopping.clone();

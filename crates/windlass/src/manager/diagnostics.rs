@@ -50,6 +50,7 @@ fn watch(report: &WatchReport) -> Value {
         "events": stats.events,
         "bookmarks": stats.bookmarks,
         "failures": stats.failures,
+        "breaks": stats.breaks,
         "skipped": stats.skipped,
         "fallbacks": stats.fallbacks,
         "undecodable": stats.undecodable,
@@ -75,6 +76,7 @@ fn controller(cluster: &str, controller: &ControllerHandle) -> Value {
         "cluster": cluster,
         "watches": watches,
         "handlerPanics": controller.handler_panics(),
+        "reconciles": controller.outcomes(),
         "queue": {
             "depth": queue.depth,
             "waiting": queue.waiting,

@@ -76,10 +76,14 @@ impl Handle {
         }
     }
 
-    /// A controller by its name.
+    /// A controller by its name; one of another cluster also by `cluster/controller`.
     pub fn controller(&self, name: &str) -> Option<ControllerHandle> {
         let controllers = self.state.controllers.lock();
-        controllers.iter().find(|(_, c)| c.name() == name).map(|(_, c)| c.clone())
+        let named = |cluster: &str, c: &ControllerHandle| match name.split_once('/') {
+            Some((of, name)) => cluster == of && c.name() == name,
+            None => c.name() == name,
+        };
+        controllers.iter().find(|(cluster, c)| named(cluster, c)).map(|(_, c)| c.clone())
     }
 
     /// Adds a controller to the running manager.

@@ -44,7 +44,7 @@ pub struct HandlerFigures {
 /// Name, help, whether it is a counter, and where the value comes from.
 type Row = (&'static str, &'static str, bool, fn(&WatchReport) -> f64);
 
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 15] = [
     ("windlass_watch_synced", "1 while the watch follows the server", false, synced),
     ("windlass_watch_stale_seconds", "How long the watch has been broken", false, stale),
     ("windlass_watch_lists", "Lists sent, counting pages", true, |r| r.stats.lists as f64),
@@ -58,6 +58,7 @@ const ROWS: [Row; 14] = [
     ("windlass_watch_observer_panics", "Panics of who observes requests", true, |r| {
         r.stats.observer_panics as f64
     }),
+    ("windlass_watch_breaks", "Connections of watches that broke", true, |r| r.stats.breaks as f64),
     ("windlass_watch_skipped_objects", "Objects that could not be read", true, |r| {
         r.stats.skipped as f64
     }),

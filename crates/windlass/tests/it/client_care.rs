@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::ResourceExt;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
 use windlass::client::{Deleted, Deletion, Patch};
@@ -52,8 +53,8 @@ async fn a_key_that_names_no_object_is_refused_before_anything_is_sent() {
     let (patch, how) = (Patch::Merge(json!({})), Deletion::default());
     for (wrong, why) in [
         (Key::namespaced("default", ""), "the object has no name"),
-        (Key::cluster("a"), "ConfigMap.v1 lives in namespaces, and none is named"),
-        (Key::namespaced("", "a"), "ConfigMap.v1 lives in namespaces, and none is named"),
+        (Key::cluster("a"), "(if it does not, make the kind with cluster_scoped)"),
+        (Key::namespaced("", "a"), "(if it does not, make the kind with cluster_scoped)"),
         (Key::namespaced("default", "a/status"), "a name is not . or .. and holds neither / nor %"),
         (Key::namespaced("default", ".."), "a name is not . or .. and holds neither / nor %"),
     ] {
@@ -187,6 +188,37 @@ async fn a_namespace_that_is_not_cached_is_no_empty_one() {
     let many = client.list::<ConfigMap>(&List::within("other")).await;
     assert_eq!(many.expect_err("cannot know").to_string(), wanted);
     assert!(client.list::<ConfigMap>(&List::all()).await.is_ok());
+    let (caches, kind) = (client.caches(), Kind::of::<ConfigMap>());
+    let other = List::within("other");
+    for refused in [
+        caches.owned::<ConfigMap>(&kind, "u", &other).map(drop),
+        caches.keys(&kind, Some("u"), &other).map(drop),
+        caches.json(&kind, &Key::namespaced("other", "a")).map(drop),
+    ] {
+        assert_eq!(refused.expect_err("cannot know").to_string(), wanted);
+    }
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_created_again_is_not_finalized_in_the_place_of_the_one_before() {
+    let server = ApiServer::start();
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let told = told.clone();
+        async move {
+            cx.client().delete::<ConfigMap>(cx.key()).await?;
+            cx.client().create(&config_map("a", &[])).await?;
+            let done = cx.finalize("example.com/hold", || async { Ok(()) }).await;
+            let _ = told.send(done.map_err(|error| error.is_conflict()));
+            cx.stopping().await;
+            Ok(Next::Done)
+        }
+    };
+    Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
+    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    assert_eq!(heard.recv().await.expect("reconciled"), Err(true));
     handle.stop().await.expect("stops");
 }
 
@@ -317,5 +349,29 @@ async fn what_was_applied_empty_is_applied_again_when_it_is_gone() {
             spec
         })
     );
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_are_declared_by_their_metadata_are_cached_so() {
+    let server = ApiServer::start();
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .owns::<PartialObjectMeta<Secret>>()
+        .reads::<PartialObjectMeta<Pod>>()
+        .watches(|node: &PartialObjectMeta<Node>| vec![key(&node.name_any())])
+        .build(nothing::<ConfigMap>);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    assert!(handle.ready().await);
+    let client = handle.client();
+    let whole = [
+        client.list::<Secret>(&List::all()).await.map(drop),
+        client.list::<Pod>(&List::all()).await.map(drop),
+        client.list::<Node>(&List::all()).await.map(drop),
+    ];
+    for refused in whole {
+        let error = refused.expect_err("only metadata is there").to_string();
+        assert!(error.ends_with("is cached as metadata only: read it as PartialObjectMeta"));
+    }
+    assert!(client.list::<PartialObjectMeta<Secret>>(&List::all()).await.is_ok());
     handle.stop().await.expect("stops");
 }

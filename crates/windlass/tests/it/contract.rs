@@ -211,6 +211,9 @@ async fn the_diagnostics_page_shows_every_watch_index_queue_and_lease() {
     assert_eq!((&queue["processing"], &queue["waiting"]), (&1.into(), &2.into()), "{queue:#}");
     assert!(queue["longestSeconds"].as_f64().is_some_and(|s| s > 4.0), "{queue:#}");
     assert!(queue["retries"].as_u64().is_some_and(|n| n > 3), "{queue:#}");
+    let ended = &shown["reconciles"];
+    assert_eq!((&ended["active"], &ended["requeueAfter"]), (&1.into(), &1.into()), "{ended:#}");
+    assert!(ended["errors"].as_u64().is_some_and(|n| n > 3), "{ended:#}");
     let lease = &page["lease"];
     assert_eq!(lease["name"], "default/my-operator", "{lease:#}");
     assert_eq!((&lease["held"], &lease["holder"]), (&true.into(), &"me".into()), "{lease:#}");

@@ -219,7 +219,7 @@ async fn a_handler_that_blocks_its_thread_holds_up_neither_the_cache_nor_others(
 }
 
 #[tokio::test(start_paused = true)]
-async fn reminders_pass_predicates_and_have_low_priority_unless_told_otherwise() {
+async fn reminders_pass_predicates() {
     let server = ApiServer::start();
     let runs = Arc::new(AtomicUsize::new(0));
     let count = runs.clone();
@@ -230,14 +230,45 @@ async fn reminders_pass_predicates_and_have_low_priority_unless_told_otherwise()
     let controller = Controller::<ConfigMap>::builder("reminded")
         .when(Predicate::generation_changed())
         .resync(Duration::from_secs(60))
-        .watch(Watch::map(|secret: &Secret| vec![Key::of(secret)]).priority(7))
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.client().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(190)).await;
     assert_eq!(runs.load(Ordering::SeqCst), 4, "once, and after 60, 120 and 180 s");
-    handle.client().create(&secret("s")).await.expect("created");
-    eventually("the secret", || runs.load(Ordering::SeqCst) == 5).await;
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_goes_before_the_first_list_and_a_watch_may_go_before_both() {
+    let server = ApiServer::start();
+    let plain = Client::new(server.client());
+    for name in ["a", "b"] {
+        plain.create(&config_map(name, &[])).await.expect("created");
+    }
+    let (seen, gate): (Log, _) = (Arc::default(), Arc::new(tokio::sync::Notify::new()));
+    let (log, held) = (seen.clone(), gate.clone());
+    let reconcile = move |cx: Context<ConfigMap>| {
+        log.lock().push(cx.name().to_string());
+        let held = held.clone();
+        async move {
+            if cx.name() == "a" {
+                held.notified().await;
+            }
+            Ok(Next::Done)
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .workers(1)
+        .watch(Watch::map(|secret: &Secret| vec![Key::of(secret)]).priority(7))
+        .build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    eventually("the first", || seen.lock().len() == 1).await;
+    plain.create(&config_map("c", &[])).await.expect("created");
+    plain.create(&secret("s")).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    gate.notify_one();
+    eventually("all", || seen.lock().len() == 4).await;
+    assert_eq!(*seen.lock(), ["a", "s", "c", "b"]);
     assert_eq!(LOW_PRIORITY, -100);
     handle.stop().await.expect("stops");
 }
@@ -380,12 +411,12 @@ async fn an_object_that_changes_its_owner_concerns_both_in_whatever_version_and_
     };
     let client = handle.client();
     client
-        .create(&owned(serde_json::json!([owner("v1", "ConfigMap", "one")])))
+        .create(&owned(serde_json::json!([owner("v9", "ConfigMap", "one")])))
         .await
         .expect("made");
     eventually("one", || *seen.lock() == ["default/one"]).await;
     seen.lock().clear();
-    client.update(&owned(serde_json::json!([owner("v1", "Node", "two")]))).await.expect("changed");
+    client.update(&owned(serde_json::json!([owner("v7", "Node", "two")]))).await.expect("changed");
     eventually("both", || seen.lock().len() == 2).await;
     let mut both = seen.lock().clone();
     both.sort();

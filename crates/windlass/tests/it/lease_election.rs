@@ -138,9 +138,25 @@ async fn a_process_that_slept_finds_the_fence_closed() {
 #[tokio::test(start_paused = true)]
 async fn durations_without_a_margin_are_refused() {
     let server = ApiServer::start();
-    let short = LeaseOptions { renew_deadline: Duration::from_secs(15), ..options("one") };
-    let error = manager(&server).lease(short).spawn().expect_err("refused");
-    assert_eq!(error.to_string(), "lease op: duration must be longer than renew_deadline");
+    let seconds = Duration::from_secs;
+    for (wrong, why) in [
+        (
+            LeaseOptions { renew_deadline: seconds(15), ..options("one") },
+            "duration must be longer than renew_deadline",
+        ),
+        (
+            LeaseOptions { retry_period: seconds(9), ..options("one") },
+            "renew_deadline must be longer than 1.2 times retry_period",
+        ),
+        (
+            LeaseOptions { retry_period: seconds(0), ..options("one") },
+            "duration must be at least a second and retry_period more than none",
+        ),
+        (options(""), "name and identity must not be empty"),
+    ] {
+        let error = manager(&server).lease(wrong).spawn().expect_err("refused");
+        assert_eq!(error.to_string(), format!("lease op: {why}"));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,4 +330,18 @@ async fn a_loss_is_noticed_at_the_renew_deadline_and_told_by_an_event() {
         .expect("listed");
     let notes: Vec<_> = events.iter().filter_map(|event| event.note.as_deref()).collect();
     assert!(notes.contains(&"one stopped leading"), "{notes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_written_for_no_less_than_its_holder_counts_on() {
+    let server = ApiServer::start();
+    let uneven = LeaseOptions {
+        duration: Duration::from_millis(15_900),
+        renew_deadline: Duration::from_millis(15_500),
+        ..options("one")
+    };
+    let handle = manager(&server).lease(uneven).spawn().expect("starts");
+    eventually("one leads", || handle.lease().is_some_and(|l| l.held)).await;
+    assert_eq!(lease(&server).await.lease_duration_seconds, Some(16));
+    handle.stop().await.expect("stops");
 }
