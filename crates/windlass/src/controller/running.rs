@@ -247,10 +247,15 @@ async fn forward(
     inbox: Inbox,
     stop: CancellationToken,
 ) {
+    // One for all keys: each would be filed with the token.
+    let stopped = stop.cancelled();
+    tokio::pin!(stopped);
     loop {
+        // A stream that always has one more must not keep others from running.
+        tokio::task::consume_budget().await;
         let key = tokio::select! {
             biased;
-            () = stop.cancelled() => return,
+            () = &mut stopped => return,
             key = AssertUnwindSafe(keys.next()).catch_unwind() => key,
         };
         match key {

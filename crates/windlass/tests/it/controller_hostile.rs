@@ -426,3 +426,21 @@ async fn an_object_that_changes_its_owner_concerns_both_in_whatever_version_and_
     eventually("the last owner", || *seen.lock() == ["two"]).await;
     handle.stop().await.expect("stops");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_always_has_one_more_key_lets_others_run() {
+    let server = ApiServer::start();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .source(futures::stream::repeat(key("a")))
+        .build(move |_: Context<ConfigMap>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Next::Done) }
+        });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    while runs.load(Ordering::SeqCst) < 3 {
+        tokio::task::yield_now().await;
+    }
+    handle.stop().await.expect("stops");
+}
