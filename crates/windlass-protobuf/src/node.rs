@@ -113,7 +113,10 @@ impl<'de> Deserialize<'de> for Node<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'de>, A::Error> {
                 let mut members = Vec::new();
-                while let Some(Name(name)) = map.next_key()? {
+                while let Some(name) = map.next_key()? {
+                    let Node::Text(name) = name else {
+                        return Err(serde::de::Error::custom("the name of a member is no text"));
+                    };
                     members.push((name, map.next_value()?));
                 }
                 Ok(Node::Map(Members::new(members)))
@@ -121,33 +124,6 @@ impl<'de> Deserialize<'de> for Node<'de> {
         }
 
         deserializer.deserialize_any(Reader)
-    }
-}
-
-/// The name of a member, borrowed where it has no escapes.
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(value)))
-            }
-
-            fn visit_str<E>(self, value: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(value.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_str(Reader)
     }
 }
 

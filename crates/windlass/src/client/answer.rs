@@ -36,6 +36,8 @@ pub(super) struct Head {
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct HeadMeta {
+    name: String,
+    namespace: Option<String>,
     pub(super) uid: String,
     pub(super) deletion_timestamp: Option<String>,
     pub(super) deletion_grace_period_seconds: Option<i64>,
@@ -70,6 +72,10 @@ pub(super) struct HeadDetails {
 }
 
 impl Head {
+    pub(super) fn key(&self) -> Key {
+        Key::new(self.metadata.namespace.as_deref(), &self.metadata.name)
+    }
+
     /// Gone with this write: it was to be deleted, and its last finalizer went.
     pub(super) fn finalized(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()

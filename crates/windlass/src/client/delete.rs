@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use http::Method;
 
-use super::answer::{Head, Named, Page};
+use super::answer::{Head, Page};
 use super::write::{Deleted, Deletion};
 use super::{Api, Call, List};
 use crate::cache::Key;
@@ -67,9 +67,7 @@ impl<K: Object> Api<K> {
         // The answer shows the objects as they were. Which of them are gone and which only wait
         // for their grace period or a finalizer, another look tells.
         let page: Page<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
-        let uid = |json: &str| {
-            serde_json::from_str(json).map(|head: Head| head.metadata.uid).unwrap_or_default()
-        };
+        let head = |json: &str| serde_json::from_str::<Head>(json).unwrap_or_default();
         let Ok(left) = self.client.call(self.select("list", Method::GET, list)).await else {
             tracing::warn!(kind = %self.kind, "own deletion of several objects not seen yet");
             return Ok(());
@@ -77,15 +75,14 @@ impl<K: Object> Api<K> {
         let left: Page<'_> = serde_json::from_slice(&left).unwrap_or_default();
         let mut waiting = BTreeSet::new();
         for item in left.items {
-            let uid = uid(item.get());
             self.client.shared.caches.wrote(&self.kind, item.get().as_bytes());
-            waiting.insert(uid);
+            waiting.insert(head(item.get()).metadata.uid);
         }
         self.left_elsewhere(list).await;
         for item in page.items {
-            let gone = uid(item.get());
-            if !waiting.contains(&gone) {
-                self.gone(&Named::of(item.get()), &gone);
+            let gone = head(item.get());
+            if !waiting.contains(&gone.metadata.uid) {
+                self.gone(&gone.key(), &gone.metadata.uid);
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Method;
 
 use super::Api;
-use super::answer::{Head, Named};
+use super::answer::Head;
 use crate::cache::Key;
 use crate::kind::Object;
 
@@ -15,7 +15,7 @@ impl<K: Object> Api<K> {
             return;
         }
         let head: Head = serde_json::from_slice(bytes).unwrap_or_default();
-        let key = Named::of(&String::from_utf8_lossy(bytes));
+        let key = head.key();
         if head.finalized() {
             return self.gone(&key, &head.metadata.uid);
         }
