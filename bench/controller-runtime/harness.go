@@ -157,7 +157,7 @@ func (l *lags) summary() result {
 		}
 		return l.times[int(float64(len(l.times)-1)*part+0.5)][1]
 	}
-	return result{"p50_us": at(0.5), "p99_us": at(0.99), "max_us": at(1), "count": len(l.times)}
+	return result{"p50_us": at(0.5), "p90_us": at(0.9), "p99_us": at(0.99), "max_us": at(1), "count": len(l.times)}
 }
 
 type jumps uint64

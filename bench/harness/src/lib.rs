@@ -115,14 +115,17 @@ impl Lags {
         json!(self.0)
     }
 
-    /// Median, 99th percentile and maximum.
+    /// Median, 90th and 99th percentile and maximum.
     pub fn summary(&mut self) -> Value {
         self.0.sort_unstable_by_key(|(_, took)| *took);
         let at = |part: f64| {
             let last = self.0.len().saturating_sub(1);
             self.0.get((last as f64 * part).round() as usize).map_or(0, |(_, took)| *took)
         };
-        json!({ "p50_us": at(0.5), "p99_us": at(0.99), "max_us": at(1.0), "count": self.0.len() })
+        json!({
+            "p50_us": at(0.5), "p90_us": at(0.9), "p99_us": at(0.99), "max_us": at(1.0),
+            "count": self.0.len(),
+        })
     }
 }
 

@@ -150,9 +150,10 @@ impl Plan<'_> {
             for round in 0..rounds {
                 contest.round(round, record);
             }
-            // The rates are what grows in the streams, so one size is enough for them.
+            // The rates are what grows in the streams, so one size is enough for them, and two
+            // rounds of five seconds at each rate.
             if size == sizes[sizes.len().min(2) - 1] {
-                (0..rounds).for_each(|round| contest.streams(round, record));
+                (0..rounds.min(2)).for_each(|round| contest.streams(round, record));
             }
         }
     }

@@ -106,7 +106,7 @@ impl Contest<'_> {
         }
         let extra = [("patches", PATCHES.to_string())];
         if self.plan.wants("status") {
-            self.in_time("status", round, record, |one| self.plain("status", one, &extra));
+            self.peers("status", round, record, |one| self.plain("status", one, &extra));
         }
         if self.plan.wants("latency") {
             self.in_time("latency", round, record, |one| self.latency(one));
