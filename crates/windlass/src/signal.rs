@@ -11,6 +11,26 @@ use tokio_util::sync::CancellationToken;
 ///
 /// A manager that stops for another reason drops this and hears no signals while it does;
 /// [`run_until_signal`](crate::manager::Builder::run_until_signal) does.
+///
+/// # Cancel safety
+///
+/// May be dropped at any time; a signal that comes then is ignored, as the process has said that it
+/// handles signals.
+///
+/// # Examples
+///
+/// Not run, as it waits for a signal:
+///
+/// ```no_run
+/// use windlass::{Manager, signal};
+///
+/// # async fn main_(client: kube::Client) -> windlass::Result<()> {
+/// // Where something else beside the manager has to end as well.
+/// let manager = Manager::builder(client).spawn()?;
+/// signal::shutdown().await;
+/// manager.stop().await
+/// # }
+/// ```
 pub async fn shutdown() {
     let mut signals = Signals::new();
     signals.next().await;

@@ -67,6 +67,10 @@ impl Handle {
     ///
     /// Tells `false` at once if the manager stops before that, or has ended;
     /// [`wait`](Self::wait) tells why.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time.
     pub async fn ready(&self) -> bool {
         let mut ready = self.state.ready.subscribe();
         tokio::select! {
@@ -112,6 +116,23 @@ impl Handle {
     }
 
     /// The metrics of this manager.
+    ///
+    /// ```
+    /// use prometheus_client::metrics::gauge::Gauge;
+    /// use windlass::Manager;
+    /// use windlass::metrics::Format;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client()).spawn()?;
+    /// let (metrics, open) = (handle.metrics(), Gauge::<i64>::default());
+    /// metrics.register(|registry| registry.register("doors", "Open doors", open.clone()));
+    /// open.set(2);
+    /// assert!(metrics.encode(Format::Prometheus).contains("\ndoors 2\n"));
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn metrics(&self) -> &Metrics {
         &self.state.metrics
     }
@@ -147,7 +168,8 @@ impl Handle {
         self.join().await
     }
 
-    /// Waits until the manager ends by itself.
+    /// Waits until the manager ends by itself; one of [`Manager::handle`](super::Manager::handle)
+    /// does not wait.
     ///
     /// # Errors
     ///

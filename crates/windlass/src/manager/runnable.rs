@@ -68,6 +68,10 @@ impl RunContext {
     }
 
     /// Completes when the runnable should end.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time.
     pub async fn stopping(&self) {
         self.stopping.cancelled().await;
     }
