@@ -47,9 +47,10 @@ use crate::serve::{Checks, Server};
 
 pub use builder::Builder;
 pub use handle::Handle;
-pub use runnable::{RunContext, Runnable};
+pub use runnable::RunContext;
 
 use group::{Gate, Group, Job};
+use runnable::Runnable;
 
 /// How long runnables wait for caches that may still come.
 const CACHES_MAX: Duration = Duration::from_secs(2 * 60);

@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, Result};
 use crate::metrics::{Format, Metrics};
 
-pub use access::Access;
+pub(crate) use access::Access;
 pub use tls::Tls;
 
 /// How long a peer may take to send its request head.
@@ -78,7 +78,7 @@ pub struct Checks {
 }
 
 /// One listener and what it serves.
-pub struct Server {
+pub(crate) struct Server {
     name: &'static str,
     address: String,
     tls: Option<Tls>,

@@ -19,12 +19,17 @@ use tokio_util::sync::CancellationToken;
 ///
 /// # Examples
 ///
-/// Not run, as it waits for a signal:
-///
-/// ```no_run
+/// ```
 /// use windlass::{Manager, signal};
 ///
-/// # async fn main_(client: kube::Client) -> windlass::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// # tokio::spawn(async {
+/// #     let me = std::process::id().to_string();
+/// #     std::process::Command::new("kill").args(["-TERM", &me]).status().expect("kill runs");
+/// # });
 /// // Where something else beside the manager has to end as well.
 /// let manager = Manager::builder(client).spawn()?;
 /// signal::shutdown().await;

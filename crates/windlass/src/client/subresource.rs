@@ -181,6 +181,8 @@ impl<K: Object> Api<K> {
 
     /// Patches any subresource, such as `resize` or `ephemeralcontainers`; the answer as it is.
     ///
+    /// What the subresource takes as a query may follow its name.
+    ///
     /// # Errors
     ///
     /// Fails if the server refuses.
@@ -215,7 +217,9 @@ impl<K: Object> Api<K> {
     /// # }
     /// ```
     pub async fn patch_subresource(&self, key: &Key, name: &str, patch: &Patch) -> Result<Value> {
-        let call = self.write_query(self.patch_call(key, Some(name), patch)?);
+        let (name, query) = name.split_once('?').unwrap_or((name, ""));
+        let mut call = self.write_query(self.patch_call(key, Some(name), patch)?);
+        call.extra = query.to_owned();
         let bytes = self.client.call(call).await?;
         self.wrote_through(key).await;
         answered(&bytes, name, key)

@@ -487,16 +487,20 @@ impl Builder {
     ///
     /// As [`run`](Self::run).
     ///
-    /// What follows is not run, as it waits for a signal:
-    ///
-    /// ```no_run
+    /// ```
     /// use windlass::Manager;
     ///
-    /// #[tokio::main]
-    /// async fn main() -> windlass::Result<()> {
-    ///     let client = kube::Client::try_default().await?;
-    ///     Manager::builder(client).name("my-operator").run_until_signal().await
-    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = server.client();
+    /// # tokio::spawn(async {
+    /// #     let me = std::process::id().to_string();
+    /// #     std::process::Command::new("kill").args(["-TERM", &me]).status().expect("kill runs");
+    /// # });
+    /// // The client is `kube::Client::try_default().await?` in a cluster.
+    /// Manager::builder(client).name("my-operator").run_until_signal().await
+    /// # }
     /// ```
     pub async fn run_until_signal(self) -> Result<()> {
         crate::log::ensure();

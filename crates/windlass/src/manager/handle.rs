@@ -83,9 +83,10 @@ impl Handle {
     /// A controller by its name; one of another cluster also by `cluster/controller`.
     pub fn controller(&self, name: &str) -> Option<ControllerHandle> {
         let controllers = self.state.controllers.lock();
-        let named = |cluster: &str, c: &ControllerHandle| match name.split_once('/') {
-            Some((of, name)) => cluster == of && c.name() == name,
-            None => c.name() == name,
+        // Names of clusters and of controllers may have slashes of their own.
+        let named = |cluster: &str, c: &ControllerHandle| {
+            let within = name.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('/'));
+            c.name() == name || within.is_some_and(|name| !cluster.is_empty() && c.name() == name)
         };
         controllers.iter().find(|(cluster, c)| named(cluster, c)).map(|(_, c)| c.clone())
     }
