@@ -48,6 +48,18 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads and writes objects; cheap to clone.
 ///
+/// # Errors
+///
+/// Every request fails with [`Error::Api`] if the server refuses, with [`Error::Timeout`] or
+/// [`Error::Transport`] without a usable answer, and with [`Error::NoKind`] if the server does not
+/// serve the kind; a write also with [`Error::Fenced`] if the lease that guards it is not held.
+/// Reads from the cache fail with [`Error::NotCached`] or [`Error::NotSynced`] instead.
+///
+/// # Cancel safety
+///
+/// Every request may be dropped. A write that is dropped may have reached the server all the same;
+/// the cache shows it when the watch brings it.
+///
 /// # Examples
 ///
 /// ```
@@ -179,11 +191,55 @@ impl Client {
     }
 
     /// The same client with reads that ask the server.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use windlass::{Context, Controller, Key, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = server.client();
+    /// let maps = Controller::<ConfigMap>::builder("maps")
+    ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+    /// let handle = Manager::builder(client).add(maps).spawn()?;
+    /// handle.ready().await; // the caches are there and filled
+    /// let client = handle.client(); // reads config maps from the cache
+    /// let key = Key::namespaced("default", "a");
+    /// assert!(client.get::<ConfigMap>(&key).await?.is_none());
+    ///
+    /// let refused = client.get::<Secret>(&key).await.unwrap_err();
+    /// assert!(refused.to_string().starts_with("Secret.v1 is not in the cache: declare it"));
+    /// assert!(client.live().get::<Secret>(&key).await?.is_none());
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn live(&self) -> Self {
         self.with(|o| o.live = true)
     }
 
     /// The same client whose writes the server checks and does not keep.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Client, Key};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let checked = client.dry_run().create(&config_map("a")).await?;
+    /// assert!(checked.metadata.uid.is_some(), "defaulted, validated and admitted");
+    /// assert!(client.get::<ConfigMap>(&Key::of(&checked)).await?.is_none(), "and not kept");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn dry_run(&self) -> Self {
         self.with(|o| o.dry_run = true)
     }
@@ -199,6 +255,28 @@ impl Client {
     }
 
     /// The same client with another deadline for each request.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Client, Key};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// # server.inject(Some(Box::new(|_| windlass_apiserver::fault::Fault {
+    /// #     delay: Duration::from_secs(3600),
+    /// #     ..Default::default()
+    /// # })));
+    /// let impatient = client.timeout(Duration::from_secs(3));
+    /// // The server hangs.
+    /// let error = impatient.get::<ConfigMap>(&Key::namespaced("default", "a")).await.unwrap_err();
+    /// assert!(error.is_timeout());
+    /// assert_eq!(error.to_string(), "get ConfigMap default/a: no answer within 3 s");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(&self, timeout: Duration) -> Self {
         self.with(|o| o.timeout = timeout)
     }
@@ -230,6 +308,23 @@ impl Client {
     }
 
     /// All verbs on a kind through any Rust type, such as `PartialObjectMeta<DynamicObject>`.
+    ///
+    /// ```
+    /// use kube::core::{DynamicObject, PartialObjectMeta};
+    /// use windlass::{Client, Key};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let kind = client.kind_of("", "v1", "Namespace").await?;
+    /// type Metadata = PartialObjectMeta<DynamicObject>;
+    /// let namespaces = client.api_with::<Metadata>(&kind, kind.api_resource());
+    /// let default = namespaces.get(&Key::cluster("default")).await?.expect("is always there");
+    /// assert!(default.metadata.uid.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn api_with<K: Object>(&self, kind: &Kind, dt: K::DynamicType) -> Api<K> {
         Api::new(self.clone(), kind.clone(), dt)
     }
@@ -244,6 +339,8 @@ impl Client {
     /// # Errors
     ///
     /// Fails if the kind is not cached.
+    ///
+    /// An example is at [`IndexBy`].
     pub fn list_by<K, V>(&self, index: &IndexBy<K, V>, value: &V) -> Result<Vec<Arc<K>>>
     where
         K: Object<DynamicType = ()>,
@@ -264,6 +361,38 @@ impl Client {
     }
 
     /// Replaces an object; fails with a conflict if its resource version is not the stored one.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Client, Key};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// # client.create(&config_map("a")).await?;
+    /// let key = Key::namespaced("default", "a");
+    /// loop {
+    ///     let Some(found) = client.live().get::<ConfigMap>(&key).await? else { break };
+    ///     let mut map = (*found).clone();
+    ///     map.data.get_or_insert_default().insert("color".into(), "blue".into());
+    ///     match client.update(&map).await {
+    ///         Err(error) if error.is_conflict() => continue, // somebody was faster: look again
+    ///         answer => drop(answer?),
+    ///     }
+    ///     break;
+    /// }
+    /// # let map = client.get::<ConfigMap>(&key).await?.expect("is there");
+    /// # assert_eq!(map.data.as_ref().expect("has data")["color"], "blue");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn update<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
         self.api::<K>().update(object).await
     }
@@ -274,6 +403,36 @@ impl Client {
     }
 
     /// Server-side apply: the fields in `object` become what it says and belong to the field owner.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::Client;
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let mut map = config_map("a");
+    /// map.data = Some([("color".into(), "blue".into()), ("size".into(), "3".into())].into());
+    /// let painter = client.field_owner("painter");
+    /// painter.apply(&map).await?; // made, as there was none
+    ///
+    /// // What an owner applied before and names no longer goes; what others own stays.
+    /// let mut other = config_map("a");
+    /// other.data = Some([("shape".into(), "round".into())].into());
+    /// client.field_owner("shaper").apply(&other).await?;
+    /// map.data.as_mut().expect("was set").remove("size");
+    /// let stored = painter.apply(&map).await?.data.expect("has data");
+    /// assert_eq!(stored.keys().collect::<Vec<_>>(), ["color", "shape"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn apply<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
         self.api::<K>().apply(object).await
     }
@@ -288,7 +447,27 @@ impl Client {
         self.api::<K>().delete(key, &Deletion::default()).await
     }
 
-    /// Which kinds the server serves.
+    /// A kind as the server serves it, by group (empty for the core group), version and name.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::NoKind`] if the server does not serve it; that is believed for a second.
+    ///
+    /// ```
+    /// use windlass::Client;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let deployment = client.kind_of("apps", "v1", "Deployment").await?;
+    /// assert_eq!((deployment.plural(), deployment.namespaced()), ("deployments", true));
+    ///
+    /// let missing = client.kind_of("ships.example.com", "v1", "Drive").await.unwrap_err();
+    /// assert!(missing.is_no_kind() && missing.is_not_found());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn kind_of(&self, group: &str, version: &str, kind: &str) -> Result<Kind> {
         self.shared.discovery.find(self, group, version, kind).await
     }
@@ -309,6 +488,31 @@ impl Client {
     }
 
     /// A plain `kube::Client` over the same connection, behind the same fence.
+    ///
+    /// A lease that is asked for only after this call does not guard it. What is written this way
+    /// is read from the cache when the watch brings it, and not at once.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::api::{Api, PostParams};
+    /// use windlass::{Client, Key};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let plain: Api<ConfigMap> = Api::namespaced(client.kube(), "default");
+    /// plain.create(&PostParams::default(), &config_map("a")).await?;
+    /// assert!(client.live().get::<ConfigMap>(&Key::namespaced("default", "a")).await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn kube(&self) -> kube::Client {
         if self.options.unfenced || !self.shared.fence.armed() {
             return self.shared.kube.clone();

@@ -39,6 +39,20 @@ impl Clock {
     }
 
     /// A clock that shows `start` now and moves with tokio's time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::clock::Clock;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = "2026-01-01T00:00:00Z".parse().expect("a timestamp");
+    /// let clock = Clock::fixed(start);
+    /// tokio::time::advance(Duration::from_secs(90)).await; // a test's time is paused
+    /// assert_eq!(clock.time().0.to_string(), "2026-01-01T00:01:30Z");
+    /// assert_eq!(clock.since(start), Duration::from_secs(90));
+    /// # }
+    /// ```
     pub fn fixed(start: Timestamp) -> Self {
         Self { fixed: Some((start, Instant::now())) }
     }

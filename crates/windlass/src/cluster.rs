@@ -134,6 +134,45 @@ impl Caches {
     }
 
     /// Watches a kind, or joins the watch that runs already, until as many [`close`](Self::close).
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no cache at all, that is, without a manager.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Client, Key, Kind, List, Manager, owner};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client()).namespaces(["default"]).spawn()?;
+    /// let (client, kind) = (handle.client(), Kind::of::<ConfigMap>());
+    /// let caches = client.caches();
+    /// caches.open(&kind, false)?; // what a controller does with the kinds it declares
+    ///
+    /// let first = client.create(&config_map("first")).await?;
+    /// let mut second = config_map("second");
+    /// owner::set_controller(&first, &mut second)?;
+    /// client.create(&second).await?;
+    /// client.get::<ConfigMap>(&Key::of(&second)).await?; // waits until the cache is filled
+    /// let (uid, second) = (first.metadata.uid.as_deref().expect("is stored"), Key::of(&second));
+    /// assert_eq!(caches.dependents(&kind, uid)?, [second.clone()]);
+    /// assert_eq!(caches.keys(&kind, Some(uid), &List::all())?, [second.clone()]);
+    /// let json = caches.json(&kind, &second)?.expect("is there");
+    /// assert_eq!(json["metadata"]["ownerReferences"][0]["name"], "first");
+    ///
+    /// caches.close(&kind);
+    /// assert!(!caches.holds(&kind));
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn open(&self, kind: &Kind, metadata_only: bool) -> Result<Informer<DynamicObject>> {
         let Some(inner) = &self.0 else {
             return Err(Error::NotCached { kind: kind.to_string() });

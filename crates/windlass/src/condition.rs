@@ -1,4 +1,7 @@
 //! Status conditions as the API conventions ask for them.
+//!
+//! In a reconcile they are set within [`Context::status`](crate::Context::status), whose example
+//! shows how.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -99,6 +102,15 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
 }
 
 /// Takes the condition of a type away; tells whether there was one.
+///
+/// ```
+/// use windlass::{clock::Clock, condition};
+/// let (mut conditions, clock) = (Vec::new(), Clock::system());
+/// condition::set(&mut conditions, &clock, "Degraded", true, "DiskFull", "node-1 is full", 4);
+/// assert_eq!(condition::find(&conditions, "Degraded").expect("was set").reason, "DiskFull");
+/// assert!(condition::remove(&mut conditions, "Degraded"));
+/// assert!(!condition::remove(&mut conditions, "Degraded"), "it is gone already");
+/// ```
 pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|c| c.type_ != type_);

@@ -129,6 +129,18 @@ impl<K: Object<DynamicType = ()>> Controller<K> {
 impl<K: Object> Controller<K> {
     /// Starts a controller of a kind known at run time, through any type that fits, such as
     /// `DynamicObject` or `PartialObjectMeta<DynamicObject>`.
+    ///
+    /// ```
+    /// use kube::core::{DynamicObject, PartialObjectMeta};
+    /// use windlass::{Context, Controller, Kind, Next};
+    ///
+    /// // Metadata is cached, and nothing else.
+    /// type Metadata = PartialObjectMeta<DynamicObject>;
+    /// let drives = Kind::new("ships.example.com", "v1", "Drive", "drives");
+    /// let controller = Controller::<Metadata>::of_kind("labels", &drives)
+    ///     .build(|_: Context<Metadata>| async { Ok(Next::Done) });
+    /// assert_eq!(controller.name(), "labels");
+    /// ```
     pub fn of_kind(name: &str, kind: &Kind) -> Builder<K> {
         Builder::new(name, kind.clone())
     }
@@ -175,6 +187,42 @@ impl<K: Object> Builder<K> {
     }
 
     /// Only these changes of the reconciled objects themselves.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Context, Controller, Key, Manager, Next, Predicate};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    /// let mine = Predicate::object(|map: &ConfigMap| {
+    ///     map.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("mine"))
+    /// });
+    /// let controller = Controller::<ConfigMap>::builder("mine").when(mine).build(
+    ///     move |cx: Context<ConfigMap>| {
+    ///         let tell = tell.clone();
+    ///         async move {
+    ///             let _ = tell.send(cx.key().clone()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let handle = Manager::builder(server.client()).add(controller).spawn()?;
+    /// handle.client().create(&config_map("other")).await?;
+    /// let mut map = config_map("map");
+    /// map.metadata.labels = Some([("mine".into(), "yes".into())].into());
+    /// handle.client().create(&map).await?;
+    /// assert_eq!(told.recv().await, Some(Key::of(&map)), "of the other nothing was heard");
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn when(mut self, predicate: Predicate) -> Self {
         self.own = Some(match self.own.take() {
             Some(before) => before.and(predicate),
@@ -228,6 +276,32 @@ impl<K: Object> Builder<K> {
     }
 
     /// Reconciles every key that comes through a channel, for sources outside the cluster.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Context, Controller, Key, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let (calls, incoming) = tokio::sync::mpsc::channel(8); // from a webhook, say
+    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    /// let controller = Controller::<ConfigMap>::builder("calls").channel(incoming).build(
+    ///     move |cx: Context<ConfigMap>| {
+    ///         let tell = tell.clone();
+    ///         async move {
+    ///             let _ = tell.send((cx.name().to_string(), cx.object().is_some())).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// calls.send(Key::namespaced("default", "a")).await.expect("the controller listens");
+    /// assert_eq!(told.recv().await, Some(("a".into(), false)), "there is no such object");
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn channel(self, mut keys: mpsc::Receiver<Key>) -> Self {
         self.source(futures::stream::poll_fn(move |cx| keys.poll_recv(cx)))
     }
@@ -238,11 +312,26 @@ impl<K: Object> Builder<K> {
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Node;
-    /// use windlass::{Context, Controller, Key, Next};
+    /// use windlass::{Context, Controller, Key, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
     /// let alarms = futures::stream::iter([Key::cluster("node-1")]);
-    /// let controller = Controller::<Node>::builder("alarms")
-    ///     .source(alarms)
-    ///     .build(|_: Context<Node>| async { Ok(Next::Done) });
+    /// let controller = Controller::<Node>::builder("alarms").source(alarms).build(
+    ///     move |cx: Context<Node>| {
+    ///         let tell = tell.clone();
+    ///         async move {
+    ///             let _ = tell.send(cx.name().to_string()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let handle = Manager::builder(server.client()).add(controller).spawn()?;
+    /// assert_eq!(told.recv().await.as_deref(), Some("node-1"));
+    /// # handle.stop().await
+    /// # }
     /// ```
     pub fn source(mut self, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
         self.options.channels.push(keys.boxed());
@@ -250,6 +339,43 @@ impl<K: Object> Builder<K> {
     }
 
     /// Reminds the controller of every reconciled object after this time, at least a second.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use tokio::time::Instant;
+    /// use windlass::{Context, Controller, Manager, Next, Predicate};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # windlass::Client::new(server.client()).create(&config_map("a")).await?;
+    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    /// let hour = Duration::from_secs(3600);
+    /// let controller = Controller::<ConfigMap>::builder("hourly")
+    ///     .when(Predicate::resource_version_changed()) // reminders pass nevertheless
+    ///     .resync(hour)
+    ///     .build(move |_: Context<ConfigMap>| {
+    ///         let tell = tell.clone();
+    ///         async move {
+    ///             let _ = tell.send(Instant::now()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     });
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// let (first, second) = (told.recv().await, told.recv().await);
+    /// let between = second.expect("a reminder") - first.expect("the first list");
+    /// assert!(between > hour / 2 && between < 2 * hour);
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn resync(mut self, every: Duration) -> Self {
         self.resync = Some(every);
         self
@@ -268,6 +394,46 @@ impl<K: Object> Builder<K> {
     }
 
     /// Drops a reconcile that takes longer, counts it and tries again with backoff.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::queue::FastSlow;
+    /// use windlass::{Context, Controller, Manager, Next};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # windlass::Client::new(server.client()).create(&config_map("a")).await?;
+    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    /// let second = Duration::from_secs(1);
+    /// let controller = Controller::<ConfigMap>::builder("slow")
+    ///     .timeout(30 * second)
+    ///     .limiter(FastSlow::new(second, 60 * second, 2)) // after two failures it gets slow
+    ///     .build(move |cx: Context<ConfigMap>| {
+    ///         let tell = tell.clone();
+    ///         async move {
+    ///             if cx.failures() < 3 {
+    ///                 std::future::pending::<()>().await; // hangs, and is dropped
+    ///             }
+    ///             let _ = tell.send(tokio::time::Instant::now()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     });
+    /// let began = tokio::time::Instant::now();
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// let took = told.recv().await.expect("at last") - began;
+    /// assert_eq!(took.as_secs(), 3 * 30 + 1 + 1 + 60);
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
@@ -290,6 +456,17 @@ impl<K: Object> Builder<K> {
     /// # Errors
     ///
     /// Fails if the name is empty or longer than 128 characters, the limit of field owners.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Context, Controller, Next};
+    ///
+    /// let name = ""; // from the command line, say
+    /// let built = Controller::<ConfigMap>::builder(name)
+    ///     .try_build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+    /// let text = "a controller needs a name of 1 to 128 characters";
+    /// assert_eq!(built.unwrap_err().to_string(), text);
+    /// ```
     pub fn try_build(self, reconciler: impl Reconciler<K>) -> Result<Controller<K>, Error> {
         let mut options = self.options;
         if options.name.is_empty() || options.name.len() > 128 {

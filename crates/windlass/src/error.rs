@@ -114,6 +114,15 @@ pub enum Error {
 
 impl Error {
     /// Wraps an error of the author's own.
+    ///
+    /// ```
+    /// use windlass::{Error, Result};
+    ///
+    /// fn port(text: &str) -> Result<u16> {
+    ///     text.parse().map_err(Error::other) // of any type that is an error
+    /// }
+    /// assert_eq!(port("eighty").unwrap_err().to_string(), "invalid digit found in string");
+    /// ```
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
     }
@@ -188,6 +197,38 @@ impl Error {
     }
 
     /// The failure status of the API server, if that is what this is.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::Client;
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let stale = client.create(&config_map("a")).await?;
+    /// let twice = client.create(&config_map("a")).await.unwrap_err();
+    /// assert!(twice.is_already_exists() && !twice.is_conflict());
+    ///
+    /// let mut newer = stale.clone();
+    /// newer.data.get_or_insert_default().insert("color".into(), "blue".into());
+    /// client.update(&newer).await?;
+    /// let late = client.update(&stale).await.unwrap_err();
+    /// assert!(late.is_conflict());
+    /// assert_eq!(late.status().expect("the server answered").code, 409);
+    ///
+    /// let shouting = client.create(&config_map("NOT-A-NAME")).await.unwrap_err();
+    /// assert!(shouting.is_invalid());
+    /// assert!(shouting.to_string().starts_with("create ConfigMap default/NOT-A-NAME: "));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Api { status, .. } => Some(status),
@@ -197,6 +238,14 @@ impl Error {
     }
 
     /// The whole chain of causes in one line, for logs.
+    ///
+    /// ```
+    /// use windlass::Error;
+    /// let source = std::io::Error::other("connection reset");
+    /// let error = Error::Transport { action: "get Pod shop/cart".into(), source: source.into() };
+    /// assert_eq!(error.to_string(), "get Pod shop/cart: no usable answer from the API server");
+    /// assert_eq!(error.chain(), format!("{error}: connection reset"));
+    /// ```
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -264,6 +313,9 @@ impl From<&str> for Error {
 /// let mut namespace = Namespace::default();
 /// namespace.metadata.name = Some("default".into());
 /// assert!(client.create(&namespace).await.ignore_already_exists()?.is_none());
+///
+/// namespace.metadata.name = Some("nobody-made-this".into());
+/// assert!(client.update(&namespace).await.ignore_not_found()?.is_none());
 /// # Ok(())
 /// # }
 /// ```

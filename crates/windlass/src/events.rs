@@ -32,6 +32,35 @@ const QUEUE_MAX: usize = 10_000;
 const NOTE_MAX: usize = 1024;
 
 /// How serious an event is.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use k8s_openapi::api::events::v1::Event;
+/// use windlass::clock::Clock;
+/// use windlass::events::{EventType, Recorder};
+/// use windlass::{Client, Key, Kind, List};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// let (recorder, publisher) = Recorder::new(&client, "shop", Clock::system());
+/// tokio::spawn(publisher.run());
+/// let mut about =
+///     Key::namespaced("default", "cart").object_reference(&Kind::of::<Pod>().api_resource());
+/// about.field_path = Some("spec.containers{web}".into());
+/// let recorder = recorder.named("till").on_host("node-1");
+/// recorder.publish(EventType::Warning, about, "Slow", "Serve", "3 s for a page".into());
+/// recorder.flush().await;
+/// let event = client.list::<Event>(&List::within("default")).await?.remove(0);
+/// assert_eq!(event.type_.as_deref(), Some("Warning"));
+/// assert_eq!(event.reporting_controller.as_deref(), Some("till"));
+/// assert_eq!(event.reporting_instance.as_deref(), Some("node-1"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventType {
     /// All is well.
@@ -184,7 +213,12 @@ impl Recorder {
         }
     }
 
-    /// Waits until everything published so far has been brought to the server or given up.
+    /// Waits until everything published so far has been brought to the server or given up; not at
+    /// all once the publisher has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time; what was published goes its way.
     pub async fn flush(&self) {
         let (done, wait) = oneshot::channel();
         if self.queue.send(Message::Flush(done)).await.is_ok() {

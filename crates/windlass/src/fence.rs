@@ -89,6 +89,22 @@ impl Fence {
     }
 
     /// Opens the fence until `deadline`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    /// use windlass::fence::Fence;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let (fence, began) = (Fence::new(), Instant::now());
+    /// fence.open_until("ops/my-operator", began + Duration::from_secs(10));
+    /// assert!(fence.armed() && fence.check().is_ok());
+    /// // Nothing has to run for it to close.
+    /// assert_eq!(fence.closed().await, "ops/my-operator");
+    /// assert!(fence.check().is_err() && began.elapsed() >= Duration::from_secs(10));
+    /// # }
+    /// ```
     pub fn open_until(&self, lease: &str, deadline: Instant) {
         self.0.send_replace(State::Until { lease: lease.to_string(), deadline });
     }

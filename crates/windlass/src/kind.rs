@@ -14,6 +14,27 @@ use serde::de::DeserializeOwned;
 ///
 /// Implemented for all `k8s-openapi` kinds, `#[derive(CustomResource)]` kinds,
 /// `kube::core::PartialObjectMeta<K>` and `kube::core::DynamicObject`.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use windlass::{Client, List, Object, Result};
+///
+/// /// Works with every kind that is known at compile time.
+/// async fn names<K: Object<DynamicType = ()>>(client: &Client) -> Result<Vec<String>> {
+///     let all = client.list::<K>(&List::all()).await?;
+///     Ok(all.iter().filter_map(|object| object.meta().name.clone()).collect())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// assert!(names::<Namespace>(&client).await?.contains(&"default".to_string()));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Object:
     kube::Resource<DynamicType: Clone + fmt::Debug + Send + Sync, Scope: 'static>
     + Clone
@@ -39,6 +60,26 @@ impl<K> Object for K where
 }
 
 /// A kind the API server serves; cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// use kube::core::DynamicObject;
+/// use windlass::Kind;
+///
+/// let drive = Kind::new("ships.example.com", "v1", "Drive", "drives");
+/// assert_eq!(drive.api_version(), "ships.example.com/v1");
+/// assert_eq!(drive.path(Some("fleet")), "/apis/ships.example.com/v1/namespaces/fleet/drives");
+/// assert_eq!(Kind::with::<DynamicObject>(&drive.api_resource()), drive);
+///
+/// // The version is part of a kind.
+/// let next = Kind::new("ships.example.com", "v2", "Drive", "drives");
+/// assert!(drive != next && drive.same_group_kind(&next));
+///
+/// // One without namespaces has to say so.
+/// let port = Kind::new("ships.example.com", "v1", "Port", "ports").cluster_scoped();
+/// assert_eq!(port.path(Some("fleet")), "/apis/ships.example.com/v1/ports");
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind(Arc<Inner>);
 

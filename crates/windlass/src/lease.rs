@@ -31,6 +31,40 @@ use crate::kind::Kind;
 const RELEASE_TRIES_MAX: u32 = 4;
 
 /// Which lease is asked for, and how patiently.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::Manager;
+/// use windlass::lease::LeaseOptions;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// let replica = |identity: &str| LeaseOptions {
+///     namespace: Some("default".into()),
+///     identity: identity.into(),
+///     ..LeaseOptions::new("my-operator")
+/// };
+/// let one = Manager::builder(server.client()).lease(replica("one")).spawn()?;
+/// tokio::time::sleep(Duration::from_secs(1)).await;
+/// let two = Manager::builder(server.client()).lease(replica("two")).spawn()?;
+/// tokio::time::sleep(Duration::from_secs(60)).await;
+/// assert_eq!(two.lease().expect("was asked for").holder, "one");
+///
+/// one.stop().await?; // hands it over, so that nobody has to wait for it to run out
+/// tokio::time::sleep(Duration::from_secs(5)).await;
+/// assert!(two.lease().expect("was asked for").held);
+/// two.stop().await?;
+///
+/// let hasty = LeaseOptions { duration: Duration::from_secs(5), ..replica("three") };
+/// let refused = Manager::builder(server.client()).lease(hasty).spawn().unwrap_err();
+/// let text = "lease my-operator: duration must be longer than renew_deadline";
+/// assert_eq!(refused.to_string(), text);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct LeaseOptions {
     /// Where the lease lives; `None` is the namespace of the client.
@@ -238,6 +272,10 @@ impl Lease {
     }
 
     /// Renews until that fails for the whole renew deadline, then returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time; the fence then closes by itself after the renew deadline.
     pub async fn hold(&mut self) {
         let mut last = Instant::now();
         loop {

@@ -16,6 +16,16 @@ use tracing_subscriber::{EnvFilter, Registry, fmt};
 pub use json::JsonLines;
 
 /// How lines look.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::log::{Format, init_with};
+/// // As a command line flag may ask for it; `init` looks at where stderr goes.
+/// let json = std::env::args().any(|arg| arg == "--json");
+/// let format = if json { Format::Json } else { Format::Text };
+/// assert!(init_with(format, "info"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For people.

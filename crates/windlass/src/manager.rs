@@ -47,9 +47,10 @@ use crate::serve::{Checks, Server};
 
 pub use builder::Builder;
 pub use handle::Handle;
-pub use runnable::{RunContext, Runnable};
+pub use runnable::RunContext;
 
 use group::{Gate, Group, Job};
+use runnable::Runnable;
 
 /// How long runnables wait for caches that may still come.
 const CACHES_MAX: Duration = Duration::from_secs(2 * 60);
@@ -179,6 +180,24 @@ impl Manager {
     }
 
     /// A handle to look at and to steer the manager while it runs.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let manager = Manager::builder(server.client()).build()?;
+    /// let handle = manager.handle();
+    /// // `run` does not come back before the end, so whoever is to end it needs a handle.
+    /// let stop = async {
+    ///     assert!(handle.ready().await);
+    ///     handle.shutdown();
+    /// };
+    /// let (ended, ()) = tokio::join!(manager.run(std::future::pending()), stop);
+    /// ended
+    /// # }
+    /// ```
     pub fn handle(&self) -> Handle {
         Handle::new(self.stage.state.clone(), None)
     }
@@ -189,6 +208,10 @@ impl Manager {
     ///
     /// Fails if a server cannot listen, a runnable fails, or the lease is lost: then the process
     /// has to end, because what it knew as leader is void.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops everything at once: nothing drains and the lease runs out.
     pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let abort = CancellationToken::new();
         let http_stop = CancellationToken::new();

@@ -142,6 +142,8 @@ struct Families {
 }
 
 /// How one reconcile ended, as the `result` label says it.
+///
+/// An example is at [`ControllerMetrics`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Done.

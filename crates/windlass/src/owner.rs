@@ -49,6 +49,26 @@ where
 /// # Errors
 ///
 /// As [`set_controller`].
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Secret;
+/// use kube::core::DynamicObject;
+/// use windlass::{Kind, owner};
+///
+/// let kind = Kind::new("ships.example.com", "v1", "Drive", "drives");
+/// let mut drive = DynamicObject::new("warp", &kind.api_resource()).within("fleet");
+/// let mut secret = Secret::default();
+/// secret.metadata.namespace = Some("fleet".into());
+/// let early = owner::set_controller_with(&drive.metadata, &kind, &mut secret.metadata);
+/// let text = "Drive.ships.example.com/v1 has no UID yet and cannot own anything";
+/// assert_eq!(early.unwrap_err().to_string(), text);
+///
+/// drive.metadata.uid = Some("1234".into()); // as the server gives it
+/// owner::set_controller_with(&drive.metadata, &kind, &mut secret.metadata)?;
+/// assert!(owner::is_controlled_by(&secret, &drive));
+/// assert_eq!(owner::controller_of(&secret).expect("was set").kind, "Drive");
+/// # Ok::<(), windlass::Error>(())
+/// ```
 pub fn set_controller_with(owner: &ObjectMeta, kind: &Kind, object: &mut ObjectMeta) -> Result<()> {
     let reference = OwnerReference {
         controller: Some(true),

@@ -88,6 +88,24 @@ pub trait ToKey<K> {
 }
 
 /// How a key is added: at once at priority 0 unless told otherwise.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{Add, WorkQueue};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let queue = WorkQueue::new();
+/// queue.add_with("a", Add { priority: -1, ..Add::default() });
+/// queue.add_with("b", Add { after: Some(Duration::from_secs(60)), ..Add::default() });
+/// queue.add_with("a", Add { priority: 5, ..Add::default() }); // moves up, never down
+/// queue.add("b"); // earlier, never later
+/// assert_eq!(queue.len(), 2);
+/// assert_eq!(queue.try_get().expect("is ready").priority(), 5);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Add {
     /// Larger comes first; never lowers the priority of a key that is queued already.
@@ -127,6 +145,8 @@ pub struct WorkQueue<K: QueueKey> {
 }
 
 /// A key in the hands of a worker; dropping it says that the work is done.
+///
+/// Examples are at [`WorkQueue`] and [`next`](Self::next).
 pub struct Work<K: QueueKey> {
     key: K,
     /// Where the queue knows the key.
@@ -333,6 +353,31 @@ impl<K: QueueKey> WorkQueue<K> {
     /// Ends the queue and waits until every ready key is handed out and worked off.
     ///
     /// Needs workers that go on taking keys; [`shutdown`](Self::shutdown) ends the wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time; the queue stays closed.
+    ///
+    /// ```
+    /// use windlass::queue::WorkQueue;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let queue = WorkQueue::new();
+    /// (1..=3).for_each(|key| queue.add(key));
+    /// let worker = async {
+    ///     let mut done = Vec::new();
+    ///     while let Some(work) = queue.get().await {
+    ///         done.push(*work.key());
+    ///     }
+    ///     done
+    /// };
+    /// let (done, ()) = tokio::join!(worker, queue.drain());
+    /// assert_eq!(done, [1, 2, 3]);
+    /// queue.add(4);
+    /// assert!(queue.closed() && queue.is_empty(), "too late");
+    /// # }
+    /// ```
     pub async fn drain(&self) {
         {
             let mut inner = self.shared.inner.lock();

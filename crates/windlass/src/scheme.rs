@@ -84,6 +84,40 @@ impl Scheme {
     }
 
     /// Adds a conversion from `A` to `B`, two versions of one kind, and the types if they are new.
+    ///
+    /// ```
+    /// use k8s_openapi::api::autoscaling::{v1, v2};
+    /// use serde_json::json;
+    /// use windlass::scheme::Scheme;
+    ///
+    /// let scheme = Scheme::new()
+    ///     .convert_with(|old: v1::HorizontalPodAutoscaler| {
+    ///         let spec = v2::HorizontalPodAutoscalerSpec {
+    ///             min_replicas: old.spec.min_replicas,
+    ///             max_replicas: old.spec.max_replicas,
+    ///             ..Default::default()
+    ///         };
+    ///         Ok(v2::HorizontalPodAutoscaler { metadata: old.metadata, spec, status: None })
+    ///     })
+    ///     .default_with(|new: &mut v2::HorizontalPodAutoscaler| {
+    ///         new.spec.min_replicas.get_or_insert(1);
+    ///     });
+    /// assert!(scheme.has::<v1::HorizontalPodAutoscaler>());
+    /// assert!(scheme.recognizes("autoscaling/v2", "HorizontalPodAutoscaler"));
+    ///
+    /// let stored = json!({
+    ///     "apiVersion": "autoscaling/v1",
+    ///     "kind": "HorizontalPodAutoscaler",
+    ///     "metadata": {"name": "web"},
+    ///     "spec": {"maxReplicas": 5, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+    /// });
+    /// let read: v2::HorizontalPodAutoscaler = scheme.decode(stored.clone())?;
+    /// assert_eq!((read.spec.max_replicas, read.spec.min_replicas), (5, Some(1)));
+    /// let nowhere = scheme.convert(stored, "autoscaling/v3").unwrap_err();
+    /// let text = "no conversion of HorizontalPodAutoscaler from autoscaling/v1 to autoscaling/v3";
+    /// assert_eq!(nowhere.to_string(), text);
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn convert_with<A, B>(
         mut self,
         convert: impl Fn(A) -> Result<B> + Send + Sync + 'static,

@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, Result};
 use crate::metrics::{Format, Metrics};
 
-pub use access::Access;
+pub(crate) use access::Access;
 pub use tls::Tls;
 
 /// How long a peer may take to send its request head.
@@ -78,7 +78,7 @@ pub struct Checks {
 }
 
 /// One listener and what it serves.
-pub struct Server {
+pub(crate) struct Server {
     name: &'static str,
     address: String,
     tls: Option<Tls>,
@@ -133,6 +133,17 @@ impl Checks {
     }
 
     /// Runs the checks of a path such as `/readyz/cache?verbose`.
+    ///
+    /// ```
+    /// use windlass::serve::Checks;
+    /// let checks = Checks::default();
+    /// checks.health("ping", || Ok(()));
+    /// checks.health("disk", || Err("it is full".into()));
+    /// let (status, body) = checks.answer("/healthz/ping", "");
+    /// assert_eq!((status.as_u16(), body.as_str()), (200, "ok"));
+    /// assert_eq!(checks.answer("/healthz", "exclude=disk").0, 200);
+    /// assert_eq!(checks.answer("/healthz/nope", "").0, 404);
+    /// ```
     pub fn answer(&self, path: &str, query: &str) -> (StatusCode, String) {
         let (checks, root, rest) = match path.trim_matches('/').split_once('/') {
             Some(("healthz", rest)) => (&self.health, "healthz", rest),

@@ -11,6 +11,31 @@ use tokio_util::sync::CancellationToken;
 ///
 /// A manager that stops for another reason drops this and hears no signals while it does;
 /// [`run_until_signal`](crate::manager::Builder::run_until_signal) does.
+///
+/// # Cancel safety
+///
+/// May be dropped at any time; a signal that comes then is ignored, as the process has said that it
+/// handles signals.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::{Manager, signal};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// # tokio::spawn(async {
+/// #     let me = std::process::id().to_string();
+/// #     std::process::Command::new("kill").args(["-TERM", &me]).status().expect("kill runs");
+/// # });
+/// // Where something else beside the manager has to end as well.
+/// let manager = Manager::builder(client).spawn()?;
+/// signal::shutdown().await;
+/// manager.stop().await
+/// # }
+/// ```
 pub async fn shutdown() {
     let mut signals = Signals::new();
     signals.next().await;

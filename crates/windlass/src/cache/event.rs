@@ -6,6 +6,43 @@ use super::{Key, Object, Reader};
 /// A change of an object, or a reminder of it.
 ///
 /// What happens to an object while its handler is busy is told as one event.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+/// use windlass::cache::{Cache, Event, HandlerOptions, Watch};
+/// use windlass::client::Patch;
+/// use windlass::{Client, Key};
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// let cache = Cache::new(server.client());
+/// let maps = cache.informer::<ConfigMap>(&Watch::all().namespace("default"));
+/// let mut events = maps.subscribe(HandlerOptions::default());
+/// let key = Key::of(&client.create(&config_map("a")).await?);
+/// assert!(matches!(events.recv().await, Some(Event::Added { .. })));
+///
+/// client.patch::<ConfigMap>(&key, &Patch::Merge(json!({"data": {"k": "v"}}))).await?;
+/// let Some(Event::Updated { old, new }) = events.recv().await else { panic!("was changed") };
+/// assert!(new.version() > old.version());
+/// assert_eq!(new.get().expect("a config map").data.as_ref().expect("has data")["k"], "v");
+///
+/// client.delete::<ConfigMap>(&key).await?;
+/// let Some(Event::Deleted { last, .. }) = events.recv().await else { panic!("was deleted") };
+/// assert_eq!((last.key(), last.uid()), (&key, new.uid()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum Event<K> {
     /// The object is new to the handler.

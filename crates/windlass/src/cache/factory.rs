@@ -27,11 +27,38 @@ use super::{Informer, Reader};
 
 /// The part of a kind that is wanted: all of it unless told otherwise.
 ///
+/// # Examples
+///
 /// ```
-/// use kube::core::Expression;
-/// use windlass::cache::Watch;
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::core::{Expression, PartialObjectMeta};
+/// use windlass::cache::{Cache, Watch};
+/// use windlass::{Client, Key};
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// # let mut map = config_map("a");
+/// # map.metadata.labels = Some([("app".into(), "web".into())].into());
+/// # client.create(&map).await?;
+/// # client.create(&config_map("b")).await?;
 /// let web = Expression::Equal("app".into(), "web".into());
-/// let watch = Watch::all().namespace("shop").namespace("office").labels(web.into());
+/// let part = Watch::all().namespace("default").namespace("office").labels(web.into());
+/// let cache = Cache::new(server.client());
+/// let maps = cache.informer::<PartialObjectMeta<ConfigMap>>(&part.metadata_only());
+/// maps.synced(Duration::from_secs(30)).await.expect("can be watched");
+/// assert_eq!(maps.reader().keys(), [Key::namespaced("default", "a")]);
+/// assert!(!maps.whole() && maps.filled());
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
@@ -251,6 +278,35 @@ impl Cache {
     }
 
     /// Watches a kind and reads it as any type that its objects decode into.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use kube::core::ApiResource;
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use windlass::cache::{Cache, Key, Watch};
+    ///
+    /// /// Only what is needed here.
+    /// #[derive(serde::Deserialize)]
+    /// struct Phase {
+    ///     status: Status,
+    /// }
+    /// #[derive(serde::Deserialize)]
+    /// struct Status {
+    ///     phase: String,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let cache = Cache::new(server.client());
+    /// let kind = ApiResource::erase::<Namespace>(&());
+    /// let phases = cache.informer_of::<Phase>(&kind, &Watch::all());
+    /// phases.synced(Duration::from_secs(30)).await.expect("can be watched");
+    /// let default = phases.reader().get(&Key::cluster("default")).expect("is always there");
+    /// assert_eq!(default.status.phase, "Active");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn informer_of<K>(&self, kind: &ApiResource, watch: &Watch) -> Informer<K>
     where
         K: DeserializeOwned + Send + Sync + 'static,

@@ -121,6 +121,32 @@ impl<K: DeserializeOwned + Send + Sync + 'static, V: IndexValue> Index<K, V> {
     }
 
     /// Returns the objects filed under a range of values, by value and key.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::core::ApiResource;
+    /// use windlass::cache::{Delta, Key, Store};
+    ///
+    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+    /// let by_size = store.reader::<ConfigMap>().index("size", |map: &ConfigMap| {
+    ///     map.data.iter().filter_map(|data| data.get("size")?.parse::<u32>().ok()).collect()
+    /// });
+    /// for (name, size) in [("a", 3), ("b", 5), ("c", 9), ("d", 5)] {
+    ///     let json = serde_json::json!({
+    ///         "metadata": {"name": name},
+    ///         "data": {"size": size.to_string()},
+    ///     });
+    ///     store.apply([Delta::Upsert(store.read(json.to_string().as_bytes())?)]);
+    /// }
+    /// let middle = by_size.range(&4..&9);
+    /// let names: Vec<_> = middle.iter().map(|(size, map)| (*size, map.key().name())).collect();
+    /// assert_eq!(names, [(5, "b"), (5, "d")]);
+    /// assert_eq!(by_size.range(&6..).len(), 1);
+    /// assert_eq!(by_size.values(), [3, 5, 9]);
+    /// let like_b = by_size.matching(&middle[0].1);
+    /// assert_eq!(like_b.last().map(|map| map.key()), Some(&Key::cluster("d")));
+    /// # Ok::<(), windlass::cache::Malformed>(())
+    /// ```
     pub fn range<'a>(&self, values: impl RangeBounds<&'a V>) -> Vec<(V, Object<K>)>
     where
         V: 'a,

@@ -62,6 +62,36 @@ pub struct Informer<K> {
 }
 
 /// Settings of a handler.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::Client;
+/// use windlass::cache::{Cache, Event, HandlerOptions, Watch};
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// # client.create(&config_map("a")).await?;
+/// let cache = Cache::new(server.client());
+/// let maps = cache.informer::<ConfigMap>(&Watch::all().namespace("default"));
+/// let mut events = maps.subscribe(HandlerOptions { resync: Some(Duration::from_secs(3600)) });
+/// assert!(matches!(events.recv().await, Some(Event::Added { initial: true, .. })));
+/// assert!(matches!(events.recv().await, Some(Event::Resync { .. })), "an hour later");
+/// events.remind(); // or at once
+/// assert!(matches!(events.try_recv(), Some(Event::Resync { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandlerOptions {
     /// Reminds the handler of every object after this time, at least a second.

@@ -45,6 +45,27 @@ pub struct Reader<K> {
 }
 
 /// One object of a store; its metadata is at hand, the rest is decoded when asked for.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::core::ApiResource;
+/// use windlass::cache::{Delta, Key, Object, Store};
+///
+/// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+/// let good = store.read(br#"{"metadata": {"name": "a", "labels": {"app": "web"}}}"#)?;
+/// let bad = store.read(br#"{"metadata": {"name": "b"}, "data": "no map"}"#)?;
+/// store.apply([Delta::Upsert(good), Delta::Upsert(bad)]);
+///
+/// let reader = store.reader::<ConfigMap>();
+/// let a: Object<ConfigMap> = reader.object(&Key::cluster("a")).expect("was stored");
+/// assert_eq!(a.labels().get("app"), Some("web"));
+/// let b = reader.object(&Key::cluster("b")).expect("was stored");
+/// assert!(b.get().is_err(), "it is found out only when somebody looks");
+/// assert_eq!((reader.len(), reader.list().len(), reader.undecodable()), (2, 1, 1));
+/// # Ok::<(), windlass::cache::Malformed>(())
+/// ```
 pub struct Object<K> {
     entry: Arc<Entry>,
     hot: Arc<HotSet<K>>,
@@ -86,6 +107,29 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
     }
 
     /// Returns the objects of a namespace, or of all, that a selector selects, by key.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::core::{ApiResource, Expression, Selector};
+    /// use windlass::cache::{Delta, Store};
+    ///
+    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+    /// for (namespace, name, app) in [("n", "a", "web"), ("n", "b", "db"), ("o", "a", "web")] {
+    ///     let meta = format!(
+    ///         r#"{{"namespace": "{namespace}", "name": "{name}", "labels": {{"app": "{app}"}}}}"#
+    ///     );
+    ///     let entry = store.read(format!(r#"{{"metadata": {meta}}}"#).as_bytes())?;
+    ///     store.apply([Delta::Upsert(entry)]);
+    /// }
+    /// let reader = store.reader::<ConfigMap>();
+    /// let web: Selector = Expression::Equal("app".into(), "web".into()).into();
+    /// assert_eq!(reader.select(None, &web).len(), 2);
+    /// assert_eq!(reader.objects(Some("n"), &web)[0].key().to_string(), "n/a");
+    /// let by_app = reader.index_label("app"); // found without a walk over all
+    /// assert_eq!(by_app.values(), ["db", "web"]);
+    /// assert_eq!(by_app.keys(&"db".to_string()).len(), 1);
+    /// # Ok::<(), windlass::cache::Malformed>(())
+    /// ```
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<K>> {
         self.decode(self.entries(namespace, selector))
     }

@@ -33,6 +33,8 @@ use super::writer::Writer;
 use super::{Entry, Key, Reader, skim};
 
 /// Settings of a store.
+///
+/// An example is at [`CacheOptions`](super::CacheOptions).
 #[derive(Clone, Copy, Debug)]
 pub struct StoreOptions {
     /// How many objects each reading type keeps decoded.
@@ -278,6 +280,27 @@ impl Store {
     ///
     /// `version` is that of the deletion if the server told it. An object that has to be
     /// finalized first is no deletion, but a write.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::core::ApiResource;
+    /// use windlass::cache::{Delta, Key, Store};
+    ///
+    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+    /// let json = |uid: &str, version: u32| {
+    ///     let metadata = serde_json::json!({
+    ///         "name": "a", "uid": uid, "resourceVersion": version.to_string(),
+    ///     });
+    ///     serde_json::json!({"metadata": metadata}).to_string()
+    /// };
+    /// store.apply([Delta::Upsert(store.read(json("1", 1).as_bytes())?)]);
+    /// let key = Key::cluster("a");
+    /// store.observe_delete(&key, "2", None);
+    /// assert!(store.entry(&key).is_some(), "another of that name was deleted");
+    /// store.observe_delete(&key, "1", None);
+    /// assert!(store.entry(&key).is_none());
+    /// # Ok::<(), windlass::cache::Malformed>(())
+    /// ```
     pub fn observe_delete(&self, key: &Key, uid: &str, version: Option<u64>) {
         self.write(|writer| writer.observe_delete(key, uid, version));
     }

@@ -25,6 +25,10 @@ const EMPTY_PAGES_MAX: usize = 100;
 
 /// Reads and writes objects of one kind.
 ///
+/// Errors and cancel safety are those of [`Client`].
+///
+/// # Examples
+///
 /// ```
 /// use kube::core::DynamicObject;
 /// use serde_json::json;
@@ -74,6 +78,25 @@ impl<K: Object> Api<K> {
     }
 
     /// One object, from the cache unless the client is live; `None` if there is none.
+    ///
+    /// An object that is not there is `None`; a kind that the server does not serve is an error.
+    ///
+    /// ```
+    /// use kube::core::DynamicObject;
+    /// use windlass::client::Api;
+    /// use windlass::{Client, Key, Kind};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let drives: Api<DynamicObject> =
+    ///     client.dynamic(&Kind::new("ships.example.com", "v1", "Drive", "drives"));
+    /// let error = drives.get(&Key::namespaced("fleet", "warp")).await.unwrap_err();
+    /// assert!(error.is_no_kind());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<K>>> {
         if let Some(caches) = self.caches().await? {
             return caches.get::<K>(&self.kind, key);
@@ -196,6 +219,27 @@ impl<K: Object> Api<K> {
     }
 
     /// Creates an object and returns it as stored.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::Client;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let mut map = ConfigMap::default();
+    /// map.metadata.generate_name = Some("run-".into()); // the server completes the name
+    /// map.metadata.namespace = Some("default".into());
+    /// let made = client.api().create(&map).await?;
+    /// assert!(made.metadata.name.expect("has one now").starts_with("run-"));
+    ///
+    /// map.metadata.namespace = None;
+    /// let nowhere = client.api().create(&map).await.unwrap_err();
+    /// assert!(nowhere.to_string().contains("lives in namespaces, and none is named"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create(&self, object: &K) -> Result<K> {
         let namespace = object.meta().namespace.as_deref();
         let action = self.action("create", namespace, &name_of(object));
@@ -207,6 +251,9 @@ impl<K: Object> Api<K> {
     }
 
     /// Replaces an object.
+    ///
+    /// Fails with a [conflict](Error::is_conflict) if the object says a resource version that is not
+    /// the stored one; one that says none replaces whatever is there.
     pub async fn update(&self, object: &K) -> Result<K> {
         self.replace(object, None).await
     }
@@ -230,6 +277,44 @@ impl<K: Object> Api<K> {
     }
 
     /// Patches the status of an object.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Node;
+    /// use serde_json::json;
+    /// use windlass::client::Patch;
+    /// use windlass::{Client, Key};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let mut node = Node::default();
+    /// node.metadata.name = Some("node-1".into());
+    /// let nodes = client.api::<Node>();
+    /// let mut node = nodes.create(&node).await?;
+    /// let key = Key::of(&node);
+    ///
+    /// // A part of the status; the spec is out of reach.
+    /// let patch = json!({"spec": {"unschedulable": true}, "status": {"phase": "Pending"}});
+    /// let patched = nodes.patch_status(&key, &Patch::Merge(patch)).await?;
+    /// assert_eq!(patched.status.expect("is there").phase.as_deref(), Some("Pending"));
+    /// assert_eq!(patched.spec.and_then(|spec| spec.unschedulable), None);
+    ///
+    /// // The whole of it, which needs the version that was read last.
+    /// node.status.get_or_insert_default().phase = Some("Running".into());
+    /// assert!(nodes.update_status(&node).await.unwrap_err().is_conflict());
+    /// node.metadata.resource_version = patched.metadata.resource_version;
+    /// nodes.update_status(&node).await?;
+    ///
+    /// // The fields that this client owns.
+    /// let mut mine = Node::default();
+    /// mine.metadata.name = Some("node-1".into());
+    /// mine.status.get_or_insert_default().phase = Some("Terminated".into());
+    /// let applied = nodes.apply_status(&mine).await?;
+    /// assert_eq!(applied.status.expect("is there").phase.as_deref(), Some("Terminated"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn patch_status(&self, key: &Key, patch: &Patch) -> Result<K> {
         self.patch_sub(key, Some("status"), patch).await
     }

@@ -55,6 +55,34 @@ impl<K: Object> Api<K> {
     }
 
     /// Deletes all objects that match; with a limit, so many of them.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::client::Deletion;
+    /// use windlass::{Client, Key, List};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// for (name, color) in [("a", "blue"), ("b", "red"), ("c", "blue")] {
+    ///     let mut map = config_map(name);
+    ///     map.metadata.labels = Some([("color".into(), color.into())].into());
+    ///     client.create(&map).await?;
+    /// }
+    /// let blue = List::within("default").label("color", "blue");
+    /// client.api::<ConfigMap>().delete_collection(&blue, &Deletion::default()).await?;
+    /// assert!(client.list::<ConfigMap>(&blue).await?.is_empty());
+    /// assert!(client.get::<ConfigMap>(&Key::namespaced("default", "b")).await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete_collection(&self, list: &List, how: &Deletion) -> Result<()> {
         let mut call = self.select("delete all", Method::DELETE, list);
         if let Some(limit) = list.limit {

@@ -10,9 +10,44 @@ use crate::error::{Error, Result};
 
 /// A selection of objects of one kind; starts as "all of them".
 ///
+/// # Examples
+///
 /// ```
-/// use windlass::client::List;
-/// let list = List::all().namespace("shop").label("app", "cart").limit(10);
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+/// use kube::core::Expression;
+/// use serde_json::json;
+/// use windlass::{Client, List};
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// for (name, app) in [("a", "cart"), ("b", "cart"), ("c", "till")] {
+///     let mut map = config_map(name);
+///     map.metadata.labels = Some([("app".into(), app.into())].into());
+///     client.create(&map).await?;
+/// }
+/// let count = async |list: List| client.list::<ConfigMap>(&list).await.map(|found| found.len());
+/// let here = List::within("default").matching(Expression::Exists("app".into()).into());
+/// assert_eq!(count(here.clone()).await?, 3);
+/// assert_eq!(count(here.clone().label("app", "cart")).await?, 2);
+/// assert_eq!(count(here.clone().limit(1)).await?, 1);
+/// assert_eq!(count(here.clone().fields("metadata.name!=a")).await?, 2);
+///
+/// // As the selector of a Deployment or a Service says it.
+/// let selector: LabelSelector = serde_json::from_value(json!({
+///     "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["cart"]}],
+/// }))?;
+/// assert_eq!(count(here.selector(&selector)?).await?, 1);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct List {
@@ -87,6 +122,13 @@ impl List {
     }
 
     /// Tells whether labels fit.
+    ///
+    /// ```
+    /// use windlass::List;
+    /// let labels = [("app".to_string(), "cart".to_string())].into();
+    /// assert!(List::all().label("app", "cart").matches(&labels));
+    /// assert!(!List::all().label("app", "till").matches(&labels));
+    /// ```
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.labels.matches(labels)
     }

@@ -11,6 +11,38 @@ use crate::kind::Object;
 
 impl<K: Object> Api<K> {
     /// The wanted and the present number of replicas.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the object is not there or its kind has no scale.
+    ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use windlass::{Client, Key};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// # let deployment: Deployment = serde_json::from_value(serde_json::json!({
+    /// #     "metadata": {"name": "web", "namespace": "default"},
+    /// #     "spec": {
+    /// #         "replicas": 2,
+    /// #         "selector": {"matchLabels": {"app": "web"}},
+    /// #         "template": {
+    /// #             "metadata": {"labels": {"app": "web"}},
+    /// #             "spec": {"containers": [{"name": "c", "image": "i"}]},
+    /// #         },
+    /// #     },
+    /// # }))?;
+    /// # client.create(&deployment).await?;
+    /// let (web, deployments) = (Key::namespaced("default", "web"), client.api::<Deployment>());
+    /// deployments.set_scale(&web, 5).await?;
+    /// let (wanted, present) = deployments.scale(&web).await?;
+    /// assert_eq!((wanted, present), (5, 0), "nobody runs them here");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn scale(&self, key: &Key) -> Result<(i32, i32)> {
         let scale = self.subresource(Method::GET, key, "scale", None).await?;
         let number = |path: &str| scale.pointer(path).and_then(Value::as_i64).unwrap_or(0);
@@ -19,6 +51,10 @@ impl<K: Object> Api<K> {
     }
 
     /// Sets the wanted number of replicas.
+    ///
+    /// # Errors
+    ///
+    /// As [`scale`](Self::scale), and if the number is refused.
     pub async fn set_scale(&self, key: &Key, replicas: i32) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         let call = self.write_query(self.patch_call(key, Some("scale"), &patch)?);
@@ -28,6 +64,32 @@ impl<K: Object> Api<K> {
     }
 
     /// Asks for the eviction of a pod; disruption budgets may refuse with 429.
+    ///
+    /// # Errors
+    ///
+    /// Fails with status 429 if a budget does not allow it now, and if the pod is not there.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use windlass::client::Deletion;
+    /// use windlass::{Client, Key};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// # let pod: Pod = serde_json::from_value(serde_json::json!({
+    /// #     "metadata": {"name": "cart", "namespace": "default"},
+    /// #     "spec": {"containers": [{"name": "c", "image": "i"}]},
+    /// # }))?;
+    /// # client.create(&pod).await?;
+    /// let (cart, pods) = (Key::namespaced("default", "cart"), client.api::<Pod>());
+    /// pods.evict(&cart, &Deletion::default().grace_seconds(0)).await?;
+    /// assert!(pods.get(&cart).await?.is_none());
+    /// assert!(pods.evict(&cart, &Deletion::default()).await.unwrap_err().is_not_found());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn evict(&self, key: &Key, how: &Deletion) -> Result<()> {
         let options: Value = {
             let action = format!("evict {} {key}", self.kind.kind());
@@ -50,6 +112,33 @@ impl<K: Object> Api<K> {
     ///
     /// Fails if the server refuses, or if the answer is no JSON: see
     /// [`subresource_text`](Self::subresource_text).
+    ///
+    /// ```
+    /// use http::Method;
+    /// use k8s_openapi::api::core::v1::ServiceAccount;
+    /// use serde_json::json;
+    /// use windlass::{Client, Key};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// # let mut robot = ServiceAccount::default();
+    /// # robot.metadata.name = Some("robot".into());
+    /// # robot.metadata.namespace = Some("default".into());
+    /// # client.create(&robot).await?;
+    /// let accounts = client.api::<ServiceAccount>();
+    /// let wanted = json!({
+    ///     "apiVersion": "authentication.k8s.io/v1",
+    ///     "kind": "TokenRequest",
+    ///     "spec": {"audiences": [], "expirationSeconds": 600},
+    /// });
+    /// let robot = Key::namespaced("default", "robot");
+    /// let made = accounts.subresource(Method::POST, &robot, "token", Some(&wanted)).await?;
+    /// assert!(made["status"]["token"].is_string());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn subresource(
         &self,
         method: Method,
@@ -92,11 +181,45 @@ impl<K: Object> Api<K> {
 
     /// Patches any subresource, such as `resize` or `ephemeralcontainers`; the answer as it is.
     ///
+    /// What the subresource takes as a query may follow its name.
+    ///
     /// # Errors
     ///
     /// Fails if the server refuses.
+    ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use serde_json::json;
+    /// use windlass::client::Patch;
+    /// use windlass::{Client, Key};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// # let deployment: Deployment = serde_json::from_value(serde_json::json!({
+    /// #     "metadata": {"name": "web", "namespace": "default"},
+    /// #     "spec": {
+    /// #         "replicas": 2,
+    /// #         "selector": {"matchLabels": {"app": "web"}},
+    /// #         "template": {
+    /// #             "metadata": {"labels": {"app": "web"}},
+    /// #             "spec": {"containers": [{"name": "c", "image": "i"}]},
+    /// #         },
+    /// #     },
+    /// # }))?;
+    /// # client.create(&deployment).await?;
+    /// let more = Patch::Merge(json!({"spec": {"replicas": 7}}));
+    /// let web = Key::namespaced("default", "web");
+    /// let scale = client.api::<Deployment>().patch_subresource(&web, "scale", &more).await?;
+    /// assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(7)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn patch_subresource(&self, key: &Key, name: &str, patch: &Patch) -> Result<Value> {
-        let call = self.write_query(self.patch_call(key, Some(name), patch)?);
+        let (name, query) = name.split_once('?').unwrap_or((name, ""));
+        let mut call = self.write_query(self.patch_call(key, Some(name), patch)?);
+        call.extra = query.to_owned();
         let bytes = self.client.call(call).await?;
         self.wrote_through(key).await;
         answered(&bytes, name, key)

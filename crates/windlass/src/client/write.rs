@@ -9,11 +9,45 @@ use crate::error::{Error, Result};
 /// # Examples
 ///
 /// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
 /// use windlass::client::Patch;
-/// let merge = Patch::Merge(json!({"spec": {"size": 3, "paused": null}}));
-/// let operations = Patch::Json(json!([{"op": "replace", "path": "/spec/size", "value": 3}]));
-/// assert_ne!(merge, operations);
+/// use windlass::{Client, Key};
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// # let key = Key::of(&client.create(&config_map("a")).await?);
+/// let patches = [
+///     Patch::Merge(json!({"data": {"color": "blue", "size": "3"}})),
+///     Patch::Merge(json!({"data": {"size": null}})),
+///     Patch::Json(json!([
+///         {"op": "test", "path": "/data/color", "value": "blue"}, // fails if it is another
+///         {"op": "add", "path": "/data/shape", "value": "round"},
+///     ])),
+/// ];
+/// for patch in &patches {
+///     client.patch::<ConfigMap>(&key, patch).await?;
+/// }
+///
+/// // Fields that others own are taken only by force; `Client::apply` always does.
+/// let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"color": "red"}});
+/// let other = client.field_owner("other");
+/// let ask = Patch::Apply { object: object.clone(), force: false };
+/// assert!(other.patch::<ConfigMap>(&key, &ask).await.unwrap_err().is_conflict());
+/// let take = Patch::Apply { object, force: true };
+/// let map = other.patch::<ConfigMap>(&key, &take).await?;
+/// let data = map.data.expect("has data");
+/// assert_eq!((data["color"].as_str(), data["shape"].as_str(), data.len()), ("red", "round", 2));
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Patch {
@@ -68,6 +102,37 @@ pub struct Deletion {
 }
 
 /// What became of an object that was to be deleted.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::client::Deleted;
+/// use windlass::{Client, Key, finalizer};
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// let mut map = config_map("a");
+/// finalizer::add(&mut map, "example.com/cleanup");
+/// let mut map = client.create(&map).await?;
+/// let key = Key::of(&map);
+/// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::Pending);
+///
+/// map = (*client.get::<ConfigMap>(&key).await?.expect("waits for its finalizer")).clone();
+/// finalizer::remove(&mut map, "example.com/cleanup");
+/// client.update(&map).await?;
+/// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::NotFound);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
     /// It is gone.

@@ -8,12 +8,38 @@ use std::sync::Arc;
 ///
 /// Made once, used wherever objects are listed; the index comes into being with its first use.
 ///
+/// # Examples
+///
 /// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use windlass::IndexBy;
-/// let by_node: IndexBy<Pod, String> = IndexBy::new("node", |pod: &Pod| {
-///     pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::{Context, Controller, IndexBy, Key, Manager, Next};
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// let by_color: IndexBy<ConfigMap, String> = IndexBy::new("color", |map: &ConfigMap| {
+///     map.data.iter().filter_map(|data| data.get("color").cloned()).collect()
 /// });
+/// let maps = Controller::<ConfigMap>::builder("maps")
+///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+/// let handle = Manager::builder(server.client()).add(maps).spawn()?;
+/// handle.ready().await;
+/// let mut map = config_map("a");
+/// map.data = Some([("color".into(), "blue".into())].into());
+/// handle.client().create(&map).await?;
+///
+/// // In a reconcile `cx.list::<ConfigMap>().by(&by_color, &value)` says the same.
+/// let blue = handle.client().list_by(&by_color, &"blue".to_string())?;
+/// assert_eq!(Key::of(&*blue[0]), Key::of(&map));
+/// assert!(handle.client().list_by(&by_color, &"red".to_string())?.is_empty());
+/// # handle.stop().await
+/// # }
 /// ```
 ///
 /// An index of pods finds no services:

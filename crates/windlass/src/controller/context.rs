@@ -25,6 +25,69 @@ use crate::owner;
 /// One reconcile of one key: the object, the cache, the client, the events.
 ///
 /// Cheap to clone.
+///
+/// # Cancel safety
+///
+/// Its methods may be dropped at an `.await`, as those of [`Client`].
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass::{Context, Controller, Error, Key, Manager, Next, Result};
+///
+/// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
+///     let Some(map) = cx.object() else { return Ok(Next::Done) }; // gone is no error
+///     let Some(from) = map.data.as_ref().and_then(|data| data.get("from")) else {
+///         // Trying again does not help before somebody changes the object.
+///         return Err(Error::terminal(format!("{} names no source", cx.key())));
+///     };
+///     let Some(source) = cx.get::<Secret>(from)? else {
+///         cx.warn("NoSource", format!("there is no secret {from}"));
+///         return Ok(Next::Done); // its creation leads here again
+///     };
+///     let mut copy = Secret { data: source.data.clone(), ..Secret::default() };
+///     copy.metadata.name = Some(format!("{}-copy", cx.name()));
+///     cx.apply(&copy).await?;
+///     cx.event("Copied", format!("from {from}"));
+///     Ok(Next::Done)
+/// }
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// let controller = Controller::<ConfigMap>::builder("copies")
+///     .owns::<Secret>()
+///     .watches(|source: &Secret| {
+///         let name = source.metadata.name.as_deref().unwrap_or_default();
+///         vec![Key::namespaced("default", &format!("{name}-map"))]
+///     })
+///     .build(reconcile);
+/// let handle = Manager::builder(server.client()).namespaces(["default"]).add(controller).spawn()?;
+/// let client = handle.client();
+/// # let mut map = config_map("gold-map");
+/// # map.data = Some([("from".into(), "gold".into())].into());
+/// # let mut gold = Secret::default();
+/// # gold.metadata = config_map("gold").metadata;
+/// client.create(&map).await?; // refers to `gold`
+/// client.create(&gold).await?;
+/// let copy = Key::namespaced("default", "gold-map-copy");
+/// let second = std::time::Duration::from_secs(1);
+/// windlass::wait::until("the copy", second / 10, 10 * second, || async {
+///     Ok(client.live().get::<Secret>(&copy).await?.is_some())
+/// })
+/// .await?;
+/// let copy = client.live().get::<Secret>(&copy).await?.expect("was made");
+/// assert_eq!(windlass::owner::controller_of(&*copy).expect("is owned").name, "gold-map");
+/// # handle.stop().await
+/// # }
+/// ```
 pub struct Context<K: kind::Object>(Arc<Inner<K>>);
 
 struct Inner<K> {
@@ -136,6 +199,10 @@ impl<K: kind::Object> Context<K> {
     }
 
     /// Completes when the manager begins to stop: long waits should end.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time.
     pub async fn stopping(&self) {
         self.0.shared.stopping.cancelled().await;
     }
@@ -233,6 +300,45 @@ impl<K: kind::Object> Context<K> {
     /// # Errors
     ///
     /// Fails if the status does not decode into `S`, or if the server refuses.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{Service, ServiceStatus};
+    /// use windlass::{Client, Context, Controller, Key, Manager, Next, Result, condition};
+    ///
+    /// async fn reconcile(cx: Context<Service>) -> Result<Next> {
+    ///     let Some(service) = cx.object() else { return Ok(Next::Done) };
+    ///     let generation = service.metadata.generation.unwrap_or_default();
+    ///     cx.status(|status: &mut ServiceStatus| {
+    ///         let conditions = status.conditions.get_or_insert_default();
+    ///         let (reason, message) = ("Checked", "all is well");
+    ///         condition::set(conditions, cx.clock(), "Ready", true, reason, message, generation);
+    ///     })
+    ///     .await?;
+    ///     Ok(Next::Done)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let controller = Controller::<Service>::builder("ready").build(reconcile);
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// let client = handle.client();
+    /// # let service: Service = serde_json::from_value(serde_json::json!({
+    /// #     "metadata": {"name": "web", "namespace": "default"},
+    /// #     "spec": {"ports": [{"port": 80}]},
+    /// # }))?;
+    /// client.create(&service).await?;
+    /// let (key, second) = (Key::of(&service), std::time::Duration::from_secs(1));
+    /// windlass::wait::until("the condition", second / 10, 10 * second, || async {
+    ///     let service = client.live().get::<Service>(&key).await?.expect("is there");
+    ///     let conditions = service.status.as_ref().and_then(|status| status.conditions.as_ref());
+    ///     Ok(conditions.is_some_and(|conditions| condition::is_true(conditions, "Ready")))
+    /// })
+    /// .await?;
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub async fn status<S>(&self, change: impl FnOnce(&mut S)) -> Result<bool>
     where
         S: Serialize + DeserializeOwned + Default,
@@ -312,6 +418,10 @@ impl<K: kind::Object> Context<K> {
     /// # Errors
     ///
     /// Fails after `timeout`, or with the first error of `ready`.
+    ///
+    /// The worker is taken for that time; [`Next::After`](super::Next::After) leaves it to others.
+    /// [`wait::until`](crate::wait::until) does the same, for whatever is waited for, and has an
+    /// example.
     pub async fn wait_until<F, Fut>(
         &self,
         period: Duration,

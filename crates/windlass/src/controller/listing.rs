@@ -18,20 +18,55 @@ use crate::kind::{Kind, Object};
 /// # Examples
 ///
 /// ```
-/// use k8s_openapi::api::apps::v1::Deployment;
-/// use k8s_openapi::api::core::v1::Pod;
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 /// use windlass::controller::Listing;
-/// use windlass::{Context, Next, Result};
+/// use windlass::{Context, Controller, Manager, Next, Result, owner};
 ///
-/// async fn reconcile(cx: Context<Deployment>) -> Result<Next> {
-///     let pods: Listing<Pod> = cx.list::<Pod>().label("app", cx.name());
-///     if pods.count()? > 3 {
-///         let first = pods.limit(1).names()?;
-///         cx.event("TooMany", format!("{first:?} and others"));
+/// /// The secrets of the namespace, those of the config map, those of nobody, and one of them.
+/// fn look(cx: &Context<ConfigMap>) -> Result<(usize, Vec<String>, usize, Vec<String>)> {
+///     let all: Listing<Secret> = cx.list::<Secret>();
+///     let (mine, free) = (all.clone().owned().names()?, all.clone().orphaned().count()?);
+///     if let Some(only) = all.clone().owned().only()? {
+///         assert!(owner::is_controlled_by(&*only, &*cx.object().expect("lives")));
 ///     }
-///     let _mine = cx.list::<Pod>().owned().items()?;
-///     Ok(Next::Done)
+///     Ok((all.count()?, mine, free, all.label("color", "red").limit(1).names()?))
 /// }
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = windlass::Client::new(server.client());
+/// # let map = client.create(&config_map("a")).await?;
+/// # for name in ["free", "mine", "red"] {
+/// #     let mut secret = Secret { metadata: config_map(name).metadata, ..Secret::default() };
+/// #     secret.metadata.labels = Some([("color".into(), name.into())].into());
+/// #     if name == "mine" {
+/// #         owner::set_controller(&map, &mut secret)?;
+/// #     }
+/// #     client.create(&secret).await?;
+/// # }
+/// let (tell, mut told) = tokio::sync::mpsc::channel(1);
+/// let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(
+///     move |cx: Context<ConfigMap>| {
+///         let tell = tell.clone();
+///         async move {
+///             let _ = tell.send(look(&cx)?).await;
+///             Ok(Next::Done)
+///         }
+///     },
+/// );
+/// let handle = Manager::builder(server.client()).namespaces(["default"]).add(controller).spawn()?;
+/// let found = told.recv().await.expect("a reconcile");
+/// assert_eq!(found, (3, vec!["mine".into()], 2, vec!["red".into()]));
+/// # drop(told);
+/// # handle.stop().await
+/// # }
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a listing does nothing until one of items, names, keys, count is called"]

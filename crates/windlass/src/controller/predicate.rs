@@ -18,9 +18,37 @@ type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 
 /// Says whether a change leads to a reconcile.
 ///
+/// # Examples
+///
 /// ```
-/// use windlass::controller::Predicate;
-/// let spec_or_labels = Predicate::generation_changed().or(Predicate::labels_changed());
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use kube::core::ApiResource;
+/// use windlass::Predicate;
+/// use windlass::cache::Store;
+/// use windlass::controller::Change;
+///
+/// // States as the cache holds them, made by hand.
+/// let store = Store::detached(&ApiResource::erase::<Deployment>(&()));
+/// let state = |version: u32, generation: u32, labels: &str| {
+///     let json = format!(
+///         r#"{{"metadata": {{"name": "a", "uid": "1", "resourceVersion": "{version}",
+///         "generation": {generation}, "labels": {labels}}}}}"#
+///     );
+///     store.read(json.as_bytes()).ok()
+/// };
+/// let status = Change { old: state(1, 1, "{}"), new: state(2, 1, "{}"), ..Change::default() };
+/// let labels = Change { new: state(2, 1, r#"{"a": "b"}"#), ..status.clone() };
+/// let created = Change { new: state(1, 1, "{}"), ..Change::default() };
+///
+/// let spec = Predicate::generation_changed();
+/// assert!(spec.passes(&created) && !spec.passes(&status) && !spec.passes(&labels));
+/// let spec_or_labels = spec.or(Predicate::labels_changed());
+/// assert!(!spec_or_labels.passes(&status) && spec_or_labels.passes(&labels));
+///
+/// // A reminder passes, unless the predicate asks to be asked.
+/// let reminder = Change { resync: true, ..status };
+/// let never = Predicate::new(|_| false);
+/// assert!(never.passes(&reminder) && !never.resyncs().passes(&reminder));
 /// ```
 #[derive(Clone)]
 pub struct Predicate {
@@ -44,6 +72,9 @@ impl Predicate {
     }
 
     /// The desired state changed; updates of status and metadata do not pass.
+    ///
+    /// Kinds without a generation, such as ConfigMap and Secret, have it at 0 for ever: none of
+    /// their updates passes but the beginning of their deletion.
     pub fn generation_changed() -> Self {
         Self::on_update(|change| match (&change.old, &change.new) {
             (Some(old), Some(new)) => {
@@ -81,6 +112,23 @@ impl Predicate {
     }
 
     /// The labels match, before or after.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::core::{ApiResource, Expression};
+    /// use windlass::Predicate;
+    /// use windlass::cache::Store;
+    /// use windlass::controller::Change;
+    ///
+    /// let web = Predicate::selected(Expression::Equal("app".into(), "web".into()).into());
+    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+    /// let old = store.read(br#"{"metadata": {"name": "a", "labels": {"app": "web"}}}"#)?;
+    /// let new = store.read(br#"{"metadata": {"name": "a"}}"#)?;
+    /// let lost = Change { old: Some(old), new: Some(new), ..Change::default() };
+    /// assert!(web.passes(&lost), "it has to be told that it is no longer selected");
+    /// assert!(!web.not().passes(&lost));
+    /// # Ok::<(), windlass::cache::Malformed>(())
+    /// ```
     pub fn selected(selector: Selector) -> Self {
         Self::new(move |change| {
             [&change.new, &change.old].into_iter().flatten().any(|entry| {

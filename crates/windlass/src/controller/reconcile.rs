@@ -8,6 +8,26 @@ use crate::error::{Error, Result};
 use crate::kind::Object;
 
 /// What comes after a reconcile that went well.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::{Error, Next, Result};
+///
+/// /// What a reconcile of a certificate may say.
+/// fn next(left: Duration) -> Result<Next> {
+///     match left.as_secs() {
+///         0 => Err(Error::from("expired")), // again with growing delay
+///         1..=86_400 => Ok(Next::Done), // renewed: nothing to do until it changes
+///         _ => Ok(Next::After(left - Duration::from_secs(86_400))), // look again a day before
+///     }
+/// }
+/// let day = Duration::from_secs(86_400);
+/// assert_eq!(next(3 * day)?, Next::After(2 * day));
+/// assert_eq!(next(day)?, Next::default());
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Next {
     /// Nothing until something changes.

@@ -289,6 +289,39 @@ impl ControllerHandle {
     }
 
     /// Asks for a reconcile with a priority, a delay or a rate limit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::queue::Add;
+    /// use windlass::{Context, Controller, Key, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let builder = Manager::builder(server.client()).namespaces(["default"]);
+    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    /// let controller = Controller::<ConfigMap>::builder("maps").build(
+    ///     move |cx: Context<ConfigMap>| {
+    ///         let tell = tell.clone();
+    ///         async move {
+    ///             let _ = tell.send(cx.name().to_string()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let handle = builder.add(controller).spawn()?;
+    /// handle.ready().await;
+    /// let maps = handle.controller("maps").expect("runs");
+    /// let later = Add { after: Some(Duration::from_secs(60)), ..Add::default() };
+    /// maps.enqueue_with(Key::namespaced("default", "later"), later);
+    /// maps.enqueue(Key::namespaced("default", "now"));
+    /// assert_eq!(maps.queue().waiting, 1);
+    /// assert_eq!(told.recv().await.as_deref(), Some("now"));
+    /// assert_eq!(told.recv().await.as_deref(), Some("later"));
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn enqueue_with(&self, key: Key, add: Add) {
         self.0.inbox.add(key, add);
     }
@@ -309,6 +342,10 @@ impl ControllerHandle {
     }
 
     /// Waits until every watch has delivered its first list to this controller, or has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time.
     pub async fn synced(&self) {
         let waits: Vec<_> = self.0.watches.lock().running.values().map(Running::synced).collect();
         futures::future::join_all(waits).await;

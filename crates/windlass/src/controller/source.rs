@@ -151,6 +151,8 @@ impl Watch {
     }
 
     /// Any owner reference counts, not only that of the managing controller.
+    ///
+    /// For watches of owned objects: what another watch maps to is replaced.
     pub fn any_owner(mut self) -> Self {
         self.map = Mapper::Owner { controller_only: false };
         self
@@ -194,6 +196,45 @@ impl Watch {
     }
 
     /// Changes as they are, mapped to keys without decoding the object.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use windlass::{Context, Controller, Key, Kind, Manager, Next, Watch};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    /// // The config map of the same name, when a secret goes.
+    /// let gone = Watch::changes(Kind::of::<Secret>(), |change| {
+    ///     let entry = change.entry().filter(|_| change.is_delete());
+    ///     entry.map(|entry| entry.key().clone()).into_iter().collect()
+    /// });
+    /// let controller = Controller::<ConfigMap>::builder("gone").watch(gone.metadata_only()).build(
+    ///     move |cx: Context<ConfigMap>| {
+    ///         let tell = tell.clone();
+    ///         async move {
+    ///             let _ = tell.send(cx.key().clone()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// handle.ready().await;
+    /// let secret = Secret { metadata: config_map("a").metadata, ..Secret::default() };
+    /// handle.client().create(&secret).await?;
+    /// handle.client().delete::<Secret>(&Key::of(&secret)).await?;
+    /// assert_eq!(told.recv().await, Some(Key::of(&secret)));
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn changes(kind: Kind, map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static) -> Self {
         Self::new(kind, Mapper::With(Arc::new(map)))
     }
@@ -202,6 +243,54 @@ impl Watch {
     ///
     /// Only kinds that the controller declares are there; what is read may be older than the
     /// change.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use windlass::{Context, Controller, Key, Kind, List, Manager, Next, Watch};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let mut map = config_map("uses-gold");
+    /// # map.data = Some([("secret".into(), "gold".into())].into());
+    /// # windlass::Client::new(server.client()).create(&map).await?;
+    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    /// // All config maps that name the secret which changed.
+    /// let users = Watch::reading(Kind::of::<Secret>(), |change, caches| {
+    ///     let Some(secret) = change.entry() else { return Vec::new() };
+    ///     let maps = caches.list::<ConfigMap>(&Kind::of::<ConfigMap>(), &List::within("default"));
+    ///     let names = |map: &ConfigMap| {
+    ///         map.data.as_ref().and_then(|data| data.get("secret")).map(String::as_str)
+    ///             == Some(secret.key().name())
+    ///     };
+    ///     let maps = maps.unwrap_or_default();
+    ///     maps.iter().filter(|map| names(map)).map(|map| Key::of(&**map)).collect()
+    /// });
+    /// let controller = Controller::<ConfigMap>::builder("users").watch(users.priority(10)).build(
+    ///     move |cx: Context<ConfigMap>| {
+    ///         let tell = tell.clone();
+    ///         async move {
+    ///             let _ = tell.send(cx.name().to_string()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// handle.ready().await;
+    /// assert_eq!(told.recv().await.as_deref(), Some("uses-gold"), "the first list");
+    /// # let gold = Secret { metadata: config_map("gold").metadata, ..Secret::default() };
+    /// handle.client().create(&gold).await?;
+    /// assert_eq!(told.recv().await.as_deref(), Some("uses-gold"), "the secret is there now");
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn reading(
         kind: Kind,
         map: impl Fn(&Change, &Caches) -> Vec<Key> + Send + Sync + 'static,

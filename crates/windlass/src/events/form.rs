@@ -18,16 +18,37 @@ use crate::kind::Kind;
 /// # Examples
 ///
 /// ```
-/// use windlass::Manager;
+/// use k8s_openapi::api::core::v1::{ConfigMap, Event};
 /// use windlass::events::EventForm;
+/// use windlass::{Client, Context, Controller, List, Manager, Next};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = server.client();
+/// # let client = Client::new(server.client());
+/// # client.create(&config_map("a")).await?;
+/// let maps = Controller::<ConfigMap>::builder("maps").reports_as("shop").build(
+///     |cx: Context<ConfigMap>| async move {
+///         cx.event("Seen", "all is well");
+///         Ok(Next::Done)
+///     },
+/// );
 /// // For an operator whose users sort events by their last timestamp.
-/// let handle = Manager::builder(client).event_form(EventForm::Counted).spawn()?;
-/// handle.stop().await
+/// let manager = Manager::builder(server.client()).event_form(EventForm::Counted);
+/// let handle = manager.namespaces(["default"]).add(maps).spawn()?;
+/// handle.ready().await;
+/// tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+/// handle.stop().await?; // brings the last events to the server
+/// let event = client.list::<Event>(&List::within("default")).await?.remove(0);
+/// assert!(event.last_timestamp.is_some() && event.count == Some(1));
+/// assert_eq!(event.reporting_component.as_deref(), Some("shop"));
+/// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -120,6 +120,28 @@ impl Builder {
 
     /// Adds another cluster, with a cache of its own; its controllers show as `cluster/controller`
     /// in logs and metrics.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Context, Controller, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let home = windlass_apiserver::ApiServer::start();
+    /// # let edge = windlass_apiserver::ApiServer::start();
+    /// let maps = || Controller::<ConfigMap>::builder("maps")
+    ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+    /// let handle = Manager::builder(home.client())
+    ///     .add(maps())
+    ///     .cluster("edge", edge.client())
+    ///     .add_to("edge", maps())
+    ///     .spawn()?;
+    /// handle.ready().await;
+    /// assert!(handle.cluster("edge").is_some() && handle.cluster("attic").is_none());
+    /// assert!(handle.controller("edge/maps").is_some());
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn cluster(mut self, name: &str, client: kube::Client) -> Self {
         self.others.push((name.into(), client));
         self
@@ -129,6 +151,24 @@ impl Builder {
     ///
     /// It begins when the caches of all controllers are synced. Those of kinds that are missing or
     /// forbidden are not waited for, and others no longer than two minutes; the log names them.
+    ///
+    /// ```
+    /// use windlass::{Error, Manager};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client())
+    ///     .runnable_everywhere("idle", |cx| async move {
+    ///         cx.stopping().await; // asked to end, as the other one failed
+    ///         Ok(())
+    ///     })
+    ///     .runnable("importer", |_| async { Err(Error::from("the source is gone")) })
+    ///     .spawn()?;
+    /// assert!(handle.wait().await.unwrap_err().to_string().contains("the source is gone"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn runnable<F, Fut>(self, name: &str, start: F) -> Self
     where
         F: FnOnce(RunContext) -> Fut + Send + 'static,
@@ -178,14 +218,32 @@ impl Builder {
     /// What is outside is not there for cached reads, and its changes lead to nothing.
     ///
     /// ```
-    /// use k8s_openapi::api::core::v1::Pod;
-    /// use windlass::{Manager, cache};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Context, Controller, Key, Manager, Next, cache};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
-    /// # let client = server.client();
-    /// let here = cache::Watch::all().namespace("shop").fields("spec.nodeName=node-1");
-    /// let manager = Manager::builder(client).caches::<Pod>(here);
+    /// # let client = windlass::Client::new(server.client());
+    /// client.create(&config_map("mine")).await?;
+    /// client.create(&config_map("other")).await?;
+    /// let maps = Controller::<ConfigMap>::builder("maps")
+    ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+    /// let part = cache::Watch::all().namespace("default").fields("metadata.name=mine");
+    /// let handle = Manager::builder(server.client()).caches::<ConfigMap>(part).add(maps).spawn()?;
+    /// handle.ready().await;
+    /// let get = async |key: &Key| handle.client().get::<ConfigMap>(key).await;
+    /// assert!(get(&Key::namespaced("default", "mine")).await?.is_some());
+    /// assert!(get(&Key::namespaced("default", "other")).await?.is_none(), "outside");
+    /// let elsewhere = get(&Key::namespaced("shop", "mine")).await.unwrap_err();
+    /// assert!(elsewhere.to_string().starts_with("ConfigMap.v1 is cached in default only"));
+    /// # handle.stop().await
     /// # }
     /// ```
     pub fn caches<K: Object<DynamicType = ()>>(mut self, part: Watch) -> Self {
@@ -206,6 +264,30 @@ impl Builder {
     }
 
     /// Serves `/healthz` and `/readyz` on an address such as `:8081`.
+    ///
+    /// ```
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// use tokio::net::TcpStream;
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client())
+    ///     .probes("127.0.0.1:0")
+    ///     .ready_check("disk", || Err("it is full".into()))
+    ///     .spawn()?;
+    /// handle.ready().await; // by then it listens
+    /// let at = handle.address("health probe").expect("listens");
+    /// let mut probe = TcpStream::connect(at).await?;
+    /// probe.write_all(b"GET /readyz HTTP/1.1\r\nhost: me\r\nconnection: close\r\n\r\n").await?;
+    /// let mut answer = String::new();
+    /// probe.read_to_string(&mut answer).await?;
+    /// assert!(answer.starts_with("HTTP/1.1 500 "));
+    /// assert!(answer.contains("[+]caches ok\n[-]disk failed: reason withheld\n[+]ping ok"));
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn probes(mut self, address: &str) -> Self {
         self.probes = enabled(address);
         self
@@ -218,6 +300,24 @@ impl Builder {
     }
 
     /// Serves metrics over TLS, conventionally on `:8443`.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    /// use windlass::serve::Tls;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client())
+    ///     .metrics("127.0.0.1:0")
+    ///     .metrics_tls(Tls::self_signed(&["localhost", "127.0.0.1"])?)
+    ///     .metrics_reviewed() // and not to everybody
+    ///     .spawn()?;
+    /// handle.ready().await;
+    /// assert!(handle.address("metrics").is_some());
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn metrics_tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
@@ -271,6 +371,9 @@ impl Builder {
     }
 
     /// Makes everything random repeatable.
+    ///
+    /// With tokio's time paused and a [fixed clock](Clock::fixed), what a run does depends on nothing
+    /// but the seed.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self.cache.seed = Some(seed);
@@ -383,6 +486,22 @@ impl Builder {
     /// # Errors
     ///
     /// As [`run`](Self::run).
+    ///
+    /// ```
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = server.client();
+    /// # tokio::spawn(async {
+    /// #     let me = std::process::id().to_string();
+    /// #     std::process::Command::new("kill").args(["-TERM", &me]).status().expect("kill runs");
+    /// # });
+    /// // The client is `kube::Client::try_default().await?` in a cluster.
+    /// Manager::builder(client).name("my-operator").run_until_signal().await
+    /// # }
+    /// ```
     pub async fn run_until_signal(self) -> Result<()> {
         crate::log::ensure();
         let mut signals = Signals::new();
@@ -398,6 +517,9 @@ impl Builder {
     }
 
     /// Runs in a task of its own, until the handle says stop.
+    ///
+    /// The caches open when that task begins: until then reads of the handle's client fail as if
+    /// nothing was declared. Wait for [`ready`](Handle::ready) first.
     ///
     /// # Errors
     ///

@@ -67,6 +67,10 @@ impl Handle {
     ///
     /// Tells `false` at once if the manager stops before that, or has ended;
     /// [`wait`](Self::wait) tells why.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time.
     pub async fn ready(&self) -> bool {
         let mut ready = self.state.ready.subscribe();
         tokio::select! {
@@ -79,9 +83,10 @@ impl Handle {
     /// A controller by its name; one of another cluster also by `cluster/controller`.
     pub fn controller(&self, name: &str) -> Option<ControllerHandle> {
         let controllers = self.state.controllers.lock();
-        let named = |cluster: &str, c: &ControllerHandle| match name.split_once('/') {
-            Some((of, name)) => cluster == of && c.name() == name,
-            None => c.name() == name,
+        // Names of clusters and of controllers may have slashes of their own.
+        let named = |cluster: &str, c: &ControllerHandle| {
+            let within = name.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('/'));
+            c.name() == name || within.is_some_and(|name| !cluster.is_empty() && c.name() == name)
         };
         controllers.iter().find(|(cluster, c)| named(cluster, c)).map(|(_, c)| c.clone())
     }
@@ -112,6 +117,23 @@ impl Handle {
     }
 
     /// The metrics of this manager.
+    ///
+    /// ```
+    /// use prometheus_client::metrics::gauge::Gauge;
+    /// use windlass::Manager;
+    /// use windlass::metrics::Format;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client()).spawn()?;
+    /// let (metrics, open) = (handle.metrics(), Gauge::<i64>::default());
+    /// metrics.register(|registry| registry.register("doors", "Open doors", open.clone()));
+    /// open.set(2);
+    /// assert!(metrics.encode(Format::Prometheus).contains("\ndoors 2\n"));
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn metrics(&self) -> &Metrics {
         &self.state.metrics
     }
@@ -147,7 +169,8 @@ impl Handle {
         self.join().await
     }
 
-    /// Waits until the manager ends by itself.
+    /// Waits until the manager ends by itself; one of [`Manager::handle`](super::Manager::handle)
+    /// does not wait.
     ///
     /// # Errors
     ///

@@ -9,14 +9,15 @@ use crate::error::Result;
 use crate::events::Recorder;
 
 /// A task of the author that runs beside the controllers.
-pub struct Runnable {
-    pub(crate) name: String,
-    pub(crate) start: Start,
+pub(super) struct Runnable {
+    pub(super) name: String,
+    pub(super) start: Start,
 }
 
 type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send>;
 
-/// What a [`Runnable`] holds in its hands.
+/// What a task of the author holds in its hands; see
+/// [`Builder::runnable`](super::Builder::runnable).
 ///
 /// # Examples
 ///
@@ -68,6 +69,10 @@ impl RunContext {
     }
 
     /// Completes when the runnable should end.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time.
     pub async fn stopping(&self) {
         self.stopping.cancelled().await;
     }

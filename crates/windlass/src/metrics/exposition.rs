@@ -1,6 +1,17 @@
 //! The two text formats scrapers read.
 
 /// A text format of the metrics endpoint.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::metrics::{Format, Metrics};
+///
+/// let asked = Format::accepted(Some("application/openmetrics-text; version=1.0.0"));
+/// assert_eq!(asked, Format::OpenMetrics);
+/// assert!(Metrics::new().encode(asked).ends_with("# EOF\n"));
+/// assert!(Format::accepted(None).content_type().starts_with("text/plain"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `text/plain; version=0.0.4`, what controller-runtime serves by default.

@@ -51,6 +51,20 @@ pub trait Limiter<K>: Send {
 }
 
 /// Doubles the wait with every failure of a key: `base`, `2 * base`, … up to `max`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{Exponential, Limiter};
+/// let second = Duration::from_secs(1);
+/// let mut limiter = Exponential::new(second, 5 * second);
+/// let waits = [(); 4].map(|()| limiter.when(&"a"));
+/// assert_eq!(waits, [second, 2 * second, 4 * second, 5 * second]);
+/// assert_eq!((limiter.failures(&"a"), limiter.failures(&"b")), (4, 0));
+/// limiter.forget(&"a");
+/// assert_eq!(limiter.when(&"a"), second);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Exponential<K> {
     base: Duration,
@@ -59,6 +73,20 @@ pub struct Exponential<K> {
 }
 
 /// Lets `burst` adds pass at once and then so many per second, over all keys.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{Bucket, Limiter};
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let mut limiter = Bucket::new(10.0, 2);
+/// let waits = ["a", "b", "c", "d"].map(|key| limiter.when(&key));
+/// let tenth = Duration::from_millis(100);
+/// assert_eq!(waits, [Duration::ZERO, Duration::ZERO, tenth, 2 * tenth]);
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bucket {
     per_second: f64,
@@ -68,6 +96,16 @@ pub struct Bucket {
 }
 
 /// Waits shortly for the first failures of a key and long for all further ones.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{FastSlow, Limiter};
+/// let (fast, slow) = (Duration::from_millis(10), Duration::from_secs(60));
+/// let mut limiter = FastSlow::new(fast, slow, 2);
+/// assert_eq!([(); 4].map(|()| limiter.when(&"a")), [fast, fast, slow, slow]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct FastSlow<K> {
     fast: Duration,

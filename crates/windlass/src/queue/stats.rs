@@ -4,6 +4,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// All figures of a queue at one moment.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::queue::WorkQueue;
+///
+/// let queue = WorkQueue::new();
+/// queue.add("a");
+/// queue.add("b");
+/// let work = queue.try_get();
+/// let figures = queue.stats();
+/// assert_eq!((figures.depth, figures.processing, figures.adds), (1, 1, 2));
+/// assert_eq!(figures.depth_by_priority[&0], 1);
+/// assert_eq!(queue.longest().expect("one is in work").0, "a");
+/// # drop(work);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueStats {
     /// Keys ready for a worker.
@@ -29,6 +45,18 @@ pub struct QueueStats {
 }
 
 /// A histogram with upper bounds of 10 ns, 100 ns, … 1000 s and one bucket above.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::Histogram;
+///
+/// let mut histogram = Histogram::default();
+/// histogram.record(Duration::from_millis(500));
+/// let bucket = histogram.buckets.iter().position(|count| *count == 1).expect("was counted");
+/// assert_eq!(Histogram::BOUNDS[bucket], 1.0, "at most a second");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Histogram {
     /// Observations per bucket, not cumulated.

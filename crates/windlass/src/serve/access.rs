@@ -26,22 +26,8 @@ const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 const REMEMBERED_MAX: usize = 1024;
 
 /// Asks the API server who a token belongs to and what its user may do.
-///
-/// # Examples
-///
-/// ```
-/// use windlass::Client;
-/// use windlass::serve::Access;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// // A manager does this by itself when told so with `metrics_reviewed`.
-/// let access = Access::new(&Client::new(server.client()));
-/// # }
-/// ```
 #[derive(Debug, Clone)]
-pub struct Access {
+pub(crate) struct Access {
     client: Client,
     memory: Arc<Mutex<Memory>>,
     hasher: RandomState,
@@ -57,7 +43,7 @@ struct Memory {
 
 impl Access {
     /// Asks through `client`, which needs the right to create token and access reviews.
-    pub fn new(client: &Client) -> Self {
+    pub(crate) fn new(client: &Client) -> Self {
         let client = client.unfenced().timeout(REVIEW_TIMEOUT);
         Self { client, memory: Arc::default(), hasher: RandomState::new() }
     }

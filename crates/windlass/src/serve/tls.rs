@@ -29,10 +29,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A certificate and its key, ready to serve.
 ///
+/// # Examples
+///
 /// ```
 /// use windlass::serve::Tls;
-/// let tls = Tls::self_signed(&["localhost"])?;
-/// assert!(Tls::from_dir("/no/such/directory").is_err());
+/// let made = Tls::self_signed(&["localhost", "127.0.0.1"])?;
+///
+/// // A Secret of type kubernetes.io/tls, mounted; renewed files are served without a restart.
+/// let missing = Tls::from_dir("/no/such/directory").unwrap_err();
+/// assert!(missing.to_string().starts_with("cannot read /no/such/directory/tls.crt: "));
+/// let empty = Tls::from_pem(b"", b"").unwrap_err();
+/// assert_eq!(empty.to_string(), "the certificate cannot be used: the file holds none");
 /// # Ok::<(), windlass::Error>(())
 /// ```
 #[derive(Clone)]

@@ -241,6 +241,8 @@ async fn any_subresource_is_patched_and_read_as_text() {
     let patched = api.patch_subresource(&key("p"), "resize", &resize).await.expect("patched");
     let cpu = &patched["spec"]["containers"][0]["resources"]["requests"]["cpu"];
     assert_eq!(cpu, "1500m");
+    let (query, same) = ("resize?dryRun=All", Patch::Merge(json!({})));
+    api.patch_subresource(&key("p"), query, &same).await.expect("a query follows the name");
     let error = api.subresource(http::Method::PATCH, &key("p"), "status", None).await;
     assert!(error.expect_err("refused").to_string().contains("patch_subresource"));
     let log = api.subresource_text(&key("p"), "log?container=c&tailLines=3").await;

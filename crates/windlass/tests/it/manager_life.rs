@@ -164,6 +164,29 @@ async fn controllers_of_several_clusters_share_one_manager() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_controller_is_found_by_its_name_also_if_that_has_a_slash() {
+    let (home, away) = (ApiServer::start(), ApiServer::start());
+    let controller = |name: &str| {
+        Controller::<ConfigMap>::builder(name)
+            .build(|_: Context<ConfigMap>| async { Ok(Next::Done) })
+    };
+    let handle = manager(&home)
+        .cluster("eu/west", away.client())
+        .add(controller("team/maps"))
+        .add_to("eu/west", controller("maps"))
+        .spawn()
+        .expect("starts");
+    handle.ready().await;
+    for (asked, name) in [("team/maps", "team/maps"), ("eu/west/maps", "maps"), ("maps", "maps")] {
+        let found = handle.controller(asked).unwrap_or_else(|| panic!("{asked} is there"));
+        assert_eq!(found.name(), name, "{asked}");
+    }
+    assert!(handle.controller("eu/maps").is_none());
+    assert!(handle.controller("/maps").is_none(), "the home cluster has no name");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_controller_can_be_added_while_running() {
     let server = ApiServer::start();
     let handle = manager(&server).spawn().expect("starts");

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// Public types without an example of their own: shapes of series, and what only a manager makes.
-const WITHOUT_EXAMPLE: [&str; 10] = [
+/// Public types without an example of their own: shapes of series.
+const WITHOUT_EXAMPLE: [&str; 8] = [
     "ControllerLabels",
     "ResultLabels",
     "RequestLabels",
@@ -11,8 +11,6 @@ const WITHOUT_EXAMPLE: [&str; 10] = [
     "NameLabels",
     "ReasonLabels",
     "KindLabels",
-    "Runnable",
-    "Server",
     // The bound of a type parameter that everything usual meets.
     "QueueKey",
 ];
