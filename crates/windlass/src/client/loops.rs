@@ -94,7 +94,7 @@ struct Row {
 struct Seen {
     will: i64,
     body: u64,
-    change: u64,
+    change: Option<u64>,
     version: u64,
     generation: i64,
     states: VecDeque<u64>,
@@ -381,7 +381,7 @@ impl Seen {
             *self = Self { will: write.will, ..Self::default() };
         }
         let effect = self.has_effect(write);
-        let made = write.change.as_ref().map_or(write.body, Change::hash);
+        let made = write.change.as_ref().map(Change::hash);
         let (again, known) = (self.body == write.body, self.states.contains(&write.state));
         let times = write.change.as_ref().is_some_and(Change::only_times);
         let cause = if again && !write.altered.is_empty() {
@@ -390,7 +390,7 @@ impl Seen {
             None
         } else if known && times {
             Some(Cause::Times)
-        } else if write.moved.is_some() && self.change == made {
+        } else if made.is_some() && self.change == made {
             Some(Cause::Undone)
         } else {
             known.then_some(Cause::Returns)
@@ -437,7 +437,7 @@ impl fmt::Display for Cause {
             Self::Altered => "the server stores something else than what is written",
             Self::Times => "only timestamps change from one write to the next",
             Self::Undone => "somebody else undoes what is written",
-            Self::Returns => "the same states are written in turn",
+            Self::Returns => "the same states are written again and again",
         })
     }
 }
