@@ -1,12 +1,12 @@
 //! Finds objects that a controller writes again and again to no end.
 //!
-//! Two writers that undo each other's work, a wanted state that the server changes (`1000m` becomes
-//! `1`), a status with the time of its writing in it: each leads to a write on every pass, for ever,
-//! and nothing fails. The clients of a controller look at what they write:
+//! Two writers that undo each other's work, a wanted state that the server changes (`1000m`
+//! becomes `1`), a status with the time of its writing in it: each leads to a write on every pass,
+//! for ever, and nothing fails. The clients of a controller look at what they write:
 //!
-//! 1. Writes are counted per object and subresource. Those of an object that is written seldom cost
-//!    one look into a table; once it had more than [`FEW`] in a row, with less than a minute between
-//!    them, each is looked at.
+//! 1. Writes are counted per object and subresource. Those of an object that is written seldom
+//!    cost one look into a table; once it had more than [`FEW`] in a row, with less than a minute
+//!    between them, each is looked at.
 //! 2. A write had an *effect* if the resource version of the answer is not the one before, which is
 //!    that in the body of an update or that of the cached object, and if the cached object did not
 //!    show already what was written. Of an object that is not cached only the answers to own
@@ -22,8 +22,8 @@
 //! 4. More than [`IDLE_MAX`] idle writes within a minute are a loop.
 //!
 //! The writes of an object begin anew when the generation of the reconciled object moves, which is
-//! its author's will. That is the controlling owner of the written object, or the object itself when
-//! its status is written. So a status that follows the world is no loop, for it does not return to
+//! its author's will. That is the controlling owner of the written object, or the object itself
+//! when its status is written. So a status that follows the world is no loop, for it does not return to
 //! where it was, nor is an object that follows its author.
 //!
 //! A loop is told in one line of the log and one count, at most once in ten minutes per object. It
