@@ -23,8 +23,8 @@
 //!
 //! The writes of an object begin anew when the generation of the reconciled object moves, which is
 //! its author's will. That is the controlling owner of the written object, or the object itself
-//! when its status is written. So a status that follows the world is no loop, for it does not return to
-//! where it was, nor is an object that follows its author.
+//! when its status is written. So a status that follows the world is no loop, for it does not
+//! return to where it was, nor is an object that follows its author.
 //!
 //! A loop is told in one line of the log and one count, at most once in ten minutes per object. It
 //! names the fields, never their values. Leases are left out: to be written again and again is what
