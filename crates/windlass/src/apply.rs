@@ -111,7 +111,7 @@ fn shows(current: &Value, wanted: &Value, whole: bool) -> bool {
 }
 
 /// The server may drop what is empty.
-fn is_empty(value: &Value) -> bool {
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Object(map) => map.values().all(is_empty),

@@ -9,8 +9,10 @@
 
 mod answer;
 mod api;
+mod change;
 mod delete;
 mod discovery;
+mod loops;
 mod own;
 mod request;
 mod select;
@@ -36,11 +38,13 @@ use discovery::Discovery;
 pub use select::List;
 pub use write::{Deleted, Deletion, Patch};
 
+pub(crate) use loops::Loops;
 pub(crate) use request::Call;
 
 use request::{Warnings, mutates};
 
-/// What requests are counted under: a client of kube does not tell whom it speaks to.
+/// What requests are counted under unless told otherwise: a client of kube does not tell whom it
+/// speaks to.
 pub(crate) const HOST: &str = "kubernetes";
 
 /// The deadline of a request unless told otherwise.
@@ -116,6 +120,8 @@ struct Options {
     unfenced: bool,
     timeout: Duration,
     answer_max: usize,
+    /// Who looks after the writes of a controller.
+    loops: Option<Arc<Loops>>,
 }
 
 /// What the server does with fields it does not know.
@@ -160,11 +166,12 @@ pub enum FieldValidation {
 impl Client {
     /// A client without a cache: every read is live.
     pub fn new(kube: kube::Client) -> Self {
-        Self::build(kube, Caches::default(), Fence::new(), Metrics::new())
+        Self::build(kube, HOST, Caches::default(), Fence::new(), Metrics::new())
     }
 
     pub(crate) fn build(
         kube: kube::Client,
+        host: &str,
         caches: Caches,
         fence: Fence,
         metrics: Metrics,
@@ -177,10 +184,11 @@ impl Client {
             unfenced: false,
             timeout: TIMEOUT,
             answer_max: request::ANSWER_MAX,
+            loops: None,
         };
         let shared = Shared {
             kube,
-            host: HOST.into(),
+            host: host.into(),
             caches,
             fence,
             metrics,
@@ -289,6 +297,11 @@ impl Client {
     /// The same client past the fence, for the lease itself and for what runs without it.
     pub(crate) fn unfenced(&self) -> Self {
         self.with(|o| o.unfenced = true)
+    }
+
+    /// The same client with writes that are looked after.
+    pub(crate) fn looked_after(&self, loops: Arc<Loops>) -> Self {
+        self.with(|o| o.loops = Some(loops))
     }
 
     fn with(&self, change: impl FnOnce(&mut Options)) -> Self {

@@ -433,8 +433,12 @@ impl Caches {
 
     /// The UID of an object as far as the cache knows.
     pub(crate) fn uid(&self, kind: &Kind, key: &Key) -> Option<String> {
-        let entry = self.held(kind).ok()?.informer.store().entry(&scoped(kind, key))?;
-        Some(entry.uid().to_string())
+        self.entry(kind, key).map(|entry| entry.uid().to_string())
+    }
+
+    /// An object as far as the cache knows.
+    pub(crate) fn entry(&self, kind: &Kind, key: &Key) -> Option<Arc<Entry>> {
+        self.held(kind).ok()?.informer.store().entry(&scoped(kind, key))
     }
 
     /// Shows the cache an object as a write of this process left it.

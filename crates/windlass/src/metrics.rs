@@ -4,6 +4,21 @@
 //! process do not see each other. Every series of a controller is created at zero when the
 //! controller is built, so an alert on a rate does not miss the first failure.
 //!
+//! Beside them stand figures of our own, which begin with `windlass_`. Of a controller there are:
+//!
+//! | series | counts |
+//! |---|---|
+//! | `windlass_reconcile_conflicts_total` | reconciles that ended with a conflict |
+//! | `windlass_update_loops_total` | objects that it writes [again and again](crate::controller) |
+//!
+//! `controller_runtime_reconcile_errors_total` stays what it is in controller-runtime: every error
+//! that a reconcile ended with, conflicts and those that are not retried included. So what is left
+//! when conflicts are taken from it are the errors that somebody has to look at.
+//!
+//! The `host` of `rest_client_requests_total` and its duration is that of the cluster: what
+//! [`Builder::host`](crate::manager::Builder::host) says, or the cluster's name, or `kubernetes`
+//! for the home cluster. A `kube::Client` does not tell whom it speaks to.
+//!
 //! **Invariant:** names and labels here are a contract; only additions are allowed.
 
 mod exposition;
@@ -127,6 +142,8 @@ struct Families {
     reconcile_total: Family<ResultLabels, Counter>,
     reconcile_errors: Family<ControllerLabels, Counter>,
     terminal_errors: Family<ControllerLabels, Counter>,
+    conflicts: Family<ControllerLabels, Counter>,
+    update_loops: Family<ControllerLabels, Counter>,
     panics: Family<ControllerLabels, Counter>,
     timeouts: Family<ControllerLabels, Counter>,
     reconcile_time: Histograms<ControllerLabels>,
@@ -263,6 +280,8 @@ impl Families {
             reconcile_total: Family::default(),
             reconcile_errors: Family::default(),
             terminal_errors: Family::default(),
+            conflicts: Family::default(),
+            update_loops: Family::default(),
             panics: Family::default(),
             timeouts: Family::default(),
             reconcile_time: Family::new_with_constructor(|| Histogram::new(RECONCILE_BUCKETS)),
@@ -294,6 +313,16 @@ impl Families {
             "controller_runtime_terminal_reconcile_errors",
             "Reconciliation errors that are not retried, per controller",
             self.terminal_errors.clone(),
+        );
+        to.register(
+            "windlass_reconcile_conflicts",
+            "Reconciliations that ended with a conflict, per controller",
+            self.conflicts.clone(),
+        );
+        to.register(
+            "windlass_update_loops",
+            "Objects found to be written again and again, per controller",
+            self.update_loops.clone(),
         );
         to.register(
             "controller_runtime_reconcile_panics",
@@ -380,6 +409,8 @@ pub struct ControllerMetrics {
     requeue_after: Counter,
     errors: Counter,
     terminal: Counter,
+    conflicts: Counter,
+    update_loops: Counter,
     panics: Counter,
     timeouts: Counter,
     time: Histogram,
@@ -404,6 +435,8 @@ impl ControllerMetrics {
             requeue_after: result("requeue_after"),
             errors: families.reconcile_errors.get_or_create_owned(&labels),
             terminal: families.terminal_errors.get_or_create_owned(&labels),
+            conflicts: families.conflicts.get_or_create_owned(&labels),
+            update_loops: families.update_loops.get_or_create_owned(&labels),
             panics: families.panics.get_or_create_owned(&labels),
             timeouts: families.timeouts.get_or_create_owned(&labels),
             time: families.reconcile_time.get_or_create_owned(&labels),
@@ -444,6 +477,16 @@ impl ControllerMetrics {
         }
     }
 
+    /// A reconcile ended with a conflict; its end is told beside this.
+    pub fn conflicted(&self) {
+        self.conflicts.inc();
+    }
+
+    /// An object is written again and again.
+    pub fn looped(&self) {
+        self.update_loops.inc();
+    }
+
     /// A reconcile panicked.
     pub fn panicked(&self) {
         self.panics.inc();
@@ -462,6 +505,7 @@ impl ControllerMetrics {
             "requeueAfter": self.requeue_after.get(),
             "errors": self.errors.get(),
             "terminalErrors": self.terminal.get(),
+            "conflicts": self.conflicts.get(),
             "panics": self.panics.get(),
             "timeouts": self.timeouts.get(),
         })
@@ -486,6 +530,8 @@ mod tests {
             r#"controller_runtime_reconcile_errors_total{controller="web"} 0"#,
             r#"controller_runtime_terminal_reconcile_errors_total{controller="web"} 0"#,
             r#"controller_runtime_reconcile_panics_total{controller="web"} 0"#,
+            r#"windlass_reconcile_conflicts_total{controller="web"} 0"#,
+            r#"windlass_update_loops_total{controller="web"} 0"#,
             r#"controller_runtime_reconcile_timeouts_total{controller="web"} 0"#,
             r#"controller_runtime_max_concurrent_reconciles{controller="web"} 3"#,
             r#"controller_runtime_active_workers{controller="web"} 0"#,

@@ -67,6 +67,25 @@ async fn harm(server: &ApiServer) {
     server.inject(None);
 }
 
+/// Applies a secret every second of which the server stores something else than what is said.
+async fn quarrel(server: &ApiServer) {
+    let reconcile = |cx: Context<ConfigMap>| async move {
+        if cx.name() != "a" {
+            return Ok(Next::Done);
+        }
+        let mut child = Secret::default();
+        child.metadata.name = Some("child".into());
+        child.string_data = Some([("password".to_string(), "hunter2".to_string())].into());
+        cx.apply(&child).await?;
+        Ok(Next::After(Duration::from_secs(1)))
+    };
+    let controller = Controller::<ConfigMap>::builder("quarrels").owns::<Secret>();
+    let manager = Manager::builder(server.client()).namespaces(["default"]);
+    let handle = manager.add(controller.build(reconcile)).spawn().expect("starts");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    handle.stop().await.expect("stops");
+}
+
 #[tokio::test(start_paused = true)]
 async fn logs_carry_the_conventional_keys() {
     use tracing_subscriber::layer::SubscriberExt;
@@ -120,6 +139,7 @@ async fn logs_carry_the_conventional_keys() {
     warned.patch::<ConfigMap>(&windlass::Key::of(&map), &odd).await.expect("patched");
     spoil(&server).await;
     harm(&server).await;
+    quarrel(&server).await;
     handle.stop().await.expect("stops");
     drop(guard);
     let text = String::from_utf8(lines.0.lock().clone()).expect("text");
@@ -153,6 +173,16 @@ async fn logs_carry_the_conventional_keys() {
     assert!(missing[0].contains(r#""code":404"#));
     let away = failed(r#""kind":"ConfigMap""#);
     assert!(away[0].contains(r#""code":500"#) && away[0].contains("etcd is away"), "{away:?}");
+    let loops: Vec<&str> = text.lines().filter(|line| line.contains("update loop: ")).collect();
+    assert_eq!(loops.len(), 1, "one line within ten minutes: {loops:?}");
+    for part in [
+        r#""controller":"quarrels""#,
+        r#""object":"default/child""#,
+        r#""fields":"stringData"#,
+        "the server stores something else than what is written",
+    ] {
+        assert!(loops.iter().all(|line| line.contains(part)), "{part} in {loops:?}");
+    }
     assert!(text.contains("no luck"), "a panic is told: {text}");
     for message in [
         "Starting EventSource",

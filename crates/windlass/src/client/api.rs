@@ -8,6 +8,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::answer::{Named, Page};
+use super::loops::Look;
 use super::request::escape;
 use super::write::Patch;
 use super::{Call, Client, FieldValidation, List};
@@ -247,7 +248,7 @@ impl<K: Object> Api<K> {
         self.check_whole(&action)?;
         let mut call = Call::new(Method::POST, self.kind.path(namespace), action);
         call.body = self.encode(object)?;
-        self.write(self.write_query(call), &name_of(object)).await
+        self.write(self.write_query(call), &name_of(object), None).await
     }
 
     /// Replaces an object.
@@ -268,7 +269,8 @@ impl<K: Object> Api<K> {
         let call = self.call(Method::PUT, "update", &key, sub)?;
         self.check_whole(&call.action)?;
         let call = call.body(self.encode(object)?);
-        self.write(self.write_query(call), key.name()).await
+        let look = self.look(&call, &key, sub);
+        self.write(self.write_query(call), key.name(), look).await
     }
 
     /// Patches an object.
@@ -321,7 +323,8 @@ impl<K: Object> Api<K> {
 
     async fn patch_sub(&self, key: &Key, sub: Option<&str>, patch: &Patch) -> Result<K> {
         let call = self.patch_call(key, sub, patch)?;
-        self.write(self.write_query(call), key.name()).await
+        let look = self.look(&call, key, sub);
+        self.write(self.write_query(call), key.name(), look).await
     }
 
     pub(super) fn patch_call(&self, key: &Key, sub: Option<&str>, patch: &Patch) -> Result<Call> {
@@ -437,13 +440,16 @@ impl<K: Object> Api<K> {
         }
     }
 
-    async fn write(&self, call: Call, name: &str) -> Result<K> {
+    async fn write(&self, call: Call, name: &str, look: Option<Box<Look>>) -> Result<K> {
         // A subresource that is not there is no kind that is not there.
         let sub = call.path.rsplit('/').next() == Some("status");
         let bytes = if sub { self.client.call(call).await? } else { self.send(call).await? };
         if !self.client.options.dry_run {
             self.wrote(&bytes).await;
             self.learn();
+        }
+        if let Some(look) = look {
+            look.answered(&bytes);
         }
         self.decode(&bytes, name)
     }

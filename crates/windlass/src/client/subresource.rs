@@ -57,10 +57,7 @@ impl<K: Object> Api<K> {
     /// As [`scale`](Self::scale), and if the number is refused.
     pub async fn set_scale(&self, key: &Key, replicas: i32) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        let call = self.write_query(self.patch_call(key, Some("scale"), &patch)?);
-        self.client.call(call).await?;
-        self.wrote_through(key).await;
-        Ok(())
+        self.patch_subresource(key, "scale", &patch).await.map(drop)
     }
 
     /// Asks for the eviction of a pod; disruption budgets may refuse with 429.
@@ -156,10 +153,16 @@ impl<K: Object> Api<K> {
         if let Some(body) = body {
             call.body = body.to_string().into_bytes();
         }
+        // What is created below an object, such as an eviction, is no state that could return.
+        let put = Some(name).filter(|_| call.method == Method::PUT);
+        let look = put.and_then(|name| self.look(&call, key, Some(name)));
         let call = if write { self.write_query(call) } else { call };
         let bytes = self.client.call(call).await?;
         if write {
             self.wrote_through(key).await;
+        }
+        if let Some(look) = look {
+            look.answered(&bytes);
         }
         answered(&bytes, name, key)
     }
@@ -218,10 +221,14 @@ impl<K: Object> Api<K> {
     /// ```
     pub async fn patch_subresource(&self, key: &Key, name: &str, patch: &Patch) -> Result<Value> {
         let (name, query) = name.split_once('?').unwrap_or((name, ""));
-        let mut call = self.write_query(self.patch_call(key, Some(name), patch)?);
+        let mut call = self.patch_call(key, Some(name), patch)?;
+        let look = self.look(&call, key, Some(name));
         call.extra = query.to_owned();
-        let bytes = self.client.call(call).await?;
+        let bytes = self.client.call(self.write_query(call)).await?;
         self.wrote_through(key).await;
+        if let Some(look) = look {
+            look.answered(&bytes);
+        }
         answered(&bytes, name, key)
     }
 

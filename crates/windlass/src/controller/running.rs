@@ -19,7 +19,7 @@ use super::worker::{Ids, Pool, panic_text};
 use super::{Controller, Predicate, Watch};
 use crate::apply::Applied;
 use crate::cache::{HandlerGuard, HandlerOptions, Key, SyncState};
-use crate::client::Client;
+use crate::client::{Client, Loops};
 use crate::clock::Clock;
 use crate::cluster::Opened;
 use crate::error::{Error, Result};
@@ -114,6 +114,7 @@ struct Inner {
     next: AtomicU64,
     handler_panics: Arc<AtomicU64>,
     metrics: ControllerMetrics,
+    loops: Arc<Loops>,
 }
 
 /// The watches of a controller.
@@ -167,6 +168,9 @@ impl<K: Object> Component for Controller<K> {
             false => ground.client.field_owner(&name).unfenced(),
         };
         let metrics = ground.metrics.controller(&shown, options.workers);
+        let loops = Loops::new(shown.clone(), options.kind.clone(), metrics.clone());
+        let loops = Arc::new(loops);
+        let client = client.looked_after(loops.clone());
         let handle = ControllerHandle(Arc::new(Inner {
             name: name.clone(),
             kind: options.kind.clone(),
@@ -178,6 +182,7 @@ impl<K: Object> Component for Controller<K> {
             next: AtomicU64::new(0),
             handler_panics: Arc::default(),
             metrics: metrics.clone(),
+            loops,
         }));
         let figures = Arc::downgrade(&handle.0);
         ground.metrics.handlers(&shown, move || {
@@ -361,6 +366,11 @@ impl ControllerHandle {
     /// How reconciles ended so far.
     pub(crate) fn outcomes(&self) -> serde_json::Value {
         self.0.metrics.outcomes()
+    }
+
+    /// The objects that are written again and again now.
+    pub(crate) fn loops(&self) -> Vec<serde_json::Value> {
+        self.0.loops.report()
     }
 
     /// The kinds that are watched, and how many changes wait to be handled.

@@ -388,6 +388,9 @@ impl<K: Object> Pool<K> {
     /// Files the outcome: forget, again later, or back off.
     fn settle(&self, work: &Work<Key>, result: Result<Next>, took: Duration) {
         let (key, priority) = (work.key(), work.priority());
+        if result.as_ref().is_err_and(Error::is_conflict) {
+            self.metrics.conflicted();
+        }
         match result {
             Ok(Next::Done) => {
                 self.metrics.ended(Outcome::Success, took);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, Handle, Manager, RunContext, Runnable, Stage, State, diagnostics};
 use crate::cache::{CacheOptions, Observe, Watch};
-use crate::client::Client;
+use crate::client::{Client, HOST};
 use crate::clock::Clock;
 use crate::cluster::Caches;
 use crate::controller::{Component, Controller, Ground};
@@ -51,6 +51,8 @@ const GRACE: Duration = Duration::from_secs(30);
 pub struct Builder {
     home: kube::Client,
     others: Vec<(String, kube::Client)>,
+    /// The hosts of clusters, by name.
+    hosts: BTreeMap<String, String>,
     components: Vec<(String, Box<dyn Component>)>,
     runnables: Vec<(bool, Runnable)>,
     name: String,
@@ -78,6 +80,7 @@ impl Builder {
         Self {
             home,
             others: Vec::new(),
+            hosts: BTreeMap::new(),
             components: Vec::new(),
             runnables: Vec::new(),
             name: "windlass".into(),
@@ -144,6 +147,30 @@ impl Builder {
     /// ```
     pub fn cluster(mut self, name: &str, client: kube::Client) -> Self {
         self.others.push((name.into(), client));
+        self
+    }
+
+    /// The server of the home cluster, as `rest_client_requests_total` shows it: a `host:port`, or
+    /// an URL of which only that is taken. `kubernetes` unless told otherwise, because a
+    /// `kube::Client` does not tell whom it speaks to; its `kube::Config` does.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = kube::Config::new("http://10.0.0.1:6443".parse()?);
+    /// let host = config.cluster_url.to_string();
+    /// let manager = Manager::builder(kube::Client::try_from(config)?).host(&host);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn host(self, host: &str) -> Self {
+        self.host_of("", host)
+    }
+
+    /// The same of a named cluster; its name unless told otherwise.
+    pub fn host_of(mut self, cluster: &str, host: &str) -> Self {
+        self.hosts.insert(cluster.into(), host_in(host).into());
         self
     }
 
@@ -384,10 +411,10 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Fails on two controllers of one name in one cluster, an unknown cluster, two clusters of one
-    /// name, or lease durations without a margin.
+    /// Fails on two controllers of one name in one cluster, an unknown cluster, also of a host, two
+    /// clusters of one name, or lease durations without a margin.
     pub fn build(self) -> Result<Manager> {
-        check_names(&self.others)?;
+        check_names(&self.others, &self.hosts)?;
         let stopping = CancellationToken::new();
         let fence = Fence::new();
         let mut clusters = Vec::new();
@@ -396,13 +423,14 @@ impl Builder {
         let all = [(String::new(), self.home)].into_iter().chain(self.others);
         for (name, kube) in all {
             let mut options = self.cache.clone();
-            options.observe = Some(counted(self.registry.clone(), options.observe));
+            let host = self.hosts.get(&name).map_or_else(|| known_as(&name), String::as_str);
+            options.observe = Some(counted(self.registry.clone(), host, options.observe));
             let (namespaces, scopes) = (self.namespaces.clone(), self.scopes.clone());
             let caches = Caches::new(kube.clone(), options, namespaces, scopes);
             let shown = caches.downgrade();
             self.registry.watches(&name, move || shown.upgrade().reports());
-            let client = Client::build(kube, caches, fence.clone(), self.registry.clone())
-                .field_owner(&self.name);
+            let (fence, registry) = (fence.clone(), self.registry.clone());
+            let client = Client::build(kube, host, caches, fence, registry).field_owner(&self.name);
             let (recorder, publisher) = Recorder::new(&client, &self.name, self.clock.clone());
             let recorder = recorder.in_form(self.event_form);
             publishers.push(publisher);
@@ -533,13 +561,26 @@ impl Builder {
 }
 
 /// Counts the lists and watches of the caches among the requests.
-fn counted(metrics: Metrics, next: Option<Observe>) -> Observe {
+fn counted(metrics: Metrics, host: &str, next: Option<Observe>) -> Observe {
+    let host = host.to_string();
     Arc::new(move |code, took| {
-        metrics.request("GET", crate::client::HOST, code, took);
+        metrics.request("GET", &host, code, took);
         if let Some(next) = &next {
             next(code, took);
         }
     })
+}
+
+/// The host a cluster is shown with unless told otherwise.
+fn known_as(cluster: &str) -> &str {
+    if cluster.is_empty() { HOST } else { cluster }
+}
+
+/// The host and port within an URL, without the user that may stand there; a host as it is.
+fn host_in(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
 /// An empty address and `0` switch a server off.
@@ -547,8 +588,12 @@ fn enabled(address: &str) -> Option<String> {
     Some(address.to_string()).filter(|address| !address.is_empty() && address != "0")
 }
 
-/// Refuses clusters that cannot be told apart.
-fn check_names(others: &[(String, kube::Client)]) -> Result<()> {
+/// Refuses clusters that cannot be told apart, and hosts of none.
+fn check_names(others: &[(String, kube::Client)], hosts: &BTreeMap<String, String>) -> Result<()> {
+    let known = |name: &String| name.is_empty() || others.iter().any(|(other, _)| other == name);
+    if let Some((name, host)) = hosts.iter().find(|(name, _)| !known(name)) {
+        return Err(Error::Invalid(format!("host {host}: no cluster named {name}")));
+    }
     for (at, (name, _)) in others.iter().enumerate() {
         if name.is_empty() {
             return Err(Error::Invalid("a cluster beside the home cluster needs a name".into()));
@@ -582,5 +627,18 @@ fn place(
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_taken_out_of_an_url_without_its_user() {
+        assert_eq!(host_in("https://admin:secret@10.0.0.1:6443/k8s/clusters/a"), "10.0.0.1:6443");
+        assert_eq!(host_in("https://api.example.com"), "api.example.com");
+        assert_eq!(host_in("[fd00::1]:6443"), "[fd00::1]:6443");
+        assert_eq!(host_in("kubernetes"), "kubernetes");
     }
 }

@@ -77,6 +77,7 @@ fn controller(cluster: &str, controller: &ControllerHandle) -> Value {
         "watches": watches,
         "handlerPanics": controller.handler_panics(),
         "reconciles": controller.outcomes(),
+        "updateLoops": controller.loops(),
         "queue": {
             "depth": queue.depth,
             "waiting": queue.waiting,

@@ -340,3 +340,31 @@ fn a_runtime_that_closes_under_load_does_not_hang() {
     });
     ended.recv_timeout(Duration::from_secs(60)).expect("ends");
 }
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_count_as_errors_and_apart_from_them() {
+    let server = ApiServer::start();
+    let reconcile = |cx: Context<ConfigMap>| async move {
+        let Some(object) = cx.object() else { return Ok(Next::Done) };
+        let mut late = (*object).clone();
+        late.metadata.resource_version = Some("1".into());
+        match cx.failures() {
+            0 | 1 => cx.client().update(&late).await.map(|_| Next::Done),
+            2 => Err(Error::from("no conflict")),
+            _ => Ok(Next::Done),
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    let of = |series: &str| metric(&handle, &format!(r#"{series}{{controller="maps""#));
+    eventually("success", || {
+        metric(&handle, r#"controller_runtime_reconcile_total{controller="maps",result="success"}"#)
+            == 1.0
+    })
+    .await;
+    assert_eq!(of("windlass_reconcile_conflicts_total"), 2.0);
+    assert_eq!(of("controller_runtime_reconcile_errors_total"), 3.0, "as controller-runtime does");
+    assert_eq!(handle.diagnostics()["controllers"][0]["reconciles"]["conflicts"], 2);
+    handle.stop().await.expect("stops");
+}

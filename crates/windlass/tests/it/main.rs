@@ -21,3 +21,4 @@ mod own_writes;
 mod promises;
 mod replicas;
 mod serve_access;
+mod update_loops;

@@ -14,7 +14,7 @@ use windlass::{Error, Kind, Manager};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
-use crate::common::{config_map, eventually, key, manager, secret};
+use crate::common::{config_map, eventually, key, manager, metric, secret};
 
 async fn nothing(_: Context<ConfigMap>) -> windlass::Result<Next> {
     Ok(Next::Done)
@@ -405,4 +405,41 @@ async fn twenty_controllers_share_one_watch_per_kind_and_wait_for_no_timer() {
     assert_eq!(watches.as_array().map(Vec::len), Some(3), "one watch per kind");
     assert!(waited < Duration::from_millis(100), "{waited:?}");
     handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_counted_under_the_host_of_their_cluster() {
+    let (home, edge, far) = (ApiServer::start(), ApiServer::start(), ApiServer::start());
+    let controller = || {
+        Controller::<ConfigMap>::builder("maps")
+            .build(|_: Context<ConfigMap>| async { Ok(Next::Done) })
+    };
+    let handle = manager(&home)
+        .host("https://10.0.0.1:6443/")
+        .cluster("edge", edge.client())
+        .cluster("far", far.client())
+        .host_of("far", "far.example.com:443")
+        .add(controller())
+        .add_to("edge", controller())
+        .add_to("far", controller())
+        .spawn()
+        .expect("starts");
+    handle.ready().await;
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    for name in ["edge", "far"] {
+        let client = handle.cluster(name).expect("is there");
+        client.create(&config_map("a", &[])).await.expect("created");
+    }
+    for host in ["10.0.0.1:6443", "edge", "far.example.com:443"] {
+        for (code, method) in [(200, "GET"), (201, "POST")] {
+            let labels = format!(r#"{{code="{code}",method="{method}",host="{host}"}}"#);
+            let count = metric(&handle, &format!("rest_client_requests_total{labels}"));
+            assert!(count >= 1.0, "{labels}");
+        }
+    }
+    let text = handle.metrics().encode(windlass::metrics::Format::Prometheus);
+    assert!(!text.contains(r#"host="kubernetes""#), "{text}");
+    handle.stop().await.expect("stops");
+    let unknown = manager(&home).host_of("near", "near.example.com").spawn().expect_err("refused");
+    assert_eq!(unknown.to_string(), "host near.example.com: no cluster named near");
 }
