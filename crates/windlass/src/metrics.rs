@@ -97,9 +97,9 @@ pub struct ReasonLabels {
 
 /// `{direction}` of jumps of the clock.
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct DirectionLabels {
+struct DirectionLabels {
     /// `ahead` or `back`.
-    pub direction: &'static str,
+    direction: &'static str,
 }
 
 /// `{kind}` of objects.
@@ -363,7 +363,7 @@ impl Families {
             self.clock_jumps.clone(),
         );
         for direction in ["ahead", "back"] {
-            self.clock_jumps.get_or_create(&DirectionLabels { direction });
+            drop(self.clock_jumps.get_or_create(&DirectionLabels { direction }));
         }
         to.register(
             "certwatcher_read_certificate",
