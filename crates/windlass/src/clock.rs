@@ -123,7 +123,7 @@ impl Clock {
         Duration::try_from(self.now().duration_since(then)).unwrap_or_default()
     }
 
-    /// The time this clock has to keep up with: that of the machine, or tokio's if it moves with it.
+    /// The time this clock has to keep up with: that of the machine, or tokio's.
     ///
     /// They differ where a runtime is paused: there the clock of the machine goes on.
     fn steady(&self) -> std::time::Instant {
