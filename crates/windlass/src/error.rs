@@ -66,8 +66,8 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
-    /// A write was stopped here because the lease of this process is no longer held.
-    #[error("{action}: not sent, lease {lease} was not renewed in time")]
+    /// A write was not sent, or not waited for, because the lease of this process is not held.
+    #[error("{action}: stopped, lease {lease} was not renewed in time")]
     Fenced {
         /// The verb and the object.
         action: String,

@@ -5,8 +5,13 @@
 //! as their clocks run at about the same rate. The margin between `renew_deadline` and `duration`
 //! is what slow clocks and slow requests may use up.
 //!
+//! A jump of the wall clock neither wins nor loses a lease: both are judged by tokio's time. But it
+//! may be all that a machine which was suspended sees of the time it slept, so the fence counts
+//! wall time too. A holder that wakes writes nothing until it has renewed; if another process
+//! leads by then, it finds that and stops.
+//!
 //! **Invariant:** the [`Fence`] is open only until the renew deadline after the moment the last
-//! successful renewal *began*.
+//! successful renewal *began*, by tokio's clock and by wall time.
 //! **Invariant:** the lease is released only when nothing it guards is running any more; the
 //! manager sees to that.
 
@@ -21,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::cache::Key;
 use crate::client::{Api, Client};
-use crate::clock::{self, Clock};
+use crate::clock::{self, Clock, Deadline};
 use crate::error::{Error, Result};
 use crate::events::{EventType, Recorder};
 use crate::fence::Fence;
@@ -256,10 +261,10 @@ impl Lease {
     pub async fn acquire(&mut self) {
         tracing::info!(lock = self.label(), "Attempting to acquire leader lease...");
         loop {
-            let began = Instant::now();
+            let deadline = self.clock.deadline(self.options.renew_deadline);
             match self.try_once().await {
                 Ok(true) => {
-                    self.renewed(began);
+                    self.renewed(deadline);
                     self.led = true;
                     tracing::info!(lock = self.label(), "Successfully acquired lease");
                     return;
@@ -277,20 +282,19 @@ impl Lease {
     ///
     /// May be dropped at any time; the fence then closes by itself after the renew deadline.
     pub async fn hold(&mut self) {
-        let mut last = Instant::now();
+        let mut deadline = clock::after(self.options.renew_deadline);
         loop {
-            let deadline = clock::later(last, self.options.renew_deadline);
             let next = clock::after(self.options.retry_period);
             tokio::time::sleep_until(next.min(deadline)).await;
-            let began = Instant::now();
-            if began >= deadline {
+            if Instant::now() >= deadline {
                 tracing::error!(lock = self.label(), "leader election lost: not renewed in time");
                 break;
             }
+            let renewed = self.clock.deadline(self.options.renew_deadline);
             match tokio::time::timeout_at(deadline, self.try_once()).await {
                 Ok(Ok(true)) => {
-                    self.renewed(began);
-                    last = began;
+                    deadline = renewed.instant();
+                    self.renewed(renewed);
                 }
                 Ok(Ok(false)) => {
                     // Somebody else holds it: waiting for the deadline would be two leaders.
@@ -446,8 +450,7 @@ impl Lease {
         }
     }
 
-    fn renewed(&self, began: Instant) {
-        let deadline = clock::later(began, self.options.renew_deadline);
+    fn renewed(&self, deadline: Deadline) {
         self.fence.open_until(&self.label(), deadline);
         self.client.metrics().leader(&self.options.name, true);
         self.status.send_if_modified(|status| !std::mem::replace(&mut status.held, true));

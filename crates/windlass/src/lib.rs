@@ -59,8 +59,13 @@
 //! - **P5** No new mutating request of what the lease guards leaves after the renew deadline of a
 //!   lost lease: `no_write_leaves_after_the_renew_deadline`,
 //!   `a_process_that_slept_finds_the_fence_closed`,
-//!   `a_request_still_waiting_when_the_lease_runs_out_is_given_up`. What runs on every replica is
-//!   not guarded: `what_runs_on_every_replica_writes_without_the_lease`.
+//!   `a_request_still_waiting_when_the_lease_runs_out_is_given_up`,
+//!   `a_reconcile_that_blocks_its_thread_stops_neither_renewals_nor_other_keys`. A machine that was
+//!   suspended, where only the wall clock went on, is no exception:
+//!   `after_a_jump_ahead_no_write_leaves_until_the_lease_is_renewed`,
+//!   `a_machine_that_slept_while_another_took_the_lease_writes_nothing_and_stops`,
+//!   `a_renewal_that_was_under_way_when_the_machine_slept_opens_nothing`. What runs on every
+//!   replica is not guarded: `what_runs_on_every_replica_writes_without_the_lease`.
 //! - **P6** Shutdown begins nothing new, loses no acknowledged work within the grace period, and
 //!   gives the lease back last: `shutdown_waits_for_the_reconcile_under_way`,
 //!   `the_first_signal_lets_work_end_and_the_process_ends_well`,
@@ -87,9 +92,13 @@
 //!   and of the newest. One who was concerned by a state in between only, and saw it in the cache,
 //!   does not hear that it has passed.
 //! - Any order between kinds, or between keys of one priority that several workers take.
-//! - Fencing: a request that was on its way when the lease ran out is not called back, and clocks
-//!   of two machines that run at very different rates, or one that stands still because its machine
-//!   is suspended, can make two leaders.
+//! - Fencing: a request that was on its way when the lease ran out is not called back, and two
+//!   machines whose clocks run at very different rates can make two leaders. So can one that stood
+//!   still together with its wall clock, as a virtual machine that was paused, until its wall clock
+//!   is set right or its next renewal, whichever comes first.
+//! - That a jump of the wall clock goes unnoticed: requeues, backoffs and the lease are not moved
+//!   (`a_clock_that_jumps_moves_no_requeue_and_no_backoff`), but a jump ahead by more than the
+//!   renew deadline stops writes until the next renewal.
 //! - The fence against panics where they end the process (`panic = "abort"`); an object that does
 //!   not decode ends nothing there either.
 //! - That an effect outside the cluster and one inside happen together.

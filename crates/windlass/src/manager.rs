@@ -18,9 +18,12 @@
 //! server that does not answer holds up runnables for two minutes: one of them may be what the
 //! server waits for.
 //!
+//! Beside all that it looks at the wall clock every ten seconds, and tells where that jumped.
+//!
 //! **Invariant:** the lease is given back only after everything it guards has ended.
 
 mod builder;
+mod clocks;
 mod diagnostics;
 mod group;
 mod handle;
@@ -38,6 +41,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::Client;
+use crate::clock::{Jump, Jumps};
 use crate::controller::{Component, ControllerHandle, Ground};
 use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
@@ -130,6 +134,8 @@ pub(crate) struct State {
     clients: Vec<(String, Client)>,
     recorder: Recorder,
     bound: Mutex<Vec<(&'static str, Bound)>>,
+    /// How often the wall clock jumped, and the last time it did.
+    jumps: Mutex<(u64, Option<Jump>)>,
     /// The manager stops, has ended, or will never run.
     stopping: CancellationToken,
 }
@@ -259,8 +265,10 @@ impl Manager {
                 if status.is_none() {
                     leaders.open();
                 }
-                let mut settling = JoinSet::new();
-                settling.spawn(settle(self.stage.state.clone(), caches));
+                let mut beside = JoinSet::new();
+                beside.spawn(settle(self.stage.state.clone(), caches));
+                let clock = &self.stage.clusters[0].ground.clock;
+                beside.spawn(clocks::watch(self.stage.state.clone(), Jumps::new(clock)));
                 self.stage.wait(shutdown, &mut others, &mut leaders, election.as_mut()).await
             }
         };

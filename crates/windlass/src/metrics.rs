@@ -110,6 +110,13 @@ pub struct ReasonLabels {
     pub reason: &'static str,
 }
 
+/// `{direction}` of jumps of the clock.
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DirectionLabels {
+    /// `ahead` or `back`.
+    direction: &'static str,
+}
+
 /// `{kind}` of objects.
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct KindLabels {
@@ -154,6 +161,7 @@ struct Families {
     master: Family<NameLabels, Gauge>,
     events_dropped: Family<ReasonLabels, Counter>,
     undecodable: Family<KindLabels, Counter>,
+    clock_jumps: Family<DirectionLabels, Counter>,
     certificates_read: Counter,
     certificate_errors: Counter,
 }
@@ -243,6 +251,11 @@ impl Metrics {
         self.families.undecodable.get_or_create(&labels).inc();
     }
 
+    /// Counts a jump of the wall clock, `ahead` or `back`.
+    pub fn clock_jumped(&self, direction: &'static str) {
+        self.families.clock_jumps.get_or_create(&DirectionLabels { direction }).inc();
+    }
+
     /// Counts the reading of a certificate, and whether it failed.
     pub fn certificate_read(&self, good: bool) {
         self.families.certificates_read.inc();
@@ -292,6 +305,7 @@ impl Families {
             master: Family::default(),
             events_dropped: Family::default(),
             undecodable: Family::default(),
+            clock_jumps: Family::default(),
             certificates_read: Counter::default(),
             certificate_errors: Counter::default(),
         }
@@ -374,6 +388,14 @@ impl Families {
             "Objects of live lists that did not decode into their type, per kind",
             self.undecodable.clone(),
         );
+        to.register(
+            "windlass_clock_jumps",
+            "Jumps of the wall clock by a second or more, per direction; a suspension is one ahead",
+            self.clock_jumps.clone(),
+        );
+        for direction in ["ahead", "back"] {
+            drop(self.clock_jumps.get_or_create(&DirectionLabels { direction }));
+        }
         to.register(
             "certwatcher_read_certificate",
             "Certificates read from files",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
+use windlass::clock::Clock;
 use windlass::controller::{Context, Controller, Next};
 use windlass::{Error, Manager};
 use windlass_apiserver::fault::Fault;
@@ -108,8 +109,10 @@ async fn logs_carry_the_conventional_keys() {
         Ok(Next::Done)
     };
     let nope = windlass::Kind::new("example.com", "v1", "Nope", "nopes");
+    let clock = Clock::fixed("2026-01-01T00:00:00Z".parse().expect("a time"));
     let handle = Manager::builder(server.client())
         .namespaces(["default"])
+        .clock(clock.clone())
         .add(controller)
         .add(Controller::<Secret>::builder("stuck").build(stuck))
         .add(Controller::dynamic("missing", &nope).build(async |_| Ok(Next::Done)))
@@ -137,7 +140,9 @@ async fn logs_carry_the_conventional_keys() {
     let odd = windlass::client::Patch::Merge(serde_json::json!({"nonsense": 1}));
     let warned = handle.client().field_validation(windlass::client::FieldValidation::Warn);
     warned.patch::<ConfigMap>(&windlass::Key::of(&map), &odd).await.expect("patched");
+    clock.shift(jiff::SignedDuration::from_hours(1));
     spoil(&server).await;
+    clock.shift(jiff::SignedDuration::from_mins(-30));
     harm(&server).await;
     quarrel(&server).await;
     handle.stop().await.expect("stops");
@@ -184,6 +189,11 @@ async fn logs_carry_the_conventional_keys() {
         assert!(loops.iter().all(|line| line.contains(part)), "{part} in {loops:?}");
     }
     assert!(text.contains("no luck"), "a panic is told: {text}");
+    let jumped = text.lines().filter(|line| line.contains("the wall clock jumped"));
+    let jumps: Vec<_> = jumped.map(|line| serde_json::from_str(line).expect("json")).collect();
+    let told = |line: &serde_json::Value| (line["direction"].clone(), line["seconds"].clone());
+    let wanted = [("ahead".into(), 3600.0.into()), ("back".into(), (-1800.0).into())];
+    assert_eq!(jumps.iter().map(told).collect::<Vec<_>>(), wanted, "each once: {jumps:?}");
     for message in [
         "Starting EventSource",
         "Starting Controller",

@@ -465,6 +465,7 @@ impl Builder {
             clients: clusters.iter().map(|c| (c.name.clone(), c.ground.client.clone())).collect(),
             recorder,
             bound: parking_lot::Mutex::default(),
+            jumps: parking_lot::Mutex::default(),
             stopping,
         });
         state.default_checks();

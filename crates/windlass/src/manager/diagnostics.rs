@@ -6,7 +6,7 @@ use super::State;
 use crate::cluster::WatchReport;
 use crate::controller::ControllerHandle;
 
-/// Every watch, index, queue and lease of a manager.
+/// Every watch, index, queue and lease of a manager, and what its clock did.
 pub(super) fn report(state: &State) -> Value {
     let clusters: Vec<Value> = state
         .clients
@@ -27,12 +27,16 @@ pub(super) fn report(state: &State) -> Value {
             "transitions": status.transitions,
         })
     });
+    let (jumps, last) = *state.jumps.lock();
+    let last =
+        last.map(|jump| json!({"at": jump.at.to_string(), "seconds": jump.by.as_secs_f64()}));
     json!({
         "ready": *state.ready.borrow(),
         "stopping": state.stopping.is_cancelled(),
         "clusters": clusters,
         "controllers": controllers,
         "lease": lease,
+        "clock": {"jumps": jumps, "lastJump": last},
     })
 }
 

@@ -149,7 +149,7 @@ impl Handle {
         self.state.lease.lock().as_ref().map(|(_, status)| status.borrow().clone())
     }
 
-    /// Every watch, index, queue and lease, as on the diagnostics page.
+    /// Every watch, index, queue and lease, and jumps of the clock, as on the diagnostics page.
     pub fn diagnostics(&self) -> Value {
         diagnostics::report(&self.state)
     }

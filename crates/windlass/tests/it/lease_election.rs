@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next};
 use windlass::lease::LeaseOptions;
@@ -13,7 +14,7 @@ use windlass::manager::Handle;
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
-use crate::common::{config_map, eventually, key, manager};
+use crate::common::{config_map, eventually, key, manager, metric};
 
 fn options(identity: &str) -> LeaseOptions {
     LeaseOptions {
@@ -344,4 +345,53 @@ async fn a_lease_is_written_for_no_less_than_its_holder_counts_on() {
     eventually("one leads", || handle.lease().is_some_and(|l| l.held)).await;
     assert_eq!(lease(&server).await.lease_duration_seconds, Some(16));
     handle.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reconcile_that_blocks_its_thread_stops_neither_renewals_nor_other_keys() {
+    let server = ApiServer::start();
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let (blocked, began) = (Arc::new(Mutex::new(blocked)), Arc::new(AtomicBool::new(false)));
+    let (done, set): (Arc<Mutex<Vec<String>>>, _) = (Arc::default(), began.clone());
+    let log = done.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let (blocked, began, log) = (blocked.clone(), set.clone(), log.clone());
+        async move {
+            if cx.name() == "blocks" {
+                began.store(true, Ordering::SeqCst);
+                // No await: this thread is lost to the runtime until somebody lets go.
+                let _ = blocked.lock().recv();
+            }
+            log.lock().push(cx.name().to_string());
+            Ok(Next::Done)
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").workers(2).build(reconcile);
+    let short = LeaseOptions {
+        duration: Duration::from_secs(6),
+        renew_deadline: Duration::from_secs(5),
+        retry_period: Duration::from_millis(20),
+        ..options("one")
+    };
+    let handle = manager(&server).lease(short).add(controller).spawn().expect("starts");
+    eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
+    handle.client().create(&config_map("blocks", &[])).await.expect("created");
+    eventually("it blocks", || began.load(Ordering::SeqCst)).await;
+    for at in 0..8 {
+        let before = lease(&server).await.renew_time;
+        let at_once = Instant::now();
+        while lease(&server).await.renew_time == before {
+            assert!(at_once.elapsed() < Duration::from_secs(5), "renewed {at} times");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        handle.client().create(&config_map(&format!("m{at}"), &[])).await.expect("written");
+    }
+    eventually("the others are done", || done.lock().len() == 8).await;
+    assert!(!done.lock().contains(&"blocks".to_string()));
+    assert_eq!(metric(&handle, "controller_runtime_active_workers"), 1.0);
+    assert!(handle.lease().is_some_and(|l| l.held && l.transitions == 0));
+    drop(release);
+    eventually("it lets go", || done.lock().contains(&"blocks".to_string())).await;
+    handle.stop().await.expect("stops");
+    assert_eq!(lease(&server).await.holder_identity.as_deref(), Some(""));
 }

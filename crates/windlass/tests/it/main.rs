@@ -5,6 +5,7 @@ mod client_care;
 mod client_faults;
 mod client_garbage;
 mod client_verbs;
+mod clock_jumps;
 mod common;
 mod contract;
 mod controller_faults;
