@@ -19,6 +19,8 @@ use parking_lot::RwLock;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
 
 use crate::cache::{
     Cache, CacheOptions, Entry, Index, IndexValue, Informer, InformerStats, Key, SyncState, Watch,
@@ -73,6 +75,8 @@ struct Inner {
     /// Kinds of which only a part is cached.
     scopes: BTreeMap<Kind, Watch>,
     kinds: RwLock<BTreeMap<Kind, Held>>,
+    /// Kinds of controllers that have not been placed yet.
+    coming: watch::Sender<BTreeSet<Kind>>,
 }
 
 #[derive(Clone)]
@@ -120,7 +124,8 @@ impl Caches {
         scopes: BTreeMap<Kind, Watch>,
     ) -> Self {
         let cache = Cache::with(kube, options);
-        Self(Some(Arc::new(Inner { cache, namespaces, scopes, kinds: RwLock::default() })))
+        let (kinds, coming) = (RwLock::default(), watch::Sender::default());
+        Self(Some(Arc::new(Inner { cache, namespaces, scopes, kinds, coming })))
     }
 
     /// Tells whether there is no cache at all.
@@ -230,6 +235,36 @@ impl Caches {
     pub(crate) fn clear(&self) {
         if let Some(inner) = &self.0 {
             inner.kinds.write().clear();
+            inner.coming.send_modify(BTreeSet::clear);
+        }
+    }
+
+    /// Lets reads of kinds wait that a controller declares, until it is placed.
+    pub(crate) fn announce(&self, kinds: &[Kind]) {
+        if let Some(inner) = &self.0 {
+            inner.coming.send_modify(|coming| coming.extend(kinds.iter().cloned()));
+        }
+    }
+
+    /// Notes that the controller which declares these kinds is placed, or will not be.
+    pub(crate) fn arrived(&self, kinds: &[Kind]) {
+        if let Some(inner) = &self.0 {
+            inner.coming.send_modify(|coming| coming.retain(|kind| !kinds.contains(kind)));
+        }
+    }
+
+    /// Waits until no controller that declares a kind is still to be placed.
+    async fn placed(&self, kind: &Kind, within: Duration) -> Result<()> {
+        let Some(inner) = &self.0 else { return Ok(()) };
+        let mut coming = inner.coming.subscribe();
+        let placed = coming.wait_for(|coming| !coming.contains(kind));
+        // The sender lives in these caches.
+        match timeout(within, placed).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::NotSynced {
+                kind: kind.to_string(),
+                state: "its manager does not run yet".into(),
+            }),
         }
     }
 
@@ -251,11 +286,18 @@ impl Caches {
     ///
     /// Fails if the kind is not cached, or not read within that time; at once if it cannot be.
     pub(crate) async fn filled(&self, kind: &Kind, within: Duration) -> Result<()> {
-        let held = self.held(kind)?;
+        let began = Instant::now();
+        let held = match self.held(kind) {
+            Ok(held) => held,
+            Err(_) => {
+                self.placed(kind, within).await?;
+                self.held(kind)?
+            }
+        };
         if held.informer.filled() {
             return Ok(());
         }
-        let synced = held.informer.synced(within).await;
+        let synced = held.informer.synced(within.saturating_sub(began.elapsed())).await;
         synced.map_err(|state| not_synced(kind, &state))
     }
 

@@ -22,6 +22,7 @@
 //!
 //! **Invariant:** the lease is given back only after everything it guards has ended.
 
+mod assembly;
 mod builder;
 mod clocks;
 mod diagnostics;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -50,7 +51,7 @@ use crate::metrics::Metrics;
 use crate::serve::{Checks, Server};
 
 pub use builder::Builder;
-pub use handle::Handle;
+pub use handle::{Added, Handle};
 pub use runnable::RunContext;
 
 use group::{Gate, Group, Job};
@@ -119,11 +120,20 @@ pub(crate) struct Cluster {
     ground: Ground,
 }
 
+/// A controller that is to be started.
+pub(crate) struct Arrival {
+    /// The place of its cluster.
+    cluster: usize,
+    component: Box<dyn Component>,
+    /// Who is told what became of it.
+    told: Option<oneshot::Sender<Result<ControllerHandle>>>,
+}
+
 /// What the manager and its handles share.
 pub(crate) struct State {
     controllers: Mutex<Vec<(String, ControllerHandle)>>,
     /// Controllers that are to be started; locked before those that run.
-    waiting: Mutex<Vec<(usize, Box<dyn Component>)>>,
+    waiting: Mutex<Vec<Arrival>>,
     wake: tokio::sync::Notify,
     /// All watches synced and all workers of this replica started.
     ready: watch::Sender<bool>,
@@ -310,8 +320,8 @@ impl Manager {
     fn start(&mut self, others: &mut Group, leaders: &mut Group, caches: &Gate) -> Result<()> {
         // The names stay taken while they go from one list to the other.
         let mut waiting = self.stage.state.waiting.lock();
-        for (cluster, component) in waiting.drain(..) {
-            self.stage.place(cluster, component, others, leaders)?;
+        for arrival in waiting.drain(..) {
+            self.stage.place(arrival, others, leaders)?;
         }
         drop(waiting);
         for (leader, runnable) in std::mem::take(&mut self.runnables) {
@@ -345,10 +355,14 @@ impl Stage {
                 error = others.failed() => return End::Failed(error),
                 error = leaders.failed() => return End::Failed(error),
                 () = self.state.wake.notified() => {
-                    for (cluster, component) in self.state.waiting.lock().drain(..) {
-                        if let Err(error) = self.place(cluster, component, others, leaders) {
+                    for mut arrival in self.state.waiting.lock().drain(..) {
+                        let told = arrival.told.take();
+                        let placed = self.place(arrival, others, leaders);
+                        if let Err(error) = &placed {
                             tracing::error!(error = error.chain(), "controller not added");
                         }
+                        // Who added it may not care.
+                        let _ = told.map(|told| told.send(placed));
                     }
                 }
             }
@@ -358,11 +372,10 @@ impl Stage {
     /// Opens the watches of a controller and puts its workers where they belong.
     fn place(
         &self,
-        cluster: usize,
-        component: Box<dyn Component>,
+        Arrival { cluster, component, told }: Arrival,
         others: &mut Group,
         leaders: &mut Group,
-    ) -> Result<()> {
+    ) -> Result<ControllerHandle> {
         let Some(home) = self.clusters.get(cluster) else {
             return Err(Error::Invalid(format!(
                 "controller {}: no such cluster",
@@ -376,12 +389,17 @@ impl Stage {
             cluster = home.name,
             "Starting Controller"
         );
-        let prepared = component.prepare(&home.ground)?;
+        let (caches, kinds) = (home.ground.client.caches(), component.kinds());
+        let prepared = component.prepare(&home.ground);
+        caches.arrived(&kinds);
+        let prepared = prepared?;
         let handle = prepared.handle.clone();
-        self.state.controllers.lock().push((home.name.clone(), handle));
+        self.state.controllers.lock().push((home.name.clone(), handle.clone()));
         let group = if prepared.leader { leaders } else { others };
         group.add(Job::controller(prepared));
-        Ok(())
+        // Who added it before the manager ran.
+        let _ = told.map(|told| told.send(Ok(handle.clone())));
+        Ok(handle)
     }
 
     fn context(&self, stopping: CancellationToken, leader: bool) -> RunContext {

@@ -57,6 +57,8 @@ impl Ground {
 pub(crate) trait Component: Send {
     fn name(&self) -> &str;
     fn kind(&self) -> &Kind;
+    /// The kinds that are cached for it.
+    fn kinds(&self) -> Vec<Kind>;
     /// Opens the watches; changes queue up from now on.
     fn prepare(self: Box<Self>, ground: &Ground) -> Result<Prepared>;
 }
@@ -152,6 +154,11 @@ impl<K: Object> Component for Controller<K> {
 
     fn kind(&self) -> &Kind {
         &self.options.kind
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        let watched = self.options.watches.iter().map(|watch| &watch.kind);
+        watched.chain([&self.options.kind]).cloned().collect()
     }
 
     fn prepare(self: Box<Self>, ground: &Ground) -> Result<Prepared> {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::assembly::{check_names, counted, host_in, known_as, place};
 use super::{Cluster, Handle, Manager, RunContext, Runnable, Stage, State, diagnostics};
-use crate::cache::{CacheOptions, Observe, Watch};
-use crate::client::{Client, HOST};
+use crate::cache::{CacheOptions, Watch};
+use crate::client::Client;
 use crate::clock::Clock;
 use crate::cluster::Caches;
 use crate::controller::{Component, Controller, Ground};
@@ -446,7 +447,11 @@ impl Builder {
             };
             clusters.push(Cluster { name, ground });
         }
-        let components = place(&clusters, self.components)?;
+        let arrivals = place(&clusters, self.components)?;
+        for arrival in &arrivals {
+            let caches = clusters[arrival.cluster].ground.client.caches();
+            caches.announce(&arrival.component.kinds());
+        }
         let Some((client, recorder)) = first else {
             return Err(Error::Invalid("a manager needs a cluster".into()));
         };
@@ -456,7 +461,7 @@ impl Builder {
         };
         let state = Arc::new(State {
             controllers: parking_lot::Mutex::default(),
-            waiting: parking_lot::Mutex::new(components),
+            waiting: parking_lot::Mutex::new(arrivals),
             wake: tokio::sync::Notify::new(),
             ready: watch::Sender::new(false),
             lease: parking_lot::Mutex::new(lease.as_ref().map(|l| (l.label(), l.status()))),
@@ -561,85 +566,13 @@ impl Builder {
     }
 }
 
-/// Counts the lists and watches of the caches among the requests.
-fn counted(metrics: Metrics, host: &str, next: Option<Observe>) -> Observe {
-    let host = host.to_string();
-    Arc::new(move |code, took| {
-        metrics.request("GET", &host, code, took);
-        if let Some(next) = &next {
-            next(code, took);
-        }
-    })
-}
-
-/// The host a cluster is shown with unless told otherwise.
-fn known_as(cluster: &str) -> &str {
-    if cluster.is_empty() { HOST } else { cluster }
-}
-
-/// The host and port within an URL, without the user that may stand there; a host as it is.
-fn host_in(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
-}
-
 /// An empty address and `0` switch a server off.
 fn enabled(address: &str) -> Option<String> {
     Some(address.to_string()).filter(|address| !address.is_empty() && address != "0")
 }
 
-/// Refuses clusters that cannot be told apart, and hosts of none.
-fn check_names(others: &[(String, kube::Client)], hosts: &BTreeMap<String, String>) -> Result<()> {
-    let known = |name: &String| name.is_empty() || others.iter().any(|(other, _)| other == name);
-    if let Some((name, host)) = hosts.iter().find(|(name, _)| !known(name)) {
-        return Err(Error::Invalid(format!("host {host}: no cluster named {name}")));
-    }
-    for (at, (name, _)) in others.iter().enumerate() {
-        if name.is_empty() {
-            return Err(Error::Invalid("a cluster beside the home cluster needs a name".into()));
-        }
-        if others[..at].iter().any(|(other, _)| other == name) {
-            return Err(Error::Invalid(format!("two clusters are named {name}")));
-        }
-    }
-    Ok(())
-}
-
-/// Finds the cluster of each controller and refuses two of one name.
-fn place(
-    clusters: &[Cluster],
-    components: Vec<(String, Box<dyn Component>)>,
-) -> Result<Vec<(usize, Box<dyn Component>)>> {
-    let mut placed: Vec<(usize, Box<dyn Component>)> = Vec::with_capacity(components.len());
-    for (cluster, component) in components {
-        let name = component.name().to_string();
-        let Some(at) = clusters.iter().position(|c| c.name == cluster) else {
-            return Err(Error::Invalid(format!("controller {name}: no cluster named {cluster}")));
-        };
-        if placed.iter().any(|(other, c)| *other == at && c.name() == name) {
-            return Err(Error::Invalid(format!("two controllers are named {name}")));
-        }
-        placed.push((at, component));
-    }
-    Ok(placed)
-}
-
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_is_taken_out_of_an_url_without_its_user() {
-        assert_eq!(host_in("https://admin:secret@10.0.0.1:6443/k8s/clusters/a"), "10.0.0.1:6443");
-        assert_eq!(host_in("https://api.example.com"), "api.example.com");
-        assert_eq!(host_in("[fd00::1]:6443"), "[fd00::1]:6443");
-        assert_eq!(host_in("kubernetes"), "kubernetes");
     }
 }

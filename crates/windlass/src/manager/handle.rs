@@ -1,15 +1,20 @@
 //! A running manager, from outside.
 
 use std::fmt;
+use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::Value;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
-use super::{State, diagnostics};
+use super::{Arrival, State, diagnostics};
 use crate::client::Client;
-use crate::controller::{Controller, ControllerHandle};
+use crate::controller::{Component, Controller, ControllerHandle};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::lease::LeaseStatus;
@@ -32,11 +37,7 @@ use crate::metrics::Metrics;
 /// // A controller may come later.
 /// let late = Controller::<ConfigMap>::builder("late")
 ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-/// handle.add(late)?;
-/// while handle.controller("late").is_none() {
-///     tokio::task::yield_now().await;
-/// }
-/// handle.controller("late").expect("was added").synced().await;
+/// handle.add(late)?.await?.synced().await;
 /// assert!(handle.client().get::<ConfigMap>(&Key::namespaced("default", "none")).await?.is_none());
 /// handle.stop().await
 /// # }
@@ -44,6 +45,18 @@ use crate::metrics::Metrics;
 pub struct Handle {
     state: Arc<State>,
     task: Option<JoinHandle<Result<()>>>,
+}
+
+/// A controller that was added to a manager, which starts it in any case; awaiting this gives its
+/// handle when it has been started.
+///
+/// # Errors
+///
+/// Awaiting it fails if the controller could not be started, or if the manager ended before.
+pub struct Added {
+    name: String,
+    told: oneshot::Receiver<Result<ControllerHandle>>,
+    stopping: CancellationToken,
 }
 
 // === impl Handle ===
@@ -91,12 +104,13 @@ impl Handle {
         controllers.iter().find(|(cluster, c)| named(cluster, c)).map(|(_, c)| c.clone())
     }
 
-    /// Adds a controller to the running manager.
+    /// Adds a controller to the manager, at once if it runs; await what is returned to wait for
+    /// that.
     ///
     /// # Errors
     ///
     /// Fails if the manager stops or has ended, or if there is a controller of that name already.
-    pub fn add<K: Object>(&self, controller: Controller<K>) -> Result<()> {
+    pub fn add<K: Object>(&self, controller: Controller<K>) -> Result<Added> {
         if self.state.stopping.is_cancelled() {
             return Err(Error::Invalid(
                 "the manager stops or has ended: nothing can be added".into(),
@@ -106,14 +120,20 @@ impl Handle {
         let running = self.state.controllers.lock();
         let taken =
             running.iter().any(|(cluster, c)| cluster.is_empty() && c.name() == controller.name())
-                || waiting.iter().any(|(at, c)| *at == 0 && c.name() == controller.name());
+                || waiting
+                    .iter()
+                    .any(|other| other.cluster == 0 && other.component.name() == controller.name());
         if taken {
             return Err(Error::Invalid(format!("two controllers are named {}", controller.name())));
         }
-        waiting.push((0, Box::new(controller)));
+        let (told, hears) = oneshot::channel();
+        let (name, stopping) = (controller.name().to_string(), self.state.stopping.clone());
+        let component: Box<dyn Component> = Box::new(controller);
+        self.client().caches().announce(&component.kinds());
+        waiting.push(Arrival { cluster: 0, component, told: Some(told) });
         drop((waiting, running));
         self.state.wake.notify_one();
-        Ok(())
+        Ok(Added { name, told: hears, stopping })
     }
 
     /// The metrics of this manager.
@@ -187,6 +207,35 @@ impl Handle {
                 Err(error) => Err(Error::Panic(format!("the manager: {error}"))),
             },
         }
+    }
+}
+
+// === impl Added ===
+
+impl IntoFuture for Added {
+    type Output = Result<ControllerHandle>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { name, told, stopping } = self;
+        async move {
+            let placed = tokio::select! {
+                biased;
+                placed = told => placed.ok(),
+                () = stopping.cancelled() => None,
+            };
+            placed.unwrap_or_else(|| {
+                let text = format!("controller {name} is not started: the manager has ended");
+                Err(Error::Invalid(text))
+            })
+        }
+        .boxed()
+    }
+}
+
+impl fmt::Debug for Added {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Added").field("controller", &self.name).finish_non_exhaustive()
     }
 }
 

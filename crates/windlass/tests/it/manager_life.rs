@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::{Builder, RunContext};
-use windlass::{Error, Kind, Manager};
+use windlass::{Client, Error, Kind, Manager};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
@@ -197,10 +197,49 @@ async fn a_controller_can_be_added_while_running() {
         count.fetch_add(1, Ordering::SeqCst);
         async { Ok(Next::Done) }
     });
-    handle.add(late).expect("added");
+    let started = handle.add(late).expect("added").await.expect("started");
+    assert_eq!(started.name(), "late");
     handle.client().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_right_after_the_start_waits_for_the_controllers_that_declare_its_kind() {
+    let server = ApiServer::start();
+    let client = Client::new(server.client());
+    client.create(&config_map("a", &[])).await.expect("created");
+    let maps = Controller::<ConfigMap>::builder("maps").reads::<Secret>().build(nothing);
+    let handle = manager(&server).add(maps).spawn().expect("starts");
+    let key = key("a");
+    assert!(handle.client().get::<ConfigMap>(&key).await.expect("reads").is_some());
+    assert!(handle.client().get::<Secret>(&key).await.expect("reads").is_none());
+    // The same goes for one that is added, without waiting for it.
+    let pods = Controller::<Pod>::builder("pods").build(|_: Context<Pod>| async { Ok(Next::Done) });
+    handle.add(pods).expect("added");
+    assert!(handle.client().get::<Pod>(&key).await.expect("reads").is_none());
+    // What nobody declares is not waited for.
+    let began = Instant::now();
+    let error = handle.client().get::<Service>(&key).await.expect_err("not declared");
+    assert!(matches!(error, Error::NotCached { .. }), "{error}");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_a_manager_that_does_not_run_ends_and_says_so() {
+    let server = ApiServer::start();
+    let maps = Controller::<ConfigMap>::builder("maps").build(nothing);
+    let manager = manager(&server).add(maps).build().expect("is whole");
+    let (handle, key) = (manager.handle(), key("a"));
+    let error = handle.client().get::<ConfigMap>(&key).await.expect_err("it does not run");
+    assert!(error.to_string().contains("its manager does not run yet"), "{error}");
+    let late = Controller::<ConfigMap>::builder("late").build(nothing);
+    let added = handle.add(late).expect("waits for the manager");
+    drop(manager);
+    let error = added.await.expect_err("the manager never ran");
+    let text = "controller late is not started: the manager has ended";
+    assert_eq!(error.to_string(), text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,7 +318,7 @@ fn finding(builder: Builder, found: &Arc<Mutex<Vec<(&'static str, usize)>>>) -> 
 #[tokio::test(start_paused = true)]
 async fn runnables_begin_when_the_caches_are_synced() {
     let server = ApiServer::start();
-    windlass::Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
+    Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
     server.inject(Some(Box::new(|request| Fault {
         delay: Duration::from_secs(if request.resource == "configmaps" { 5 } else { 0 }),
         ..Fault::default()
@@ -393,7 +432,7 @@ async fn twenty_controllers_share_one_watch_per_kind_and_wait_for_no_timer() {
     for at in 0..20 {
         let controller = Controller::<ConfigMap>::builder(&format!("c{at}"))
             .owns::<Secret>()
-            .owns::<k8s_openapi::api::core::v1::Pod>()
+            .owns::<Pod>()
             .build(nothing);
         builder = builder.add(controller);
     }
