@@ -9,6 +9,7 @@
 //! **Invariant:** nothing that a server sends ends the reflector.
 
 mod list;
+mod report;
 mod streaming;
 
 use std::convert::Infallible;
@@ -99,6 +100,8 @@ pub(super) struct Reflector {
     failing: bool,
     /// The failure that was logged last, so that the same one is not logged again and again.
     told: String,
+    /// When a connection that broke was logged last.
+    told_break: Option<Instant>,
     /// Streaming lists in a row that were cut before their end.
     cuts: u32,
     /// The server sends bookmarks, so that its silence means something.
@@ -149,6 +152,7 @@ impl Reflector {
             synced: false,
             failing: false,
             told: String::new(),
+            told_break: None,
             cuts: 0,
             bookmarks: false,
         }
@@ -241,12 +245,15 @@ impl Reflector {
                 },
             };
             if std::mem::take(&mut self.failing) {
-                self.told.clear();
                 self.fifo.push(Delta::Resumed);
             }
+            let before = self.version.clone();
             match self.follow(&mut open).await {
-                Ok(()) if open.futile() => {
-                    return Err(Failure::new("watch ended at once without any event").into());
+                // Also one that only repeats what is known: it must not be asked without pause.
+                Ok(()) if open.futile() && self.version == before => {
+                    let how = open.broke().unwrap_or("server ended it");
+                    let text = format!("watch ended without anything new: {how}");
+                    return Err(Failure::new(text).into());
                 }
                 Ok(()) => {}
                 Err(Stop::Failed(failure)) if failure.passing() => self.wait_out(&failure).await,
@@ -268,6 +275,9 @@ impl Reflector {
                 }
             };
             let event = stream.event(&line)?;
+            if event.kind != "ERROR" {
+                self.healed();
+            }
             match &*event.kind {
                 "ERROR" => return Err(Failure::status(0, event.object).into()),
                 "BOOKMARK" => {
@@ -336,6 +346,10 @@ impl Reflector {
         if status.is_success() {
             let media = answer.headers().get(http::header::CONTENT_TYPE);
             let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
+            if media.starts_with("text/") {
+                let text = format!("answer is {media} instead of JSON, as if of a proxy");
+                return Err(Failure::new(text));
+            }
             let protobuf = media.starts_with(windlass_protobuf::MEDIA_TYPE);
             return Ok(Answer { body: answer.into_body(), protobuf });
         }
@@ -349,13 +363,19 @@ impl Reflector {
         Err(failure)
     }
 
-    /// Tells who observes of a request; a panic there must not end the watch.
-    fn tell(&self, status: Option<u16>, took: Duration) {
-        let Some(observe) = &self.rules.observe else { return };
-        if catch_unwind(AssertUnwindSafe(|| observe(status, took))).is_err() {
-            self.stats.observer_panics.fetch_add(1, Ordering::Relaxed);
-            let kind = &self.target.kind.kind;
-            tracing::error!(%kind, "who observes requests panicked, the watch goes on");
+    /// Reads an object of a list; of one that cannot be read, what is known stays.
+    fn listed(&mut self, item: &[u8]) -> Option<Delta> {
+        match self.read(item) {
+            Some((entry, _)) => Some(Delta::Listed(entry)),
+            None => self.identity(item).map(|identity| Delta::Kept(identity.key)),
+        }
+    }
+
+    /// The same for an item of a list in protobuf, which has no envelope.
+    fn listed_message(&mut self, message: &[u8]) -> Option<Delta> {
+        match self.read_message(message) {
+            Some((entry, _)) => Some(Delta::Listed(entry)),
+            None => self.identity(&self.json).map(|identity| Delta::Kept(identity.key)),
         }
     }
 
@@ -433,6 +453,7 @@ impl Reflector {
     fn try_read_message(&mut self, message: &[u8]) -> Result<(Arc<Entry>, String), Unread> {
         let reader = self.protobuf.as_ref().ok_or(Unread::Unknown)?;
         let mut json = std::mem::take(&mut self.json);
+        json.clear();
         let read = reader.read(message, &mut json);
         let read = read.and_then(|outline| Ok(self.try_entry(&json, &outline)?));
         self.json = json;
@@ -456,47 +477,18 @@ impl Reflector {
         Ok((Arc::new(self.entries.read(&json)?), version))
     }
 
-    /// Tells of a connection that broke; the watch goes on from the last version at once.
-    fn broke(&self, stream: &WatchStream) {
-        if let Some(reason) = stream.broke() {
-            self.stats.breaks.fetch_add(1, Ordering::Relaxed);
-            let kind = &self.target.kind.kind;
-            tracing::info!(%kind, reason, "watch connection broke, going on from the last version");
-        }
-    }
-
-    /// Reports a failure and waits before the next try.
-    async fn wait_out(&mut self, failure: &Failure) {
-        let kind = &self.target.kind.kind;
-        self.stats.failures.fetch_add(1, Ordering::Relaxed);
-        self.failing = true;
-        // In order with the changes, so that a sync under way does not outdo the fault.
-        self.fifo.push(Delta::Broken(failure.state(self.synced)));
-        let mut wait = self.backoff.wait(&mut self.dice);
-        if failure.blocked() {
-            wait = wait.min(BLOCKED_WAIT.mul_f64(1.0 + self.dice.fraction()));
-        }
-        let wait = wait.max(failure.retry_after.unwrap_or_default().min(Duration::from_secs(60)));
-        let (code, reason) = (failure.code, &failure.message);
-        if failure.expired() {
-            tracing::debug!(%kind, code, %reason, ?wait, "watch expired");
-        } else if self.told == *reason {
-            tracing::debug!(%kind, code, %reason, ?wait, "watch fails as before");
-        } else {
-            self.told.clone_from(reason);
-            tracing::warn!(%kind, code, %reason, ?wait, "watch failed, trying again");
-        }
-        sleep(wait).await;
-    }
-
     /// Notes that the whole scope was passed on.
-    fn replaced(&mut self, version: String) {
+    fn replaced(&mut self, version: String) -> Result<(), Failure> {
+        // Of whatever else a proxy may answer, everything that is known would seem to be gone.
+        if version.is_empty() {
+            return Err(Failure::new("answer is no list: it has no resource version"));
+        }
         self.fifo.push(Delta::Replace { version: parse_version(&version) });
         self.version = version;
         self.version_lost = false;
         self.synced = true;
         self.failing = false;
-        self.told.clear();
+        Ok(())
     }
 
     fn silence(&self) -> Instant {

@@ -29,6 +29,7 @@ pub(super) fn report(state: &State) -> Value {
     });
     json!({
         "ready": *state.ready.borrow(),
+        "behind": state.behind(),
         "stopping": state.stopping.is_cancelled(),
         "clusters": clusters,
         "controllers": controllers,
@@ -54,6 +55,7 @@ fn watch(report: &WatchReport) -> Value {
         "skipped": stats.skipped,
         "fallbacks": stats.fallbacks,
         "undecodable": stats.undecodable,
+        "indexPanics": stats.index_panics,
         "lag": stats.lag,
         "indexes": report
             .indexes

@@ -10,7 +10,8 @@ use tokio::time::timeout;
 use windlass_protobuf::ListReader;
 
 use super::{Delta, Failure, Query, Reflector, Stop};
-use crate::cache::skim::guess_name_of_part;
+use crate::cache::Key;
+use crate::cache::skim::key_of_part;
 use crate::cache::wire::ListScanner;
 
 const PAGE_SIZE: usize = 500;
@@ -69,8 +70,7 @@ impl Reflector {
                 Err(stop) => return Err(stop),
             };
             if meta.next.is_empty() {
-                self.replaced(meta.resource_version);
-                return Ok(());
+                return Ok(self.replaced(meta.resource_version)?);
             }
             if meta.next == next {
                 return Err(Failure::new("server sends the same page again and again").into());
@@ -92,16 +92,13 @@ impl Reflector {
             tokio::task::consume_budget().await;
             let mut found = Vec::new();
             scanner
-                .feed(&chunk, &mut |item| found.extend(self.read(item)))
+                .feed(&chunk, &mut |item| found.extend(self.listed(item)))
                 .map_err(|err| Failure::new(err.to_string()))?;
-            for (entry, _) in found {
-                self.fifo.push(Delta::Listed(entry));
+            for delta in found {
+                self.fifo.push(delta);
             }
             for head in scanner.take_oversized() {
-                self.stats.skipped.fetch_add(1, Ordering::Relaxed);
-                let (kind, object) = (&self.target.kind.kind, guess_name_of_part(&head));
-                let size_max = self.rules.object_max;
-                tracing::warn!(%kind, object, size_max, "object skipped: larger than allowed");
+                self.oversized(key_of_part(&head));
             }
         }
         if !scanner.complete() {
@@ -120,16 +117,15 @@ impl Reflector {
             tokio::task::consume_budget().await;
             let mut found = Vec::new();
             reader
-                .feed(&chunk, &mut |item| found.extend(self.read_message(item)))
+                .feed(&chunk, &mut |item| found.extend(self.listed_message(item)))
                 .map_err(wrong)?;
             self.check_known()?;
-            for (entry, _) in found {
-                self.fifo.push(Delta::Listed(entry));
+            for delta in found {
+                self.fifo.push(delta);
             }
-            for _ in 0..reader.take_oversized() {
-                self.stats.skipped.fetch_add(1, Ordering::Relaxed);
-                let (kind, size_max) = (&self.target.kind.kind, self.rules.object_max);
-                tracing::warn!(%kind, size_max, "object skipped: larger than allowed");
+            for [namespace, name] in reader.take_oversized() {
+                let key = Key::new(Some(&namespace), &name);
+                self.oversized(Some(key).filter(|_| !name.is_empty()));
             }
         }
         if !reader.is_complete() {

@@ -49,7 +49,8 @@ impl Reflector {
             match self.initial(&mut stream).await {
                 Ok(Initial::Complete(version)) => {
                     self.cuts = 0;
-                    self.replaced(version);
+                    self.replaced(version)?;
+                    self.healed();
                     return Ok(Outcome::Synced(stream));
                 }
                 Ok(Initial::Silent) => return Ok(Outcome::Unfit("the end never comes")),
@@ -116,9 +117,9 @@ impl Reflector {
                     let delta = match self.read_event(event.object)? {
                         Some((entry, _)) if deleted => Delta::Unlisted(entry.key().clone()),
                         Some((entry, _)) => Delta::Listed(entry),
-                        None if !deleted => continue,
                         None => match self.identity(event.object) {
-                            Some(identity) => Delta::Unlisted(identity.key),
+                            Some(identity) if deleted => Delta::Unlisted(identity.key),
+                            Some(identity) => Delta::Kept(identity.key),
                             None => continue,
                         },
                     };
