@@ -13,7 +13,6 @@ mod report;
 mod streaming;
 
 use std::convert::Infallible;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,7 +20,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use kube::Client;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::backoff::{Backoff, Dice};
 use super::entry::{EntryReader, Malformed, parse_version};
@@ -247,10 +246,10 @@ impl Reflector {
             if std::mem::take(&mut self.failing) {
                 self.fifo.push(Delta::Resumed);
             }
-            let before = self.version.clone();
+            let before = (self.version.clone(), self.stats.events.load(Ordering::Relaxed));
             match self.follow(&mut open).await {
                 // Also one that only repeats what is known: it must not be asked without pause.
-                Ok(()) if open.futile() && self.version == before => {
+                Ok(()) if open.futile() && !self.brought_news(&before) => {
                     let how = open.broke().unwrap_or("server ended it");
                     let text = format!("watch ended without anything new: {how}");
                     return Err(Failure::new(text).into());
@@ -260,6 +259,14 @@ impl Reflector {
                 Err(stop) => return Err(stop),
             }
         }
+    }
+
+    /// Tells whether anything new came since the version and the count of events were these.
+    fn brought_news(&self, (version, events): &(String, u64)) -> bool {
+        // A watch from no particular version has none to move from.
+        let nowhere = matches!(version.as_str(), "" | "0");
+        let more = self.stats.events.load(Ordering::Relaxed) > *events;
+        self.version != *version || (nowhere && more)
     }
 
     /// Passes on what an open watch brings, until it ends.
@@ -347,6 +354,7 @@ impl Reflector {
             let media = answer.headers().get(http::header::CONTENT_TYPE);
             let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
             if media.starts_with("text/") {
+                let media = media.split(';').next().unwrap_or_default();
                 let text = format!("answer is {media} instead of JSON, as if of a proxy");
                 return Err(Failure::new(text));
             }
@@ -478,17 +486,12 @@ impl Reflector {
     }
 
     /// Notes that the whole scope was passed on.
-    fn replaced(&mut self, version: String) -> Result<(), Failure> {
-        // Of whatever else a proxy may answer, everything that is known would seem to be gone.
-        if version.is_empty() {
-            return Err(Failure::new("answer is no list: it has no resource version"));
-        }
+    fn replaced(&mut self, version: String) {
         self.fifo.push(Delta::Replace { version: parse_version(&version) });
         self.version = version;
         self.version_lost = false;
         self.synced = true;
         self.failing = false;
-        Ok(())
     }
 
     fn silence(&self) -> Instant {

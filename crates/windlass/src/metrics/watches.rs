@@ -118,7 +118,8 @@ impl Watches {
         if now.is_empty() {
             return Ok(());
         }
-        let (name, help) = ("windlass_handler_panics", "Panics of predicates, map functions and sources");
+        let (name, help) =
+            ("windlass_handler_panics", "Panics of predicates, map functions and sources");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (controller, figures) in &now {
             let labels = [("controller", *controller)];

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use http::{Request, Response};
-use http_body_util::{BodyStream, StreamBody};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use kube::client::Body;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,9 @@ pub enum Meddle {
     /// This body as JSON, and then nothing more, without an end.
     Stall(&'static str),
 }
+
+/// The bytes of an answer as they come.
+type Stream = UnsyncBoxBody<bytes::Bytes, io::Error>;
 
 type Rule = Arc<dyn Fn(&Request<Body>) -> Option<Meddle> + Send + Sync>;
 
@@ -50,10 +54,7 @@ impl Proxy {
     }
 
     /// Ends all connections, and meddles with requests from now on.
-    pub fn meddle(
-        &self,
-        rule: impl Fn(&Request<Body>) -> Option<Meddle> + Send + Sync + 'static,
-    ) {
+    pub fn meddle(&self, rule: impl Fn(&Request<Body>) -> Option<Meddle> + Send + Sync + 'static) {
         *self.rule.lock() = Some(Arc::new(rule));
         std::mem::take(&mut *self.cut.lock()).cancel();
     }
@@ -64,15 +65,15 @@ impl Proxy {
         std::mem::take(&mut *self.cut.lock()).cancel();
     }
 
-    async fn answer(&self, request: Request<Body>) -> io::Result<Response<Body>> {
+    async fn answer(&self, request: Request<Body>) -> io::Result<Response<Stream>> {
         let rule = self.rule.lock().clone();
         let cut = self.cut.lock().clone();
         let Some(meddle) = rule.and_then(|rule| rule(&request)) else {
             let answer = self.upstream.send(request).await.map_err(io::Error::other)?;
             let (head, body) = answer.into_parts();
             let body = BodyStream::new(body).take_until(cut.cancelled_owned());
-            let body = Body::wrap_body(StreamBody::new(body));
-            return Ok(Response::from_parts(head, body));
+            let body = StreamBody::new(body).map_err(io::Error::other);
+            return Ok(Response::from_parts(head, body.boxed_unsync()));
         };
         let (code, media, body) = match meddle {
             Meddle::Away => return Err(io::ErrorKind::ConnectionRefused.into()),
@@ -80,13 +81,16 @@ impl Proxy {
                 cut.cancelled().await;
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
-            Meddle::Answer(code, media, body) => (code, media, Body::from(body)),
+            Meddle::Answer(code, media, body) => {
+                let body = Full::new(body.into()).map_err(|never| match never {});
+                (code, media, body.boxed_unsync())
+            }
             Meddle::Stall(text) => {
-                let text = http_body::Frame::data(bytes::Bytes::from_static(text.as_bytes()));
+                let text = http_body::Frame::data(text.into());
                 let text = futures::stream::iter([io::Result::Ok(text)]);
                 let body = text.chain(futures::stream::pending());
                 let body = StreamBody::new(body.take_until(cut.cancelled_owned()));
-                (200, "application/json", Body::wrap_body(body))
+                (200, "application/json", body.boxed_unsync())
             }
         };
         let answer = Response::builder().status(code).header("content-type", media);

@@ -24,6 +24,22 @@ struct ListMeta {
     next: String,
 }
 
+// === impl ListMeta ===
+
+impl ListMeta {
+    /// Fails if this is no list: by whatever else a proxy may answer, everything that is known
+    /// would seem to be gone.
+    fn of_list(self, kind: &str) -> Result<Self, Failure> {
+        let unversioned = self.resource_version.is_empty() && !kind.ends_with("List");
+        if kind == "Status" || unversioned {
+            return Err(Failure::new(format!("answer is no list: its kind is {kind:?}")));
+        }
+        Ok(self)
+    }
+}
+
+// === impl Reflector ===
+
 impl Reflector {
     /// Lists the whole scope into the store.
     pub(super) async fn list(&mut self) -> Result<(), Stop> {
@@ -70,7 +86,8 @@ impl Reflector {
                 Err(stop) => return Err(stop),
             };
             if meta.next.is_empty() {
-                return Ok(self.replaced(meta.resource_version)?);
+                self.replaced(meta.resource_version);
+                return Ok(());
             }
             if meta.next == next {
                 return Err(Failure::new("server sends the same page again and again").into());
@@ -105,8 +122,11 @@ impl Reflector {
             return Err(Failure::new("list ended in the middle").into());
         }
         let meta = scanner.field("metadata").unwrap_or(b"{}");
-        let meta = serde_json::from_slice(meta);
-        Ok(meta.map_err(|err| Failure::new(format!("list without proper metadata: {err}")))?)
+        let meta: ListMeta = serde_json::from_slice(meta)
+            .map_err(|err| Failure::new(format!("list without proper metadata: {err}")))?;
+        let kind = scanner.field("kind").unwrap_or_default();
+        let kind = serde_json::from_slice::<String>(kind).unwrap_or_default();
+        Ok(meta.of_list(&kind)?)
     }
 
     /// Reads a page in protobuf.
@@ -132,7 +152,8 @@ impl Reflector {
             return Err(Failure::new("list ended in the middle").into());
         }
         let (resource_version, next) = reader.version().map_err(wrong)?;
-        Ok(ListMeta { resource_version, next })
+        let (_, kind) = reader.types().map_err(wrong)?;
+        Ok(ListMeta { resource_version, next }.of_list(&kind)?)
     }
 
     /// The next bytes of a list; `None` at its end.

@@ -49,7 +49,7 @@ impl Reflector {
             match self.initial(&mut stream).await {
                 Ok(Initial::Complete(version)) => {
                     self.cuts = 0;
-                    self.replaced(version)?;
+                    self.replaced(version);
                     self.healed();
                     return Ok(Outcome::Synced(stream));
                 }
