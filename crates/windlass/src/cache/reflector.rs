@@ -31,7 +31,7 @@ use super::skim::{Identity, Skim};
 use super::stream::{Answer, Next, WatchStream, read_bookmark, whole};
 use super::target::{Query, Target};
 use super::transform::{self, Transform};
-use super::{Entry, skim};
+use super::{Entry, Key, skim};
 use crate::clock;
 
 /// Figures of a watch, counted since its start.
@@ -375,7 +375,7 @@ impl Reflector {
     fn listed(&mut self, item: &[u8]) -> Option<Delta> {
         match self.read(item) {
             Some((entry, _)) => Some(Delta::Listed(entry)),
-            None => self.identity(item).map(|identity| Delta::Kept(identity.key)),
+            None => self.kept(self.identity(item)?.key),
         }
     }
 
@@ -383,8 +383,13 @@ impl Reflector {
     fn listed_message(&mut self, message: &[u8]) -> Option<Delta> {
         match self.read_message(message) {
             Some((entry, _)) => Some(Delta::Listed(entry)),
-            None => self.identity(&self.json).map(|identity| Delta::Kept(identity.key)),
+            None => self.kept(self.identity(&self.json)?.key),
         }
+    }
+
+    /// What is known of an object stays, unless it is of another form than what is asked for now.
+    fn kept(&self, key: Key) -> Option<Delta> {
+        self.synced.then_some(Delta::Kept(key))
     }
 
     /// Reads an object; one that cannot be read is skipped, counted and named.

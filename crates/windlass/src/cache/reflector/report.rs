@@ -71,8 +71,8 @@ impl Reflector {
         let (kind, size_max) = (&self.target.kind.kind, self.rules.object_max);
         let object = key.as_ref().map_or_else(|| "unknown".to_owned(), Key::to_string);
         tracing::warn!(%kind, object, size_max, "object skipped: larger than allowed");
-        if let Some(key) = key {
-            self.fifo.push(Delta::Kept(key));
+        if let Some(delta) = key.and_then(|key| self.kept(key)) {
+            self.fifo.push(delta);
         }
     }
 

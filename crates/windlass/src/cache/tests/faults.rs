@@ -114,7 +114,7 @@ async fn a_watch_that_repeats_itself_and_ends_is_not_asked_without_pause() {
 async fn a_page_of_a_proxy_is_named_as_one() {
     let page = "<html><body>Sign in</body></html>".to_owned();
     let fake = Fake::new([Answer::Page(page.clone()), Answer::Page(page), list("10", &[])]);
-    let informer = fake.informer(true);
+    let informer = fake.informer(false);
     let mut states = informer.states();
     let away = states.wait_for(|state| *state != SyncState::Pending).await.unwrap().to_string();
     assert!(away.contains("answer is text/html instead of JSON"), "{away}");
