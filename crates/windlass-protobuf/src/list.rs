@@ -12,6 +12,8 @@ use crate::wire::{LEN, Reader, put_tag, put_varint, varint_size};
 
 /// The number of the items in every list.
 const ITEMS: u32 = 2;
+/// What is kept of an item that is too large, to tell its name.
+const HEAD_MAX: usize = 4096;
 
 /// The pieces of a list in its envelope, which together are never held as one.
 ///
@@ -75,7 +77,9 @@ pub struct ListReader {
     size_max: usize,
     /// Bytes still to come of an item that is too large.
     passing: usize,
-    oversized: usize,
+    /// The beginning of that item.
+    head: Vec<u8>,
+    oversized: Vec<[String; 2]>,
 }
 
 /// What the next bytes are.
@@ -99,13 +103,14 @@ impl ListReader {
             metadata: Vec::new(),
             size_max,
             passing: 0,
-            oversized: 0,
+            head: Vec::new(),
+            oversized: Vec::new(),
         }
     }
 
     /// Takes the next bytes and hands every item that is now whole to `item`.
     ///
-    /// Items that are too large are passed over and counted.
+    /// Items that are too large are passed over and remembered by name.
     ///
     /// # Errors
     /// If the bytes are no list.
@@ -148,13 +153,22 @@ impl ListReader {
 
     /// Leaves out what belongs to an item that is too large.
     fn pass<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
+        if self.passing == 0 {
+            return chunk;
+        }
         let len = self.passing.min(chunk.len());
         self.passing -= len;
+        self.head.extend_from_slice(&chunk[..len.min(HEAD_MAX - self.head.len())]);
+        if self.passing == 0 {
+            self.oversized.push(names(&self.head));
+            self.head.clear();
+        }
         &chunk[len..]
     }
 
-    /// Takes the number of items that were too large so far.
-    pub fn take_oversized(&mut self) -> usize {
+    /// Takes namespace and name of the items that were too large so far; what is not known of them
+    /// is empty.
+    pub fn take_oversized(&mut self) -> Vec<[String; 2]> {
         std::mem::take(&mut self.oversized)
     }
 
@@ -226,7 +240,6 @@ impl ListReader {
                 return Err(Reason::Size(self.size_max).into());
             }
             self.inner = self.inner.map(|left| left - whole).filter(|left| *left > 0);
-            self.oversized += 1;
             self.passing = len;
             return Ok(Step::Done(head));
         }
@@ -252,6 +265,26 @@ impl ListReader {
         self.inner = (len > 0).then_some(len);
         Ok(())
     }
+}
+
+/// Namespace and name of an object of which only the beginning is there.
+fn names(head: &[u8]) -> [String; 2] {
+    let mut found = [String::new(), String::new()];
+    let mut reader = Reader::new(head, "ObjectMeta");
+    // The metadata come first, and are longer than what is there of them.
+    if !matches!(reader.tag(), Ok((1, LEN))) || reader.varint().is_err() {
+        return found;
+    }
+    while let Ok((number, LEN)) = reader.tag() {
+        let Ok(content) = reader.len() else { break };
+        match number {
+            1 => found[1] = String::from_utf8_lossy(content).into_owned(),
+            2 => {}
+            3 => found[0] = String::from_utf8_lossy(content).into_owned(),
+            _ => break,
+        }
+    }
+    found
 }
 
 /// Two texts of a message, by their numbers.
@@ -300,7 +333,8 @@ mod tests {
             small.feed(chunk, &mut |_| panic!("the item is larger")).unwrap();
         }
         assert!(small.is_complete());
-        assert_eq!((small.take_oversized(), small.take_oversized()), (1, 0));
+        assert_eq!(small.take_oversized(), [[String::new(), "a".to_owned()]]);
+        assert!(small.take_oversized().is_empty());
         let error = ListReader::new(9).feed(b"{\"items\":[]}", &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("expected prefix"), "{error}");
     }

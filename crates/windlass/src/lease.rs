@@ -260,6 +260,7 @@ impl Lease {
     /// May be dropped at any time; the lease may then be held until it runs out.
     pub async fn acquire(&mut self) {
         tracing::info!(lock = self.label(), "Attempting to acquire leader lease...");
+        let mut told = String::new();
         loop {
             let deadline = self.clock.deadline(self.options.renew_deadline);
             match self.try_once().await {
@@ -269,8 +270,16 @@ impl Lease {
                     tracing::info!(lock = self.label(), "Successfully acquired lease");
                     return;
                 }
-                Ok(false) => {}
-                Err(error) => tracing::warn!(lock = self.label(), error = error.chain(), "lease"),
+                Ok(false) => told.clear(),
+                Err(error) if error.chain() == told => {}
+                Err(error) => {
+                    told = error.chain();
+                    tracing::warn!(
+                        lock = self.label(),
+                        error = told,
+                        "lease cannot be read or taken, trying again"
+                    );
+                }
             }
             tokio::time::sleep(self.jittered()).await;
         }

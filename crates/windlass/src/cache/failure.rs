@@ -116,6 +116,18 @@ impl Failure {
         matches!(self.code, 401 | 403 | 404)
     }
 
+    /// Says what somebody could do about it.
+    pub(super) fn hint(&self) -> &'static str {
+        match self.code {
+            401 => "check the token or certificate of this process",
+            403 => "grant get, list and watch of this kind to this process",
+            404 => "install the definition of this kind, or check its version",
+            0 => "check the address of the API server and what stands in between",
+            429 => "the server is busy: nothing to do unless it lasts",
+            _ => "look at the log of the API server if it lasts",
+        }
+    }
+
     /// Returns the state this failure puts a watch into.
     pub(super) fn state(&self, synced_before: bool) -> SyncState {
         match self.code {

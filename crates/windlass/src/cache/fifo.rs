@@ -25,6 +25,8 @@ pub enum Delta {
     Begin,
     /// An object of that list.
     Listed(Arc<Entry>),
+    /// An object of that list that could not be read: what is known of it stays.
+    Kept(Key),
     /// An object that was deleted while that list was streamed.
     Unlisted(Key),
     /// The list is complete: what it did not name is gone.

@@ -89,6 +89,8 @@ pub(super) trait Indexer: Send {
     fn name(&self) -> &str;
     /// Counts the filings.
     fn len(&self) -> usize;
+    /// Counts the panics of its function.
+    fn panics(&self) -> u64;
     fn update(&mut self, key: &Key, entry: Option<&Arc<Entry>>);
     /// Returns the tree for readers.
     fn publish(&mut self) -> Arc<dyn Any + Send + Sync>;
@@ -100,6 +102,8 @@ pub(super) struct TreeIndexer<V> {
     tree: Tree<V>,
     /// What each key is filed under, to find it again without the old object.
     filed: HashMap<Key, Box<[V]>>,
+    /// How often the function panicked.
+    panics: u64,
     published: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -190,7 +194,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, V: IndexValue> Index<K, V> {
     /// Returns the objects that share a value with this one, itself included, by key.
     pub fn matching(&self, object: &Object<K>) -> Vec<Object<K>> {
         let mut found = Vec::new();
-        for value in extract_caught("", &self.extract, object.entry()) {
+        for value in extract_caught("", &self.extract, object.entry()).unwrap_or_default() {
             found.extend(self.get(&value));
         }
         found.sort_by(|a, b| a.key().cmp(b.key()));
@@ -215,7 +219,7 @@ impl<K, V> Clone for Index<K, V> {
 impl<V: IndexValue> TreeIndexer<V> {
     pub(super) fn new(name: &str, extract: Extract<V>) -> Self {
         let (tree, filed) = (Tree::new(), HashMap::new());
-        Self { name: name.to_owned(), extract, tree, filed, published: None }
+        Self { name: name.to_owned(), extract, tree, filed, panics: 0, published: None }
     }
 }
 
@@ -230,7 +234,11 @@ impl<V: IndexValue> Indexer for TreeIndexer<V> {
 
     fn update(&mut self, key: &Key, entry: Option<&Arc<Entry>>) {
         let mut values = match entry {
-            Some(entry) => extract_caught(&self.name, &self.extract, entry),
+            Some(entry) => {
+                let values = extract_caught(&self.name, &self.extract, entry);
+                self.panics += u64::from(values.is_none());
+                values.unwrap_or_default()
+            }
             None => Vec::new(),
         };
         values.sort();
@@ -253,15 +261,21 @@ impl<V: IndexValue> Indexer for TreeIndexer<V> {
         self.published = None;
     }
 
+    fn panics(&self) -> u64 {
+        self.panics
+    }
+
     fn publish(&mut self) -> Arc<dyn Any + Send + Sync> {
         self.published.get_or_insert_with(|| Arc::new(self.tree.clone())).clone()
     }
 }
 
-fn extract_caught<V>(name: &str, extract: &Extract<V>, entry: &Arc<Entry>) -> Vec<V> {
-    catch_unwind(AssertUnwindSafe(|| extract(entry))).unwrap_or_else(|_| {
+/// Calls the author's function; `None` if it panics.
+fn extract_caught<V>(name: &str, extract: &Extract<V>, entry: &Arc<Entry>) -> Option<Vec<V>> {
+    let caught = catch_unwind(AssertUnwindSafe(|| extract(entry)));
+    if caught.is_err() {
         let key = entry.key();
         tracing::error!(index = name, object = %key, "index function panicked, object not indexed");
-        Vec::new()
-    })
+    }
+    caught.ok()
 }

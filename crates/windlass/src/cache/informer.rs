@@ -182,6 +182,8 @@ pub struct InformerStats {
     pub breaks: u64,
     /// Objects that did not decode into a type they were read as.
     pub undecodable: u64,
+    /// How often functions of indexes panicked.
+    pub index_panics: u64,
     /// Objects with events that a handler has not taken yet; the slowest handler counts.
     pub lag: usize,
 }
@@ -305,6 +307,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
             observer_panics: read(&stats.observer_panics),
             breaks: read(&stats.breaks),
             undecodable: self.core.store.undecodable(),
+            index_panics: self.core.store.index_panics(),
             lag: self.core.store.lag(),
         }
     }

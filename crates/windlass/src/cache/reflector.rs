@@ -9,10 +9,10 @@
 //! **Invariant:** nothing that a server sends ends the reflector.
 
 mod list;
+mod report;
 mod streaming;
 
 use std::convert::Infallible;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use kube::Client;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::backoff::{Backoff, Dice};
 use super::entry::{EntryReader, Malformed, parse_version};
@@ -31,7 +31,7 @@ use super::skim::{Identity, Skim};
 use super::stream::{Answer, Next, WatchStream, read_bookmark, whole};
 use super::target::{Query, Target};
 use super::transform::{self, Transform};
-use super::{Entry, skim};
+use super::{Entry, Key, skim};
 use crate::clock;
 
 /// Figures of a watch, counted since its start.
@@ -99,6 +99,8 @@ pub(super) struct Reflector {
     failing: bool,
     /// The failure that was logged last, so that the same one is not logged again and again.
     told: String,
+    /// When a connection that broke was logged last.
+    told_break: Option<Instant>,
     /// Streaming lists in a row that were cut before their end.
     cuts: u32,
     /// The server sends bookmarks, so that its silence means something.
@@ -149,6 +151,7 @@ impl Reflector {
             synced: false,
             failing: false,
             told: String::new(),
+            told_break: None,
             cuts: 0,
             bookmarks: false,
         }
@@ -241,18 +244,29 @@ impl Reflector {
                 },
             };
             if std::mem::take(&mut self.failing) {
-                self.told.clear();
                 self.fifo.push(Delta::Resumed);
             }
+            let before = (self.version.clone(), self.stats.events.load(Ordering::Relaxed));
             match self.follow(&mut open).await {
-                Ok(()) if open.futile() => {
-                    return Err(Failure::new("watch ended at once without any event").into());
+                // Also one that only repeats what is known: it must not be asked without pause.
+                Ok(()) if open.futile() && !self.brought_news(&before) => {
+                    let how = open.broke().unwrap_or("server ended it");
+                    let text = format!("watch ended without anything new: {how}");
+                    return Err(Failure::new(text).into());
                 }
                 Ok(()) => {}
                 Err(Stop::Failed(failure)) if failure.passing() => self.wait_out(&failure).await,
                 Err(stop) => return Err(stop),
             }
         }
+    }
+
+    /// Tells whether anything new came since the version and the count of events were these.
+    fn brought_news(&self, (version, events): &(String, u64)) -> bool {
+        // A watch from no particular version has none to move from.
+        let nowhere = matches!(version.as_str(), "" | "0");
+        let more = self.stats.events.load(Ordering::Relaxed) > *events;
+        self.version != *version || (nowhere && more)
     }
 
     /// Passes on what an open watch brings, until it ends.
@@ -268,6 +282,9 @@ impl Reflector {
                 }
             };
             let event = stream.event(&line)?;
+            if event.kind != "ERROR" {
+                self.healed();
+            }
             match &*event.kind {
                 "ERROR" => return Err(Failure::status(0, event.object).into()),
                 "BOOKMARK" => {
@@ -336,6 +353,11 @@ impl Reflector {
         if status.is_success() {
             let media = answer.headers().get(http::header::CONTENT_TYPE);
             let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
+            if media.starts_with("text/") {
+                let media = media.split(';').next().unwrap_or_default();
+                let text = format!("answer is {media} instead of JSON, as if of a proxy");
+                return Err(Failure::new(text));
+            }
             let protobuf = media.starts_with(windlass_protobuf::MEDIA_TYPE);
             return Ok(Answer { body: answer.into_body(), protobuf });
         }
@@ -349,14 +371,25 @@ impl Reflector {
         Err(failure)
     }
 
-    /// Tells who observes of a request; a panic there must not end the watch.
-    fn tell(&self, status: Option<u16>, took: Duration) {
-        let Some(observe) = &self.rules.observe else { return };
-        if catch_unwind(AssertUnwindSafe(|| observe(status, took))).is_err() {
-            self.stats.observer_panics.fetch_add(1, Ordering::Relaxed);
-            let kind = &self.target.kind.kind;
-            tracing::error!(%kind, "who observes requests panicked, the watch goes on");
+    /// Reads an object of a list; of one that cannot be read, what is known stays.
+    fn listed(&mut self, item: &[u8]) -> Option<Delta> {
+        match self.read(item) {
+            Some((entry, _)) => Some(Delta::Listed(entry)),
+            None => self.kept(self.identity(item)?.key),
         }
+    }
+
+    /// The same for an item of a list in protobuf, which has no envelope.
+    fn listed_message(&mut self, message: &[u8]) -> Option<Delta> {
+        match self.read_message(message) {
+            Some((entry, _)) => Some(Delta::Listed(entry)),
+            None => self.kept(self.identity(&self.json)?.key),
+        }
+    }
+
+    /// What is known of an object stays, unless it is of another form than what is asked for now.
+    fn kept(&self, key: Key) -> Option<Delta> {
+        self.synced.then_some(Delta::Kept(key))
     }
 
     /// Reads an object; one that cannot be read is skipped, counted and named.
@@ -433,6 +466,7 @@ impl Reflector {
     fn try_read_message(&mut self, message: &[u8]) -> Result<(Arc<Entry>, String), Unread> {
         let reader = self.protobuf.as_ref().ok_or(Unread::Unknown)?;
         let mut json = std::mem::take(&mut self.json);
+        json.clear();
         let read = reader.read(message, &mut json);
         let read = read.and_then(|outline| Ok(self.try_entry(&json, &outline)?));
         self.json = json;
@@ -456,39 +490,6 @@ impl Reflector {
         Ok((Arc::new(self.entries.read(&json)?), version))
     }
 
-    /// Tells of a connection that broke; the watch goes on from the last version at once.
-    fn broke(&self, stream: &WatchStream) {
-        if let Some(reason) = stream.broke() {
-            self.stats.breaks.fetch_add(1, Ordering::Relaxed);
-            let kind = &self.target.kind.kind;
-            tracing::info!(%kind, reason, "watch connection broke, going on from the last version");
-        }
-    }
-
-    /// Reports a failure and waits before the next try.
-    async fn wait_out(&mut self, failure: &Failure) {
-        let kind = &self.target.kind.kind;
-        self.stats.failures.fetch_add(1, Ordering::Relaxed);
-        self.failing = true;
-        // In order with the changes, so that a sync under way does not outdo the fault.
-        self.fifo.push(Delta::Broken(failure.state(self.synced)));
-        let mut wait = self.backoff.wait(&mut self.dice);
-        if failure.blocked() {
-            wait = wait.min(BLOCKED_WAIT.mul_f64(1.0 + self.dice.fraction()));
-        }
-        let wait = wait.max(failure.retry_after.unwrap_or_default().min(Duration::from_secs(60)));
-        let (code, reason) = (failure.code, &failure.message);
-        if failure.expired() {
-            tracing::debug!(%kind, code, %reason, ?wait, "watch expired");
-        } else if self.told == *reason {
-            tracing::debug!(%kind, code, %reason, ?wait, "watch fails as before");
-        } else {
-            self.told.clone_from(reason);
-            tracing::warn!(%kind, code, %reason, ?wait, "watch failed, trying again");
-        }
-        sleep(wait).await;
-    }
-
     /// Notes that the whole scope was passed on.
     fn replaced(&mut self, version: String) {
         self.fifo.push(Delta::Replace { version: parse_version(&version) });
@@ -496,7 +497,6 @@ impl Reflector {
         self.version_lost = false;
         self.synced = true;
         self.failing = false;
-        self.told.clear();
     }
 
     fn silence(&self) -> Instant {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::Key;
@@ -149,18 +149,56 @@ fn guess_name(json: &[u8]) -> String {
     }
 }
 
-/// Finds the name of an object of which only the beginning is there.
-pub(super) fn guess_name_of_part(head: &[u8]) -> String {
-    let text = String::from_utf8_lossy(head);
-    let meta = text.find("\"metadata\"").map_or("", |at| &text[at..]);
-    let part = |field: &str| {
-        let rest = &meta[meta.find(&format!("\"{field}\""))? + field.len() + 2..];
-        let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
-        rest.split_once('"').map(|(name, _)| name)
-    };
-    match (part("namespace"), part("name")) {
-        (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
-        (_, name) => name.unwrap_or_default().to_owned(),
+/// Finds the key of an object of which only the beginning is there.
+pub(super) fn key_of_part(head: &[u8]) -> Option<Key> {
+    let mut found = Names::default();
+    let mut json = serde_json::Deserializer::from_slice(head);
+    // It fails where the part ends; what was found before counts.
+    let _ = Level { found: &mut found, metadata: false }.deserialize(&mut json);
+    Some(Key::new(Some(&found.namespace), &found.name)).filter(|_| !found.name.is_empty())
+}
+
+#[derive(Default)]
+struct Names {
+    namespace: String,
+    name: String,
+}
+
+/// An object, or the metadata within it, that may end anywhere.
+struct Level<'a> {
+    found: &'a mut Names,
+    metadata: bool,
+}
+
+// === impl Level ===
+
+impl<'de> DeserializeSeed<'de> for Level<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Level<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(field) = map.next_key::<String>()? {
+            match (self.metadata, field.as_str()) {
+                (false, "metadata") => {
+                    map.next_value_seed(Level { found: &mut *self.found, metadata: true })?;
+                }
+                (true, "name") => self.found.name = map.next_value()?,
+                (true, "namespace") => self.found.namespace = map.next_value()?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -292,9 +330,11 @@ mod tests {
     #[test]
     fn a_part_of_an_object_may_tell_its_name() {
         let head = br#"{"metadata": {"namespace" : "n", "name":"a", "labels": {"x": "yyyyy"#;
-        assert_eq!(guess_name_of_part(head), "n/a");
-        assert_eq!(guess_name_of_part(br#"{"metadata":{"name":"a"#), "");
-        assert_eq!(guess_name_of_part(b"\xff\xff"), "");
+        assert_eq!(key_of_part(head), Some(Key::namespaced("n", "a")));
+        let head = br#"{"spec":{"name":"x"},"metadata":{"labels":{"name":"y"},"name":"a"}"#;
+        assert_eq!(key_of_part(head), Some(Key::cluster("a")), "no name of anything else");
+        assert_eq!(key_of_part(br#"{"metadata":{"name":"a"#), None);
+        assert_eq!(key_of_part(b"\xff\xff"), None);
     }
 
     #[test]

@@ -127,11 +127,13 @@ impl Board {
         if narrow && state.synced() && *self.whole.borrow() {
             return;
         }
-        // A watch that is stale already keeps the time at which it broke.
-        if let (SyncState::Stale { .. }, SyncState::Stale { .. }) = (&states[source], &state) {
-            return;
-        }
-        states[source] = state;
+        // A watch that is stale already keeps the time at which it broke, not the reason.
+        states[source] = match (&states[source], state) {
+            (SyncState::Stale { since, .. }, SyncState::Stale { reason, .. }) => {
+                SyncState::Stale { since: *since, reason }
+            }
+            (_, state) => state,
+        };
         if states[source].synced() {
             let mut brought = self.brought.lock();
             brought[source] = true;
@@ -202,5 +204,15 @@ mod tests {
         assert!(!board.filled());
         board.set(1, synced, false);
         assert!(board.filled() && !board.get().synced());
+    }
+
+    #[test]
+    fn a_stale_watch_tells_since_when_and_why_it_is_stale_now() {
+        let board = Board::new(1, true);
+        let since = Instant::now();
+        let later = since + std::time::Duration::from_secs(60);
+        board.set(0, SyncState::Stale { since, reason: "a 500".into() }, false);
+        board.set(0, SyncState::Stale { since: later, reason: "a hang".into() }, false);
+        assert_eq!(board.get(), SyncState::Stale { since, reason: "a hang".into() });
     }
 }

@@ -234,6 +234,11 @@ impl Store {
         self.shared.writer.lock().indexes()
     }
 
+    /// Returns how often functions of indexes panicked.
+    pub fn index_panics(&self) -> u64 {
+        self.shared.writer.lock().index_panics()
+    }
+
     /// Returns how many objects have events that some handler has not taken yet.
     pub fn lag(&self) -> usize {
         self.shared.writer.lock().lag()

@@ -16,6 +16,9 @@ use super::failure::Failure;
 use super::protobuf;
 use super::wire::Lines;
 
+/// How long the rest of an event may take: a server sends it in one go.
+const REST_WITHIN: Duration = Duration::from_secs(30);
+
 /// A good answer, before it is read.
 pub(super) struct Answer {
     pub(super) body: Body,
@@ -29,10 +32,11 @@ pub(super) struct WatchStream {
     opened: Instant,
     /// The server should have ended the watch by now.
     deadline: Instant,
-    events: u64,
     ended: bool,
     /// How the connection broke.
     broke: Option<String>,
+    /// It did so within an event.
+    torn: bool,
 }
 
 /// How the bytes of a watch are cut into events.
@@ -96,7 +100,7 @@ impl WatchStream {
             true => Cut::Frames(Frames::new(object_max)),
             false => Cut::Lines(Lines::new(object_max)),
         };
-        Self { body: answer.body, cut, opened, deadline, events: 0, ended: false, broke: None }
+        Self { body: answer.body, cut, opened, deadline, ended: false, broke: None, torn: false }
     }
 
     /// Takes a line or a frame apart.
@@ -109,9 +113,7 @@ impl WatchStream {
 
     /// Takes the next event line if all of it has come already.
     pub(super) fn at_hand(&mut self) -> Result<Option<Bytes>, Failure> {
-        let line = self.cut.next()?;
-        self.events += u64::from(line.is_some());
-        Ok(line)
+        self.cut.next()
     }
 
     /// Waits for the next event line, at most until the given time.
@@ -125,7 +127,12 @@ impl WatchStream {
             if self.ended {
                 return Ok(Next::End);
             }
-            match timeout_at(until, self.body.frame()).await {
+            let half = self.cut.within_event().then(|| Instant::now() + REST_WITHIN);
+            match timeout_at(half.map_or(until, |half| half.min(until)), self.body.frame()).await {
+                Err(_) if half.is_some_and(|half| half < until) => {
+                    self.broke = Some("nothing came after half an event".to_owned());
+                    (self.ended, self.torn) = (true, true);
+                }
                 Err(_) if until == self.deadline => self.ended = true,
                 Err(_) => return Ok(Next::Silence),
                 Ok(Some(Ok(frame))) => {
@@ -137,17 +144,17 @@ impl WatchStream {
                 // from the last version. A line that came in part is left to that watch.
                 Ok(Some(Err(error))) => {
                     self.broke = Some(error.to_string());
-                    self.ended = true;
+                    (self.ended, self.torn) = (true, half.is_some());
                 }
                 Ok(None) => {
                     self.ended = true;
                     match self.cut.rest() {
                         Rest::Nothing => {}
-                        Rest::Whole(line) => {
-                            self.events += 1;
-                            return Ok(Next::Line(line));
+                        Rest::Whole(line) => return Ok(Next::Line(line)),
+                        Rest::Part => {
+                            self.broke = Some("it ended within an event".to_owned());
+                            self.torn = true;
                         }
-                        Rest::Part => self.broke = Some("it ended within an event".to_owned()),
                     }
                 }
             }
@@ -159,9 +166,9 @@ impl WatchStream {
         self.broke.as_deref()
     }
 
-    /// Tells whether the watch ended at once and without a single event.
+    /// Tells whether a watch that brought nothing new fails: it ended at once, or within an event.
     pub(super) fn futile(&self) -> bool {
-        self.events == 0 && self.opened.elapsed() < Duration::from_secs(1)
+        self.torn || self.opened.elapsed() < Duration::from_secs(1)
     }
 }
 
@@ -181,6 +188,14 @@ impl Cut {
             Self::Frames(frames) => {
                 frames.next_frame().map_err(|err| Failure::new(err.to_string()))
             }
+        }
+    }
+
+    /// Tells whether a part of an event has come, and its rest has not.
+    fn within_event(&self) -> bool {
+        match self {
+            Self::Lines(lines) => lines.within_line(),
+            Self::Frames(frames) => !frames.is_empty(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod author;
 mod fake;
+mod faults;
 mod handlers;
 mod model;
 mod protobuf;

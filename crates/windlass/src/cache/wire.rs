@@ -40,7 +40,7 @@ pub(super) struct ListScanner {
 }
 
 /// What is kept of an item that is too large, to tell its name.
-const OVERSIZED_HEAD: usize = 4096;
+const OVERSIZED_HEAD: usize = 1 << 20;
 /// Items that are too large and told of by name; more are not named.
 const OVERSIZED_MAX: usize = 16;
 
@@ -98,6 +98,11 @@ impl Lines {
                 return Ok(Some(line));
             }
         }
+    }
+
+    /// Tells whether a part of a line has come; all whole lines must have been taken.
+    pub(super) fn within_line(&self) -> bool {
+        !self.partial.is_empty()
     }
 
     /// Returns what was left when the stream ended, which may be a whole line or a part of one.

@@ -112,7 +112,13 @@ impl Writer {
                 self.sources[source].relist = Some(relist);
             }
             Delta::Listed(entry) => self.listed(source, entry),
-            Delta::Unlisted(key) => self.unlisted(source, &key),
+            Delta::Kept(key) => self.remark(source, &key, |relist| relist.mark),
+            Delta::Unlisted(key) => {
+                self.remark(source, &key, |relist| {
+                    relist.changed.remove(&key);
+                    0
+                });
+            }
             Delta::Replace { version } => self.replace(source, version),
             Delta::Upsert(entry) => {
                 self.progress(source, entry.version());
@@ -196,6 +202,11 @@ impl Writer {
 
     pub(super) fn indexes(&self) -> Vec<(String, usize)> {
         self.indexers.iter().map(|indexer| (indexer.name().to_owned(), indexer.len())).collect()
+    }
+
+    /// Returns how often functions of indexes panicked.
+    pub(super) fn index_panics(&self) -> u64 {
+        self.indexers.iter().map(|indexer| indexer.panics()).sum()
     }
 
     /// Returns the most objects that wait for one handler.
@@ -361,12 +372,13 @@ impl Writer {
         }
     }
 
-    fn unlisted(&mut self, source: usize, key: &Key) {
+    /// Marks what is known of an object as a relist under way wants it.
+    fn remark(&mut self, source: usize, key: &Key, mark: impl FnOnce(&mut Relist) -> u32) {
         let Some(relist) = &mut self.sources[source].relist else { return };
-        relist.changed.remove(key);
+        let mark = mark(relist);
         let hidden = self.overlays.get(key).and_then(|overlay| overlay.watched.as_ref());
         for known in self.objects.get(key).into_iter().chain(hidden) {
-            known.mark(0);
+            known.mark(mark);
         }
     }
 

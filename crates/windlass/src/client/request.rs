@@ -159,6 +159,11 @@ impl Client {
         let retry_after = retry_after.and_then(|v| v.parse().ok()).map(Duration::from_secs);
         let body = Limited::new(body, self.options.answer_max).collect().await;
         let bytes = body.map_err(failed)?.to_bytes();
+        let media = head.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
+        if head.status.is_success() && media.is_some_and(|media| media.starts_with("text/html")) {
+            let text = "answer is an HTML page, as if of a proxy, not of the API server";
+            return Err(failed(text.into()));
+        }
         if head.status.is_success() {
             return Ok(Answer::Body(bytes));
         }

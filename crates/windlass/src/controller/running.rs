@@ -223,13 +223,15 @@ impl<K: Object> Component for Controller<K> {
             ids: Ids::new(seed),
         });
         let leader = options.leader;
+        let panics = handle.0.handler_panics.clone();
         let run: Run = Box::new(move |stop, abort| {
             Box::pin(async move {
                 let stop_sources = stop.child_token();
                 let _end_with_this = stop_sources.clone().drop_guard();
                 for channel in channels {
                     let stop = stop_sources.clone();
-                    tokio::spawn(forward(name.clone(), channel, inbox.clone(), stop));
+                    let (panics, inbox) = (panics.clone(), inbox.clone());
+                    tokio::spawn(forward(name.clone(), channel, inbox, panics, stop));
                 }
                 let (workers, kind) = (pool.workers, pool.shared.kind.clone());
                 tracing::info!(
@@ -257,6 +259,7 @@ async fn forward(
     name: Arc<str>,
     mut keys: BoxStream<'static, Key>,
     inbox: Inbox,
+    panics: Arc<AtomicU64>,
     stop: CancellationToken,
 ) {
     // One for all keys: each would be filed with the token.
@@ -274,6 +277,7 @@ async fn forward(
             Ok(Some(key)) => drop(inbox.add(key, Add::default())),
             Ok(None) => return,
             Err(panic) => {
+                panics.fetch_add(1, Ordering::Relaxed);
                 let panic = panic_text(&*panic);
                 tracing::error!(controller = %name, panic, "a source panicked and is ended");
                 return;

@@ -32,6 +32,7 @@ pub(super) fn report(state: &State) -> Value {
         last.map(|jump| json!({"at": jump.at.to_string(), "seconds": jump.by.as_secs_f64()}));
     json!({
         "ready": *state.ready.borrow(),
+        "behind": state.behind(),
         "stopping": state.stopping.is_cancelled(),
         "clusters": clusters,
         "controllers": controllers,
@@ -58,6 +59,7 @@ fn watch(report: &WatchReport) -> Value {
         "skipped": stats.skipped,
         "fallbacks": stats.fallbacks,
         "undecodable": stats.undecodable,
+        "indexPanics": stats.index_panics,
         "lag": stats.lag,
         "indexes": report
             .indexes

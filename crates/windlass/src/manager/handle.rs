@@ -164,6 +164,12 @@ impl Handle {
         bound.iter().find(|(name, _)| *name == server).and_then(|(_, at)| *at.read())
     }
 
+    /// What a probe such as `/readyz?verbose` is answered, with or without a server for probes.
+    pub fn probe(&self, path: &str) -> (http::StatusCode, String) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        self.state.checks.answer(path, query)
+    }
+
     /// What is known about the lease, if one is asked for.
     pub fn lease(&self) -> Option<LeaseStatus> {
         self.state.lease.lock().as_ref().map(|(_, status)| status.borrow().clone())

@@ -35,7 +35,7 @@ pub(super) struct Watches {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HandlerFigures {
-    /// How often a predicate or map function panicked.
+    /// How often a predicate, a map function or a source panicked.
     pub panics: u64,
     /// Objects with events that wait to be handled.
     pub lag: u64,
@@ -44,7 +44,7 @@ pub struct HandlerFigures {
 /// Name, help, whether it is a counter, and where the value comes from.
 type Row = (&'static str, &'static str, bool, fn(&WatchReport) -> f64);
 
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 16] = [
     ("windlass_watch_synced", "1 while the watch follows the server", false, synced),
     ("windlass_watch_stale_seconds", "How long the watch has been broken", false, stale),
     ("windlass_watch_lists", "Lists sent, counting pages", true, |r| r.stats.lists as f64),
@@ -64,6 +64,9 @@ const ROWS: [Row; 15] = [
     }),
     ("windlass_cache_undecodable_objects", "Objects that did not decode into a type", true, |r| {
         r.stats.undecodable as f64
+    }),
+    ("windlass_cache_index_panics", "Panics of functions of indexes", true, |r| {
+        r.stats.index_panics as f64
     }),
     ("windlass_cache_objects", "Objects in the cache", false, |r| r.stats.objects as f64),
     ("windlass_cache_bytes", "Bytes the objects in the cache take", false, |r| {
@@ -115,7 +118,8 @@ impl Watches {
         if now.is_empty() {
             return Ok(());
         }
-        let (name, help) = ("windlass_handler_panics", "Panics of predicates and map functions");
+        let (name, help) =
+            ("windlass_handler_panics", "Panics of predicates, map functions and sources");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (controller, figures) in &now {
             let labels = [("controller", *controller)];

@@ -14,6 +14,7 @@ use windlass::{Error, Key, Kind};
 use windlass_apiserver::ApiServer;
 
 use crate::common::{config_map, eventually, key, manager, metric, secret};
+use crate::proxy::Log;
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_contained_counted_and_retried() {
@@ -213,6 +214,7 @@ async fn create_box(client: &windlass::Client, name: &str, size: serde_json::Val
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_vanishes_is_named_and_followed_again_when_it_is_back() {
+    let (told, _guard) = Log::start();
     let server = ApiServer::start();
     let setup = windlass::Client::new(server.client());
     define_boxes(&setup).await;
@@ -233,11 +235,19 @@ async fn a_kind_that_vanishes_is_named_and_followed_again_when_it_is_back() {
     for _ in 0..60 {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(state().contains("stale") || state().contains("no such kind"), "{}", state());
+    assert!(state().contains("no such kind"), "{}", state());
+    let behind = handle.diagnostics()["behind"].to_string();
+    assert!(behind.contains("Box.example.com/v1: no such kind"), "{behind}");
+    assert_eq!(handle.probe("/readyz").0, 500);
+    assert_eq!(handle.probe("/healthz").0, 200);
+    let lines = told.lines(&["watch failed", "\"Box\"", "install the definition of this kind"]);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
     define_boxes(&setup).await;
     create_box(&setup, "two", serde_json::json!(2)).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(runs.lock().contains(&"two".to_string()), "{}", state());
+    assert!(state().contains("synced"), "{}", state());
+    assert_eq!(handle.probe("/readyz").0, 200);
     handle.stop().await.expect("stops");
 }
 
@@ -248,6 +258,7 @@ struct Strict {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_does_not_decode_is_reported_and_the_rest_goes_on() {
+    let (told, _guard) = Log::start();
     let server = ApiServer::start();
     let setup = windlass::Client::new(server.client());
     define_boxes(&setup).await;
@@ -268,6 +279,14 @@ async fn an_object_that_does_not_decode_is_reported_and_the_rest_goes_on() {
     let terminal = "controller_runtime_terminal_reconcile_errors_total";
     eventually("the bad one", || metric(&handle, terminal) == 1.0).await;
     assert_eq!(*runs.lock(), ["good Some(3)"]);
+    let lines = told.lines(&["does not fit the Rust type", "Box.example.com/v1 default/bad"]);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    let series = "windlass_cache_undecodable_objects_total";
+    assert_eq!(metric(&handle, series), 1.0);
+    assert_eq!(handle.diagnostics()["clusters"][0]["watches"][0]["undecodable"], 1);
+    let right = windlass::client::Patch::Merge(serde_json::json!({"spec": {"size": 7}}));
+    setup.dynamic(&boxes).patch(&key("bad"), &right).await.expect("patched");
+    eventually("it is right", || runs.lock().contains(&"bad Some(7)".to_string())).await;
     handle.stop().await.expect("stops");
 }
 

@@ -157,11 +157,13 @@ async fn a_source_that_panics_ends_alone_and_a_wait_without_end_is_one() {
     tokio::time::sleep(Duration::from_secs(86_400)).await;
     assert_eq!(runs.lock().len(), 3);
     assert_eq!(handle.controller("sources").expect("is there").queue().waiting, 3);
+    assert_eq!(metric(&handle, r#"windlass_handler_panics_total{controller="sources"}"#), 1.0);
     handle.stop().await.expect("stops");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_that_never_returns_shows_and_holds_up_nobody_else() {
+    let (told, _guard) = crate::proxy::Log::start();
     let server = ApiServer::start();
     let done: Log = Arc::default();
     let log = done.clone();
@@ -186,7 +188,13 @@ async fn a_reconcile_that_never_returns_shows_and_holds_up_nobody_else() {
     assert_eq!(metric(&handle, "controller_runtime_active_workers"), 1.0);
     let page = handle.diagnostics();
     assert_eq!(page["controllers"][0]["queue"]["processing"], 1);
+    let lines = told.lines(&["Reconcile does not return", r#""name":"stuck""#]);
+    assert!((9..=11).contains(&lines.len()), "once a minute: {lines:#?}");
+    let at = Instant::now();
     handle.stop().await.expect("stops within the grace period");
+    assert_eq!(at.elapsed().as_secs(), 30);
+    let lines = told.lines(&["reconcile dropped: the grace period is over", "stuck"]);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -64,6 +64,25 @@ fn every_promise_names_tests_that_exist() {
     assert!(!is_test(&code, "files"), "what is no test is told apart");
 }
 
+#[test]
+fn every_fault_in_the_table_names_tests_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let code = files(&["src", "tests"]);
+    let table = std::fs::read_to_string(root.join("../../docs/faults.md")).expect("text");
+    let rows: Vec<Vec<&str>> =
+        table.lines().filter(|l| l.starts_with('|')).map(|l| l.split(" | ").collect()).collect();
+    let rows: Vec<_> =
+        rows.iter().filter(|row| row.len() == 6 && !row[0].contains("fault")).collect();
+    assert!(rows.len() > 20, "{}", rows.len());
+    for row in rows {
+        let named: Vec<&str> = row[5].split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "no test in {row:?}");
+        for test in named {
+            assert!(is_test(&code, test), "{test} is no test");
+        }
+    }
+}
+
 /// The code of the examples in documentation, and what stands behind their opening fences.
 fn examples(file: &str) -> (String, Vec<String>) {
     let (mut code, mut fences, mut inside) = (String::new(), Vec::new(), false);

@@ -10,7 +10,8 @@ use tokio::time::timeout;
 use windlass_protobuf::ListReader;
 
 use super::{Delta, Failure, Query, Reflector, Stop};
-use crate::cache::skim::guess_name_of_part;
+use crate::cache::Key;
+use crate::cache::skim::key_of_part;
 use crate::cache::wire::ListScanner;
 
 const PAGE_SIZE: usize = 500;
@@ -22,6 +23,22 @@ struct ListMeta {
     #[serde(rename = "continue")]
     next: String,
 }
+
+// === impl ListMeta ===
+
+impl ListMeta {
+    /// Fails if this is no list: by whatever else a proxy may answer, everything that is known
+    /// would seem to be gone.
+    fn of_list(self, kind: &str) -> Result<Self, Failure> {
+        let unversioned = self.resource_version.is_empty() && !kind.ends_with("List");
+        if kind == "Status" || unversioned {
+            return Err(Failure::new(format!("answer is no list: its kind is {kind:?}")));
+        }
+        Ok(self)
+    }
+}
+
+// === impl Reflector ===
 
 impl Reflector {
     /// Lists the whole scope into the store.
@@ -92,24 +109,24 @@ impl Reflector {
             tokio::task::consume_budget().await;
             let mut found = Vec::new();
             scanner
-                .feed(&chunk, &mut |item| found.extend(self.read(item)))
+                .feed(&chunk, &mut |item| found.extend(self.listed(item)))
                 .map_err(|err| Failure::new(err.to_string()))?;
-            for (entry, _) in found {
-                self.fifo.push(Delta::Listed(entry));
+            for delta in found {
+                self.fifo.push(delta);
             }
             for head in scanner.take_oversized() {
-                self.stats.skipped.fetch_add(1, Ordering::Relaxed);
-                let (kind, object) = (&self.target.kind.kind, guess_name_of_part(&head));
-                let size_max = self.rules.object_max;
-                tracing::warn!(%kind, object, size_max, "object skipped: larger than allowed");
+                self.oversized(key_of_part(&head));
             }
         }
         if !scanner.complete() {
             return Err(Failure::new("list ended in the middle").into());
         }
         let meta = scanner.field("metadata").unwrap_or(b"{}");
-        let meta = serde_json::from_slice(meta);
-        Ok(meta.map_err(|err| Failure::new(format!("list without proper metadata: {err}")))?)
+        let meta: ListMeta = serde_json::from_slice(meta)
+            .map_err(|err| Failure::new(format!("list without proper metadata: {err}")))?;
+        let kind = scanner.field("kind").unwrap_or_default();
+        let kind = serde_json::from_slice::<String>(kind).unwrap_or_default();
+        Ok(meta.of_list(&kind)?)
     }
 
     /// Reads a page in protobuf.
@@ -120,23 +137,23 @@ impl Reflector {
             tokio::task::consume_budget().await;
             let mut found = Vec::new();
             reader
-                .feed(&chunk, &mut |item| found.extend(self.read_message(item)))
+                .feed(&chunk, &mut |item| found.extend(self.listed_message(item)))
                 .map_err(wrong)?;
             self.check_known()?;
-            for (entry, _) in found {
-                self.fifo.push(Delta::Listed(entry));
+            for delta in found {
+                self.fifo.push(delta);
             }
-            for _ in 0..reader.take_oversized() {
-                self.stats.skipped.fetch_add(1, Ordering::Relaxed);
-                let (kind, size_max) = (&self.target.kind.kind, self.rules.object_max);
-                tracing::warn!(%kind, size_max, "object skipped: larger than allowed");
+            for [namespace, name] in reader.take_oversized() {
+                let key = Key::new(Some(&namespace), &name);
+                self.oversized(Some(key).filter(|_| !name.is_empty()));
             }
         }
         if !reader.is_complete() {
             return Err(Failure::new("list ended in the middle").into());
         }
         let (resource_version, next) = reader.version().map_err(wrong)?;
-        Ok(ListMeta { resource_version, next })
+        let (_, kind) = reader.types().map_err(wrong)?;
+        Ok(ListMeta { resource_version, next }.of_list(&kind)?)
     }
 
     /// The next bytes of a list; `None` at its end.

@@ -50,6 +50,7 @@ impl Reflector {
                 Ok(Initial::Complete(version)) => {
                     self.cuts = 0;
                     self.replaced(version);
+                    self.healed();
                     return Ok(Outcome::Synced(stream));
                 }
                 Ok(Initial::Silent) => return Ok(Outcome::Unfit("the end never comes")),
@@ -116,11 +117,15 @@ impl Reflector {
                     let delta = match self.read_event(event.object)? {
                         Some((entry, _)) if deleted => Delta::Unlisted(entry.key().clone()),
                         Some((entry, _)) => Delta::Listed(entry),
-                        None if !deleted => continue,
-                        None => match self.identity(event.object) {
-                            Some(identity) => Delta::Unlisted(identity.key),
-                            None => continue,
-                        },
+                        None => {
+                            let key = self.identity(event.object).map(|identity| identity.key);
+                            let delta = match deleted {
+                                true => key.map(Delta::Unlisted),
+                                false => key.and_then(|key| self.kept(key)),
+                            };
+                            let Some(delta) = delta else { continue };
+                            delta
+                        }
                     };
                     self.fifo.push(delta);
                 }

@@ -26,6 +26,8 @@ pub(crate) enum Answer {
     Status(u16, String),
     Body(Vec<Part>),
     Protobuf(Vec<Part>),
+    /// A page of HTML.
+    Page(String),
     /// The connection is refused.
     Refused,
     /// No answer ever.
@@ -105,11 +107,16 @@ impl tower::Service<Request<Body>> for Fake {
         self.accepted.lock().push(accept.unwrap_or_default().to_owned());
         let answer = self.script.lock().pop_front().unwrap_or(Answer::Hang);
         async move {
-            let protobuf = matches!(answer, Answer::Protobuf(_));
+            let media = match answer {
+                Answer::Protobuf(_) => windlass_protobuf::MEDIA_TYPE,
+                Answer::Page(_) => "text/html; charset=utf-8",
+                _ => "application/json",
+            };
             let (status, parts) = match answer {
                 Answer::Hang => std::future::pending().await,
                 Answer::Refused => return Err(std::io::ErrorKind::ConnectionRefused.into()),
                 Answer::Status(status, text) => (status, vec![Part::Text(text)]),
+                Answer::Page(text) => (200, vec![Part::Text(text)]),
                 Answer::Body(parts) | Answer::Protobuf(parts) => (200, parts),
             };
             let frames = stream::iter(parts).filter_map(|part| async move {
@@ -125,7 +132,6 @@ impl tower::Service<Request<Body>> for Fake {
                 }
             });
             let body = StreamBody::new(frames.boxed());
-            let media = if protobuf { windlass_protobuf::MEDIA_TYPE } else { "application/json" };
             let response = Response::builder().status(status).header("content-type", media);
             Ok(response.body(body).expect("a plain response"))
         }
