@@ -11,6 +11,7 @@
 //! **Invariant:** readers never wait for the watch, and the watch never for readers.
 
 mod backoff;
+mod buried;
 mod entry;
 mod event;
 pub mod expiring;

@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use imbl::OrdMap;
 use tokio::time::Instant;
 
+use super::buried::{Buried, DELETION_HIDES};
 use super::fifo::Delta;
 use super::index::Indexer;
 use super::mailbox::{Change, Mailbox};
@@ -24,9 +24,6 @@ use super::{Entry, Key};
 
 /// Own writes that are remembered; beyond that the oldest versions give way.
 const OVERLAYS_MAX: usize = 100_000;
-
-/// How long an own deletion of unknown version hides its object from a watch that is behind.
-const DELETION_HIDES: Duration = Duration::from_secs(60);
 
 /// A version no watch reaches, for deletions whose version is not known.
 const NEVER: u64 = u64::MAX;
@@ -40,6 +37,8 @@ pub(super) struct Writer {
     scope: Scope,
     sources: Vec<Source>,
     overlays: BTreeMap<Key, Overlay>,
+    /// Own deletions that no overlay stands for any more.
+    buried: Buried,
     relists: u32,
     changes: Vec<Change>,
     sync_point: bool,
@@ -94,6 +93,7 @@ impl Writer {
             scope,
             sources,
             overlays: BTreeMap::new(),
+            buried: Buried::default(),
             relists: 0,
             changes: Vec::new(),
             sync_point: false,
@@ -232,6 +232,7 @@ impl Writer {
                 false => !known.precedes(&entry),
             }
         });
+        let known_later = known_later || self.buried.since(&key, entry.uid()).is_some();
         let in_scope = self.scope.holds_namespace(key.namespace());
         if entry.version() == 0 || !newer || known_later || !in_scope {
             return;
@@ -300,11 +301,34 @@ impl Writer {
     fn lift(&mut self, key: &Key) -> Option<Overlay> {
         let mut overlay = self.overlays.remove(key)?;
         self.set(key, overlay.watched.take());
+        if overlay.version == NEVER {
+            for uid in overlay.gone.iter().chain([&overlay.uid]) {
+                self.buried.add(uid, key, overlay.since);
+            }
+        }
         Some(overlay)
+    }
+
+    /// Hides an object that an own request has deleted, if it is one.
+    fn hide_buried(&mut self, key: &Key, uid: &str) {
+        let Some(since) = self.buried.since(key, uid) else { return };
+        match self.overlays.get_mut(key) {
+            None => {
+                self.lay(key, uid.into(), NEVER, None);
+                if let Some(overlay) = self.overlays.get_mut(key) {
+                    overlay.since = since;
+                }
+            }
+            Some(overlay) if overlay.version == NEVER && !overlay.knows(uid) => {
+                overlay.gone.push(uid.into());
+            }
+            Some(_) => {}
+        }
     }
 
     fn upsert(&mut self, entry: Arc<Entry>) {
         let key = entry.key().clone();
+        self.hide_buried(&key, entry.uid());
         let old = match self.overlays.get_mut(&key) {
             Some(overlay) => {
                 let other = overlay.written.is_none() && overlay.precedes(&entry);
@@ -349,6 +373,7 @@ impl Writer {
                 old
             }
         };
+        self.buried.remove(uid);
         if let Some(old) = old {
             let unread = last.is_none();
             let last = last.unwrap_or_else(|| old.clone());
@@ -425,8 +450,17 @@ impl Writer {
                     again.floor = again.floor.max(floor);
                     (again.since, again.existed, again.gone) = (since, existed, gone);
                 }
+            } else if !other && overlay.existed <= version {
+                // It was there before this list and is not in it.
+                self.buried.remove(&overlay.uid);
             }
         }
+        let shown = |(uid, key): (&str, &Key)| {
+            let shown = self.objects.get(key).is_some_and(|entry| entry.uid() == uid);
+            shown.then(|| (key.clone(), uid.to_owned()))
+        };
+        let shown: Vec<_> = self.buried.iter().filter_map(shown).collect();
+        shown.iter().for_each(|(key, uid)| self.hide_buried(key, uid));
         let was_synced = self.sources.iter().all(|source| source.synced);
         self.sources[source].synced = true;
         self.sources[source].version = version;

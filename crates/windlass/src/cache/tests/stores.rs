@@ -370,3 +370,58 @@ fn an_object_that_own_writes_take_out_of_the_selection_and_back_is_read_as_it_is
     write(11, "web");
     assert_eq!(version(), Some(11));
 }
+
+/// An object of a name that several share one after the other.
+fn of_uid(store: &Store, uid: &str, version: u64) -> Arc<Entry> {
+    let json = json("n", "a", version, "x").replace("u-a", uid);
+    store.read(json.as_bytes()).unwrap()
+}
+
+#[test]
+fn of_two_own_deletions_of_a_name_the_second_stays_when_the_watch_brings_the_first() {
+    let (store, key) = (store(), Key::namespaced("n", "a"));
+    let first = of_uid(&store, "first", 7);
+    store.apply([Delta::Begin, Delta::Listed(first), Delta::Replace { version: 7 }]);
+    // One hand deletes it, somebody creates another, a second hand writes and deletes that; the
+    // second hand tells of its deeds first.
+    let second = json("n", "a", 10, "own").replace("u-a", "second");
+    store.observe_write(second.as_bytes()).unwrap();
+    store.observe_delete(&key, "second", None);
+    store.observe_delete(&key, "first", None);
+    assert!(store.entry(&key).is_none());
+    for delta in [
+        Delta::Delete(of_uid(&store, "first", 8)),
+        Delta::Upsert(of_uid(&store, "second", 9)),
+        Delta::Upsert(of_uid(&store, "second", 10)),
+        Delta::Delete(of_uid(&store, "second", 11)),
+    ] {
+        store.apply([delta]);
+        assert!(store.entry(&key).is_none());
+    }
+    store.apply([Delta::Upsert(of_uid(&store, "third", 12))]);
+    assert_eq!(store.entry(&key).unwrap().uid(), "third");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_deletion_of_what_was_never_seen_hides_it_behind_an_older_object_of_its_name() {
+    for relists in [false, true] {
+        let (store, key) = (store(), Key::namespaced("n", "a"));
+        store.apply([Delta::Begin, Delta::Replace { version: 1 }]);
+        store.observe_delete(&key, "new", None);
+        store.apply([Delta::Upsert(of_uid(&store, "old", 3))]);
+        assert_eq!(store.entry(&key).unwrap().uid(), "old", "it is there, as far as is known");
+        store.apply([Delta::Delete(of_uid(&store, "old", 4))]);
+        let late = json("n", "a", 8, "own").replace("u-a", "new");
+        store.observe_write(late.as_bytes()).unwrap();
+        assert!(store.entry(&key).is_none(), "an own write from before the deletion");
+        let new = of_uid(&store, "new", 9);
+        store.apply(match relists {
+            false => vec![Delta::Upsert(new)],
+            true => vec![Delta::Begin, Delta::Listed(new), Delta::Replace { version: 9 }],
+        });
+        assert!(store.entry(&key).is_none(), "an own deletion stays");
+        tokio::time::advance(std::time::Duration::from_secs(61)).await;
+        store.apply([Delta::Bookmark { version: 10 }]);
+        assert!(store.entry(&key).is_some(), "but not for ever");
+    }
+}
