@@ -43,8 +43,9 @@ fn a_ratio_whose_ranges_overlap_is_not_shown() {
     };
     let verdict = |peer| {
         let record = record(peer);
-        let literal = figure(&record, "event-to-reconcile p99 beside kube-rs", "");
-        let beyond = figure(&record, "event-to-reconcile p99 beyond the wire beside kube-rs", "");
+        let literal = figure(&record, "event-to-reconcile p99 beside kube-rs", "real");
+        let what = "event-to-reconcile p99 beyond the wire beside kube-rs";
+        let beyond = figure(&record, what, "real");
         assert_eq!((literal.verdict, &literal.measured), (beyond.verdict, &beyond.measured));
         assert_eq!(literal.place, "real server, 1,000 pods");
         literal.verdict
