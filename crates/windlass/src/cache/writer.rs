@@ -232,9 +232,17 @@ impl Writer {
                 false => !known.precedes(&entry),
             }
         });
-        let known_later = known_later || self.buried.since(&key, entry.uid()).is_some();
         let in_scope = self.scope.holds_namespace(key.namespace());
         if entry.version() == 0 || !newer || known_later || !in_scope {
+            return;
+        }
+        // It is gone already, and what is there under its name was there before it.
+        if let Some(since) = self.buried.since(&key, entry.uid()) {
+            self.lay(&key, entry.uid().into(), NEVER, None);
+            if let Some(overlay) = self.overlays.get_mut(&key) {
+                overlay.saw(&entry);
+                overlay.since = since;
+            }
             return;
         }
         if self.scope.by_fields && current.is_none() {

@@ -410,10 +410,14 @@ async fn an_own_deletion_of_what_was_never_seen_hides_it_behind_an_older_object_
         store.observe_delete(&key, "new", None);
         store.apply([Delta::Upsert(of_uid(&store, "old", 3))]);
         assert_eq!(store.entry(&key).unwrap().uid(), "old", "it is there, as far as is known");
-        store.apply([Delta::Delete(of_uid(&store, "old", 4))]);
         let late = json("n", "a", 8, "own").replace("u-a", "new");
         store.observe_write(late.as_bytes()).unwrap();
-        assert!(store.entry(&key).is_none(), "an own write from before the deletion");
+        assert!(
+            store.entry(&key).is_none(),
+            "what was there before an own write, and that is gone"
+        );
+        store.apply([Delta::Delete(of_uid(&store, "old", 4))]);
+        assert!(store.entry(&key).is_none());
         let new = of_uid(&store, "new", 9);
         store.apply(match relists {
             false => vec![Delta::Upsert(new)],
