@@ -69,14 +69,14 @@ fn fields(
         return Err(Reason::Depth.into());
     }
     for field in &message.fields {
-        if field.name.is_empty() {
+        if field.name().is_empty() {
             if let Kind::Message(id) = field.kind {
                 put_tag(out, field.number, LEN);
                 put_sized(out, |out| fields(id.get(), map, out, depth + 1))?;
             }
             continue;
         }
-        let value = map.get(field.name).filter(|value| **value != Node::Null);
+        let value = map.get(field.name()).filter(|value| **value != Node::Null);
         let done = match (field.shape, value) {
             (Shape::Plain, None) => zero(field, out, depth),
             (_, None) => Ok(()),
@@ -89,7 +89,7 @@ fn fields(
             }),
             (Shape::Map, Some(value)) => put_map(field, value, out, depth),
         };
-        done.map_err(|error| error.within(field.name))?;
+        done.map_err(|error| error.within(field.name()))?;
     }
     Ok(())
 }

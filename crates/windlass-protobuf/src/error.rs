@@ -6,7 +6,11 @@ use std::fmt;
 ///
 /// [`Error::reason`] alone has the text of the Go decoder; `Display` puts the place before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct Error(Box<Place>);
+
+/// In a box, so that what goes well is not handed up through memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
     reason: Reason,
     /// Fields from the inside out, while the error is on its way up.
     path: Vec<String>,
@@ -78,8 +82,9 @@ pub enum Reason {
 }
 
 impl Error {
+    #[cold]
     pub(crate) fn new(reason: Reason) -> Self {
-        Self { reason, path: Vec::new() }
+        Self(Box::new(Place { reason, path: Vec::new() }))
     }
 
     pub(crate) fn value(wanted: &'static str, found: impl fmt::Display) -> Self {
@@ -91,19 +96,20 @@ impl Error {
     }
 
     /// The same, one field further out.
+    #[cold]
     pub(crate) fn within(mut self, field: &str) -> Self {
-        self.path.push(field.to_owned());
+        self.0.path.push(field.to_owned());
         self
     }
 
     /// What is wrong, without the place.
     pub fn reason(&self) -> &Reason {
-        &self.reason
+        &self.0.reason
     }
 
     /// The field it is wrong in, `spec.containers.name`; empty for the object as a whole.
     pub fn path(&self) -> String {
-        let parts: Vec<&str> = self.path.iter().rev().map(String::as_str).collect();
+        let parts: Vec<&str> = self.0.path.iter().rev().map(String::as_str).collect();
         parts.join(".")
     }
 }
@@ -118,10 +124,10 @@ impl std::error::Error for Error {}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.path.is_empty() {
+        if !self.0.path.is_empty() {
             write!(f, "{}: ", self.path())?;
         }
-        write!(f, "{}", self.reason)
+        write!(f, "{}", self.0.reason)
     }
 }
 

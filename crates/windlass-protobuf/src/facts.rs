@@ -20,12 +20,11 @@ pub struct Message {
     pub(crate) fields: Vec<Field>,
 }
 
+/// Two of them in a line of the processor's cache: objects that come now and then find few there.
 pub(crate) struct Field {
     pub(crate) number: u32,
-    /// The name in JSON; empty for a message whose fields stand in the outer object.
-    pub(crate) name: &'static str,
-    /// The name as JSON has it before a value: `"name":`.
-    pub(crate) key: String,
+    /// The name as JSON has it before a value: `"name":`; those of a message are side by side.
+    pub(crate) key: &'static str,
     pub(crate) kind: Kind,
     pub(crate) shape: Shape,
     /// Zero, `false`, empty texts and lists are left out of JSON.
@@ -163,9 +162,15 @@ impl Kind {
 // === impl Field ===
 
 impl Field {
+    /// The name in JSON; empty for a message whose fields stand in the outer object.
+    #[inline]
+    pub(crate) fn name(&self) -> &'static str {
+        &self.key[1..self.key.len() - 2]
+    }
+
     /// The name of the field in Go, for error texts.
     pub(crate) fn go_name(&self) -> String {
-        match (self.name, self.kind) {
+        match (self.name(), self.kind) {
             ("" | "metadata", Kind::Message(id)) => id.get().short.to_owned(),
             ("uid", _) => "UID".to_owned(),
             (name, _) if name.starts_with("api") => format!("API{}", &name[3..]),
@@ -195,24 +200,38 @@ fn facts() -> &'static Facts {
             if !version.is_empty() {
                 kinds.insert((version, short), MessageId(at as u16));
             }
-            let fields = fields.split(' ').filter(|text| !text.is_empty());
-            let fields = fields.map(|text| field(text, name, package, &names)).collect();
-            Message { name, short, fields }
+            let fields = || fields.split(' ').filter(|text| !text.is_empty());
+            let keys = fields().map(|text| format!("\"{}\":", part_of(text).1));
+            // They are kept as long as the table, which is as long as the program runs.
+            let mut keys: &'static str = keys.collect::<String>().leak();
+            let fields = fields().map(|text| field(text, &mut keys, name, package, &names));
+            Message { name, short, fields: fields.collect() }
         });
         let messages = messages.collect();
         Facts { messages, kinds, props: names[PROPS] }
     })
 }
 
+/// The number, name and type of `3:name=*type?`.
+fn part_of(text: &str) -> (&str, &str, &str) {
+    let (number, rest) = text.split_once(':').expect("a field has a number");
+    let (name, typ) = rest.split_once('=').expect("a field has a type");
+    (number, name, typ)
+}
+
 /// Reads `3:name=*type?`; the table is part of the program, so what is wrong in it is a bug.
+///
+/// The key of the field is the first of `keys`.
 fn field(
-    text: &'static str,
+    text: &str,
+    keys: &mut &'static str,
     message: &str,
     package: &str,
     names: &BTreeMap<&str, MessageId>,
 ) -> Field {
-    let (number, rest) = text.split_once(':').expect("a field has a number");
-    let (name, typ) = rest.split_once('=').expect("a field has a type");
+    let (number, name, typ) = part_of(text);
+    let key;
+    (key, *keys) = keys.split_at(name.len() + r#""":"#.len());
     let (typ, omit_zero) = typ.strip_suffix('!').map_or((typ, false), |typ| (typ, true));
     let (typ, omit_empty) = typ.strip_suffix('?').map_or((typ, false), |typ| (typ, true));
     let (typ, shape) = if let Some(typ) = typ.strip_prefix('*') {
@@ -254,8 +273,7 @@ fn field(
     let omitted = if nil || kind.is_scalar() { omit_empty || omit_zero } else { omit_zero };
     Field {
         number: number.parse().expect("a field's number is a number"),
-        name,
-        key: format!("\"{name}\":"),
+        key,
         kind,
         shape,
         omit_empty,
@@ -285,8 +303,8 @@ mod tests {
     #[test]
     fn an_inlined_type_has_no_name_of_its_own() {
         let volume = all().iter().find(|m| m.name == "api.core.v1.Volume").unwrap();
-        assert_eq!(volume.field(1).unwrap().name, "name");
-        assert_eq!(volume.field(2).unwrap().name, "");
+        assert_eq!(volume.field(1).unwrap().name(), "name");
+        assert_eq!(volume.field(2).unwrap().name(), "");
         assert_eq!(volume.field(2).unwrap().go_name(), "VolumeSource");
     }
 

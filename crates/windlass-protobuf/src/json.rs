@@ -138,7 +138,7 @@ impl JsonWriter<'_> {
     }
 
     fn zero(&mut self, field: &Field) -> Result<(), Error> {
-        if field.name.is_empty() {
+        if field.name().is_empty() {
             return match field.kind {
                 Kind::Message(id) => self.fields(id.get(), &[]),
                 _ => Ok(()),
@@ -168,7 +168,7 @@ impl JsonWriter<'_> {
             Shape::List => return self.list(field, wire, reader),
             Shape::Plain | Shape::Pointer => {}
         }
-        if field.name.is_empty()
+        if field.name().is_empty()
             && let Kind::Message(id) = field.kind
         {
             check_wire(field, wire, LEN)?;
@@ -194,6 +194,13 @@ impl JsonWriter<'_> {
     /// One value; tells whether it is one that `omitempty` (or `omitzero`, for times) leaves out.
     fn value(&mut self, field: &Field, wire: u8, reader: &mut Reader<'_>) -> Result<bool, Error> {
         match field.kind {
+            // Most are texts.
+            Kind::String => {
+                check_wire(field, wire, LEN)?;
+                let bytes = reader.len()?;
+                self.text(bytes);
+                Ok(bytes.is_empty())
+            }
             Kind::Bool | Kind::Int32 | Kind::Int64 => {
                 check_wire(field, wire, VARINT)?;
                 let value = reader.varint()?;
@@ -210,7 +217,7 @@ impl JsonWriter<'_> {
                 let bytes = reader.len()?;
                 self.sized_value(field.kind, bytes)?;
                 Ok(match field.kind {
-                    Kind::String | Kind::Bytes => bytes.is_empty(),
+                    Kind::Bytes => bytes.is_empty(),
                     Kind::Time | Kind::MicroTime => field.omit_zero && bytes.is_empty(),
                     _ => false,
                 })
@@ -225,10 +232,9 @@ impl JsonWriter<'_> {
                 self.out.extend_from_slice(word);
                 return value == 0;
             }
-            Kind::Int32 => write!(self.out, "{}", value as i32),
-            _ => write!(self.out, "{}", value as i64),
+            Kind::Int32 => text::put_number(i64::from(value as i32), self.out),
+            _ => text::put_number(value as i64, self.out),
         }
-        .expect("memory takes all bytes");
         value == 0
     }
 
@@ -407,7 +413,7 @@ fn leaves_out_zero(field: &Field) -> bool {
 }
 
 fn at(error: Error, field: &Field) -> Error {
-    if field.name.is_empty() { error } else { error.within(field.name) }
+    if field.name().is_empty() { error } else { error.within(field.name()) }
 }
 
 pub(crate) fn check_wire(field: &Field, wire: u8, wanted: u8) -> Result<(), Error> {

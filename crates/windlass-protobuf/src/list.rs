@@ -216,13 +216,15 @@ impl ListReader {
         let head = (|| {
             let (number, wire) = reader.tag()?;
             if wire != LEN {
-                return Err(Reason::IllegalWireType(wire));
+                return Err(Error::from(Reason::IllegalWireType(wire)));
             }
             Ok((number, reader.varint()?))
         })();
         let (number, len) = match head {
             // A tag and a length take twenty bytes at most, so this comes to an end.
-            Err(Reason::UnexpectedEnd) => return Ok(Step::Wanted(bytes.len() + 1)),
+            Err(error) if *error.reason() == Reason::UnexpectedEnd => {
+                return Ok(Step::Wanted(bytes.len() + 1));
+            }
             other => other?,
         };
         let len = usize::try_from(len).map_err(|_| Reason::Length)?;
@@ -356,8 +358,9 @@ mod tests {
     #[test]
     fn every_list_has_its_items_at_the_same_number() {
         for message in crate::facts::all() {
-            if message.name.ends_with("List") && message.fields.iter().any(|f| f.name == "items") {
-                assert_eq!(message.field(ITEMS).unwrap().name, "items", "{message:?}");
+            if message.name.ends_with("List") && message.fields.iter().any(|f| f.name() == "items")
+            {
+                assert_eq!(message.field(ITEMS).unwrap().name(), "items", "{message:?}");
                 assert_eq!(message.fields.len(), 2, "{message:?}");
             }
         }

@@ -135,7 +135,7 @@ impl Message {
     pub fn metadata_in(&self, object: &[u8]) -> Option<Range<usize>> {
         let field = self.fields.first()?;
         let Kind::Message(id) = field.kind else { return None };
-        if (field.number, field.name, id.get().short) != (1, "metadata", "ObjectMeta") {
+        if (field.number, field.name(), id.get().short) != (1, "metadata", "ObjectMeta") {
             return None;
         }
         let mut reader = Reader::new(object, "Object");
@@ -175,7 +175,7 @@ mod tests {
         let meta = "apimachinery.pkg.apis.meta.v1";
         let number = |message: &str, field: &str| {
             let message = all().iter().find(|m| m.name == format!("{meta}.{message}")).unwrap();
-            message.fields.iter().find(|f| f.name == field).unwrap().number
+            message.fields.iter().find(|f| f.name() == field).unwrap().number
         };
         let fields = ["name", "namespace", "uid", "resourceVersion", "generation"];
         assert_eq!(fields.map(|f| number("ObjectMeta", f)), [1, 3, 5, 6, 7]);
@@ -184,7 +184,7 @@ mod tests {
         let fields = ["kind", "name", "uid", "apiVersion", "controller"];
         assert_eq!(fields.map(|f| number("OwnerReference", f)), [1, 3, 4, 5, 6]);
         for message in all() {
-            for field in message.fields.iter().filter(|f| f.name == "metadata") {
+            for field in message.fields.iter().filter(|f| f.name() == "metadata") {
                 let Kind::Message(id) = field.kind else { panic!("{message:?}") };
                 assert!(field.number == 1 || id.get().short == "ObjectMeta", "{message:?}");
                 assert_eq!(field.shape, Shape::Plain);

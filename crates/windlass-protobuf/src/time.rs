@@ -40,11 +40,23 @@ fn text(seconds: i64, micros: Option<i32>) -> String {
     let (days, clock) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
-    let date = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
-    match micros {
-        Some(micros) => format!("{date}.{micros:06}Z"),
-        None => date + "Z",
+    let mut text = String::with_capacity(27);
+    let parts = [
+        (year, 4, '-'),
+        (month, 2, '-'),
+        (day, 2, 'T'),
+        (hour, 2, ':'),
+        (minute, 2, ':'),
+        (second, 2, if micros.is_some() { '.' } else { 'Z' }),
+    ];
+    let micros = micros.map(|micros| (i64::from(micros), 6, 'Z'));
+    for (number, digits, after) in parts.into_iter().chain(micros) {
+        for place in (0..digits).rev() {
+            text.push(char::from(b'0' + (number / 10_i64.pow(place) % 10) as u8));
+        }
+        text.push(after);
     }
+    text
 }
 
 /// Writes the fields of a time.

@@ -1,6 +1,6 @@
 //! Protobuf's wire format: tags, varints, lengths.
 
-use crate::error::Reason;
+use crate::error::{Error, Reason};
 
 pub(crate) const VARINT: u8 = 0;
 pub(crate) const FIXED64: u8 = 1;
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(crate) fn varint(&mut self) -> Result<u64, Reason> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Error> {
         match self.bytes {
             [low @ ..=0x7f, rest @ ..] => {
                 self.bytes = rest;
@@ -49,11 +49,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, Reason> {
+    fn long_varint(&mut self) -> Result<u64, Error> {
         let mut value = 0;
         for (at, byte) in self.bytes.iter().enumerate() {
             if at == 10 {
-                return Err(Reason::Overflow);
+                return Err(Reason::Overflow.into());
             }
             value |= u64::from(byte & 0x7f).checked_shl(7 * at as u32).unwrap_or(0);
             if *byte < 0x80 {
@@ -61,20 +61,20 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(Reason::UnexpectedEnd)
+        Err(Reason::UnexpectedEnd.into())
     }
 
     /// Number and wire type of the next field.
     #[inline]
-    pub(crate) fn tag(&mut self) -> Result<(u32, u8), Reason> {
+    pub(crate) fn tag(&mut self) -> Result<(u32, u8), Error> {
         let tag = self.varint()?;
         let number = (tag >> 3) as i32;
         let wire = (tag & 7) as u8;
         if wire == GROUP_END {
-            return Err(Reason::EndGroup(self.message));
+            return Err(Reason::EndGroup(self.message).into());
         }
         if number <= 0 {
-            return Err(Reason::IllegalTag { message: self.message, number, tag });
+            return Err(Reason::IllegalTag { message: self.message, number, tag }.into());
         }
         Ok((number as u32, wire))
     }
@@ -82,6 +82,10 @@ impl<'a> Reader<'a> {
     /// The type of the next field, whose tag is read only if it has this number.
     #[inline]
     pub(crate) fn again(&mut self, number: u32) -> Option<u8> {
+        // An error would be made for nothing.
+        if self.is_empty() {
+            return None;
+        }
         let mut ahead = self.clone();
         let (next, wire) = ahead.tag().ok()?;
         (next == number).then(|| {
@@ -91,28 +95,28 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(crate) fn len(&mut self) -> Result<&'a [u8], Reason> {
+    pub(crate) fn len(&mut self) -> Result<&'a [u8], Error> {
         let len = self.varint()?;
         if len > i64::MAX as u64 {
-            return Err(Reason::Length);
+            return Err(Reason::Length.into());
         }
         self.take(usize::try_from(len).map_err(|_| Reason::Length)?)
     }
 
     #[inline]
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Reason> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Error> {
         let (head, rest) = self.bytes.split_at_checked(len).ok_or(Reason::UnexpectedEnd)?;
         self.bytes = rest;
         Ok(head)
     }
 
-    pub(crate) fn fixed64(&mut self) -> Result<u64, Reason> {
+    pub(crate) fn fixed64(&mut self) -> Result<u64, Error> {
         let bytes = self.take(8)?;
         Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes were taken")))
     }
 
     /// Passes over a value that nobody knows.
-    pub(crate) fn skip(&mut self, wire: u8) -> Result<(), Reason> {
+    pub(crate) fn skip(&mut self, wire: u8) -> Result<(), Error> {
         let mut open = 0;
         let mut wire = wire;
         loop {
@@ -121,10 +125,10 @@ impl<'a> Reader<'a> {
                 FIXED64 => drop(self.take(8)?),
                 LEN => drop(self.len()?),
                 FIXED32 => drop(self.take(4)?),
-                GROUP if open == GROUPS_MAX => return Err(Reason::Depth),
+                GROUP if open == GROUPS_MAX => return Err(Reason::Depth.into()),
                 GROUP => open += 1,
                 GROUP_END => open -= 1,
-                other => return Err(Reason::IllegalWireType(other)),
+                other => return Err(Reason::IllegalWireType(other).into()),
             }
             if open == 0 {
                 return Ok(());
@@ -196,9 +200,9 @@ mod tests {
         assert_eq!(read(&[0x02]), "proto: Pod: illegal tag 0 (wire type 2)");
         assert_eq!(read(&[0x0c]), "proto: Pod: wiretype end group for non-group");
         let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
-        assert_eq!(Reader::new(&huge, "Pod").len(), Err(Reason::Length));
-        assert_eq!(Reader::new(&[5, 1], "Pod").len(), Err(Reason::UnexpectedEnd));
-        assert_eq!(Reader::new(&[], "Pod").skip(7), Err(Reason::IllegalWireType(7)));
+        assert_eq!(Reader::new(&huge, "Pod").len(), Err(Reason::Length.into()));
+        assert_eq!(Reader::new(&[5, 1], "Pod").len(), Err(Reason::UnexpectedEnd.into()));
+        assert_eq!(Reader::new(&[], "Pod").skip(7), Err(Reason::IllegalWireType(7).into()));
     }
 
     #[test]

@@ -8,12 +8,29 @@ use base64::engine::general_purpose::STANDARD;
 /// Appends a text; Go replaces what is no UTF-8 when it writes JSON, and so does this.
 pub(super) fn put_text(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    match std::str::from_utf8(bytes) {
-        _ if is_plain(bytes) => out.extend_from_slice(bytes),
-        Ok(_) => escape(bytes, out),
-        Err(_) => escape(String::from_utf8_lossy(bytes).as_bytes(), out),
+    match is_plain(bytes) {
+        true => out.extend_from_slice(bytes),
+        false => escape(String::from_utf8_lossy(bytes).as_bytes(), out),
     }
     out.push(b'"');
+}
+
+/// Appends a whole number; most are short.
+pub(super) fn put_number(number: i64, out: &mut Vec<u8>) {
+    const DIGITS: usize = 20;
+    let (mut room, mut at, mut rest) = ([0; DIGITS], DIGITS, number.unsigned_abs());
+    loop {
+        at -= 1;
+        room[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&room[at..]);
 }
 
 /// Appends bytes in base64.
@@ -35,18 +52,24 @@ fn is_plain(bytes: &[u8]) -> bool {
     const fn below(word: u64, than: u64) -> u64 {
         word.wrapping_sub(LOW * than) & !word & HIGH
     }
-    let mut words = bytes.chunks_exact(8);
-    for word in &mut words {
-        let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-        let odd = below(word, 0x20) | below(word ^ (LOW * 0x22), 1) | below(word ^ (LOW * 0x5c), 1);
-        if (odd | word) & HIGH != 0 {
-            return false;
-        }
+    /// The high bit is set where a byte of eight is odd.
+    fn odd(word: [u8; 8]) -> u64 {
+        let word = u64::from_le_bytes(word);
+        below(word, 0x20) | below(word ^ (LOW * 0x22), 1) | below(word ^ (LOW * 0x5c), 1) | word
     }
-    words
-        .remainder()
-        .iter()
-        .all(|byte| matches!(byte, b' '..=0x7f) && !matches!(byte, b'"' | b'\\'))
+    let (words, rest) = bytes.as_chunks::<8>();
+    let found = words.iter().fold(0, |found, word| found | odd(*word));
+    let found = match bytes.last_chunk::<8>() {
+        // What is left over, and some of what was looked at.
+        Some(last) if !rest.is_empty() => found | odd(*last),
+        Some(_) => found,
+        None => {
+            let mut word = [b' '; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            odd(word)
+        }
+    };
+    found & HIGH == 0
 }
 
 /// Appends UTF-8 as the inside of a JSON text.
@@ -83,6 +106,15 @@ mod tests {
                 let mut out = Vec::new();
                 put_text(text.as_bytes(), &mut out);
                 prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+            }
+        }
+
+        #[test]
+        fn a_number_is_written_as_its_digits(number in any::<i64>(), bits in 0..64_u32) {
+            for number in [number, number >> bits, i64::MIN, i64::MAX, 0] {
+                let mut out = Vec::new();
+                put_number(number, &mut out);
+                prop_assert_eq!(out, number.to_string().into_bytes());
             }
         }
 
