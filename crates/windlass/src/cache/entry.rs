@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use kube::core::ApiResource;
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -117,6 +118,7 @@ pub(super) struct EntryReader {
     names: Vec<Arc<str>>,
     cut: Vec<u8>,
     packed: Vec<u8>,
+    table: CompressTable,
 }
 
 // === impl Entry ===
@@ -291,6 +293,7 @@ impl EntryReader {
             names: Vec::new(),
             cut: Vec::new(),
             packed: Vec::new(),
+            table: CompressTable::default(),
         }
     }
 
@@ -327,7 +330,7 @@ impl EntryReader {
         let raw = meta.managed_fields.filter(|_| !self.keep_managed_fields);
         let untyped = skim.kind.0.is_empty() && skim.api_version.0.is_empty();
         let body = if raw.is_none() && !untyped {
-            Self::body(json, &mut self.packed, self.pack)
+            self.body(json)
         } else {
             self.cut.clear();
             match raw {
@@ -337,7 +340,10 @@ impl EntryReader {
             if untyped && let Some(open) = self.cut.iter().position(|b| *b == b'{') {
                 self.cut.splice(open + 1..open + 1, self.types.bytes());
             }
-            Self::body(&self.cut, &mut self.packed, self.pack)
+            let cut = std::mem::take(&mut self.cut);
+            let body = self.body(&cut);
+            self.cut = cut;
+            body
         };
         Ok(Entry {
             key: Key::new(Some(&meta.namespace.0), &meta.name.0),
@@ -355,13 +361,16 @@ impl EntryReader {
         })
     }
 
-    fn body(json: &[u8], packed: &mut Vec<u8>, pack: bool) -> Body {
-        if pack && json.len() > PACK_ABOVE {
-            packed.resize(lz4_flex::block::get_maximum_output_size(json.len()), 0);
-            if let Ok(len) = lz4_flex::block::compress_into(json, packed)
+    fn body(&mut self, json: &[u8]) -> Body {
+        if self.pack && json.len() > PACK_ABOVE {
+            let room = get_maximum_output_size(json.len());
+            if self.packed.len() < room {
+                self.packed.resize(room, 0);
+            }
+            if let Ok(len) = compress_into_with_table(json, &mut self.packed, &mut self.table)
                 && len + len / 8 < json.len()
             {
-                return Body::Packed { bytes: packed[..len].into(), len: json.len() };
+                return Body::Packed { bytes: self.packed[..len].into(), len: json.len() };
             }
         }
         Body::Plain(json.into())

@@ -350,8 +350,7 @@ impl Writer {
                 old
             }
             None => {
-                let old = self.objects.get(&key).cloned();
-                self.set(&key, Some(entry.clone()));
+                let old = self.set(&key, Some(entry.clone()));
                 entry.show(self.store);
                 old
             }
@@ -513,7 +512,8 @@ impl Writer {
         plain.chain(hidden).cloned()
     }
 
-    fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) {
+    /// Puts an object in the place of another, which it returns, or takes it away.
+    fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         for indexer in &mut self.indexers {
             indexer.update(key, entry.as_ref());
         }
@@ -522,10 +522,11 @@ impl Writer {
             None => self.objects.remove(key),
         };
         // Before the snapshot is published: no reader may go back to it once that is.
-        if let Some(old) = old {
+        if let Some(old) = &old {
             old.hide();
         }
         self.dirty = true;
+        old
     }
 
     fn change(&mut self, key: Key, old: Option<Arc<Entry>>, new: Arc<Entry>, initial: bool) {
