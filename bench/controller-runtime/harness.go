@@ -118,13 +118,13 @@ type lags struct {
 	times [][2]int64 // the stamp and how old it was
 }
 
-func (l *lags) stamp(text string) {
+func (l *lags) stamp(text string, at time.Time) {
 	then, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return
 	}
 	l.mu.Lock()
-	l.times = append(l.times, [2]int64{then, time.Now().UnixMicro() - then})
+	l.times = append(l.times, [2]int64{then, at.UnixMicro() - then})
 	l.mu.Unlock()
 }
 

@@ -124,13 +124,16 @@ func status(ctx context.Context, a args) (result, error) {
 }
 
 func latency(ctx context.Context, a args) (result, error) {
-	seen, counted := &lags{}, newTally()
+	begun, read, counted := &lags{}, &lags{}, newTally()
 	work := func(ctx context.Context, c client.Client, r ctrl.Request) (ctrl.Result, error) {
+		began := time.Now()
 		var pod corev1.Pod
 		if err := c.Get(ctx, r.NamespacedName, &pod); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		seen.stamp(pod.Labels[stampLabel])
+		done := time.Now()
+		begun.stamp(pod.Labels[stampLabel], began)
+		read.stamp(pod.Labels[stampLabel], done)
 		counted.add()
 		return ctrl.Result{}, nil
 	}
@@ -142,11 +145,13 @@ func latency(ctx context.Context, a args) (result, error) {
 	ready()
 	command()
 	m := startMeter()
-	seen.reset()
+	begun.reset()
+	read.reset()
 	command()
 	seconds, cpu := m.read()
 	return result{
-		"time_s": seconds, "cpu_s": cpu, "events": seen.len(), "lag": seen.summary(), "seen": seen.seen(),
+		"time_s": seconds, "cpu_s": cpu, "events": begun.len(),
+		"lag": begun.summary(), "seen": begun.seen(), "read": read.summary(), "seen_read": read.seen(),
 	}, nil
 }
 
@@ -165,26 +170,26 @@ func inflight(ctx context.Context, a args) (result, error) {
 		counted.add()
 		return ctrl.Result{}, nil
 	}
-	keys, _, err := run(ctx, a, &corev1.ConfigMap{}, a.number("workers", 1000), work)
+	size, all := a.number("size", 32_000), a.number("objects", 32_000)
+	keys, _, err := run(ctx, a, &corev1.ConfigMap{}, a.number("workers", size), work)
 	if err != nil {
 		return nil, err
 	}
-	size := a.number("size", 32_000)
-	counted.reach(size)
+	counted.reach(all)
 	waiting.Store(true)
-	made := objects[corev1.ConfigMap](size)
+	made, passes := objects[corev1.ConfigMap](size), max(2*all/size, 1)
 	var m meter
-	// The first two of four passes warm up.
-	for pass := range 4 {
-		if pass <= 2 {
+	// Half of the passes warm up.
+	for pass := range 2 * passes {
+		if pass == passes {
 			m = startMeter()
 		}
 		for _, object := range made {
 			keys <- event.GenericEvent{Object: object}
 		}
-		counted.reach((pass + 2) * size)
+		counted.reach(all + (pass+1)*size)
 	}
-	return rate(m, 2*size), nil
+	return rate(m, passes*size), nil
 }
 
 func first(ctx context.Context, a args) (result, error) {

@@ -96,7 +96,7 @@ func stream(ctx context.Context, a args) (result, error) {
 	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, object any) {
 			if pod, ok := object.(*corev1.Pod); ok {
-				seen.stamp(pod.Labels[stampLabel])
+				seen.stamp(pod.Labels[stampLabel], time.Now())
 			}
 		},
 	})

@@ -84,9 +84,14 @@ impl Meter {
 impl Lags {
     /// Adds the age of a stamp, if it is one.
     pub fn stamp(&mut self, stamp: Option<&str>) -> bool {
+        self.stamp_at(stamp, now_micros())
+    }
+
+    /// Adds the age that a stamp, if it is one, had at a time of day.
+    pub fn stamp_at(&mut self, stamp: Option<&str>, at: u64) -> bool {
         let then = stamp.and_then(|text| text.parse::<u64>().ok());
         let Some(then) = then else { return false };
-        self.0.push((then, now_micros().saturating_sub(then)));
+        self.0.push((then, at.saturating_sub(then)));
         true
     }
 

@@ -111,14 +111,19 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
     Ok(rate(&meter, patches))
 }
 
-/// How old a change is when its reconcile begins.
+/// How old a change is when its reconcile begins, and when that has read its object.
 pub async fn latency(client: Client, args: &Args) -> Outcome {
-    let lags = Arc::new(Mutex::new(Lags::default()));
+    let lags = Arc::new(Mutex::new([Lags::default(), Lags::default()]));
     let (tally, noted) = (Arc::new(Tally::default()), lags.clone());
     let counted = tally.clone();
     let _keys = run(client, args.number("workers", 4), move |pod: Arc<Pod>| {
+        // It is handed the object, and so has read it when it begins.
+        let begun = now_micros();
         if let Ok(mut lags) = noted.lock() {
-            lags.stamp(pod.labels().get(STAMP).map(String::as_str));
+            let stamp = pod.labels().get(STAMP).map(String::as_str);
+            for lags in lags.iter_mut() {
+                lags.stamp_at(stamp, begun);
+            }
         }
         counted.add();
         async { Ok::<_, Infallible>(Action::await_change()) }
@@ -128,24 +133,27 @@ pub async fn latency(client: Client, args: &Args) -> Outcome {
     spawn_blocking(command).await?;
     let meter = Meter::start();
     if let Ok(mut lags) = lags.lock() {
-        *lags = Lags::default();
+        *lags = Default::default();
     }
     spawn_blocking(command).await?;
     let (time, cpu) = meter.read();
     let mut lags = lags.lock().map_err(|_| "a reconcile panicked")?;
-    let (events, summary) = (lags.len(), lags.summary());
+    let [begun, read] = &mut *lags;
     Ok(json!({
-        "time_s": time, "cpu_s": cpu, "events": events, "lag": summary, "seen": lags.seen(),
+        "time_s": time, "cpu_s": cpu, "events": begun.len(),
+        "lag": begun.summary(), "seen": begun.seen(),
+        "read": read.summary(), "seen_read": read.seen(),
     }))
 }
 
-/// Reconciles that wait, many at once.
+/// Reconciles that wait: as many at once as there are keys, or fewer while the others are queued.
 pub async fn inflight(client: Client, args: &Args) -> Outcome {
+    let size = args.number("size", 32_000);
     let tally = Arc::new(Tally::default());
     let waiting = Arc::new(AtomicBool::new(false));
     let (counted, gate) = (tally.clone(), waiting.clone());
     let pause = Duration::from_millis(args.number("pause-ms", 100) as u64);
-    let keys = run(client, args.number("workers", 1000), move |map: Arc<ConfigMap>| {
+    let keys = run(client, args.number("workers", size), move |map: Arc<ConfigMap>| {
         let (tally, wait) = (counted.clone(), gate.load(Ordering::Acquire));
         async move {
             if map.metadata.namespace.as_deref() == Some(NAMESPACE) {
@@ -157,21 +165,22 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
             Ok::<_, Infallible>(Action::await_change())
         }
     });
-    let size = args.number("size", 32_000);
-    tally.reach(size).await;
+    let objects = args.number("objects", 32_000);
+    tally.reach(objects).await;
     waiting.store(true, Ordering::Release);
+    let passes = (2 * objects / size).max(1);
     let mut meter = Meter::start();
-    // The first two of four passes warm up.
-    for pass in 0..4 {
-        if pass <= 2 {
+    // Half of the passes warm up.
+    for pass in 0..2 * passes {
+        if pass == passes {
             meter = Meter::start();
         }
         for key in refs::<ConfigMap>(size) {
             keys.unbounded_send(key)?;
         }
-        tally.reach((pass + 2) * size).await;
+        tally.reach(objects + (pass + 1) * size).await;
     }
-    Ok(rate(&meter, 2 * size))
+    Ok(rate(&meter, passes * size))
 }
 
 /// Ends with the first reconcile; the time is taken by whoever started the process.

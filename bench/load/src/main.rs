@@ -28,7 +28,7 @@ async fn main() -> Result<(), Failure> {
         "updates" => write::updates(&server, &args).await,
         "writes" => write::writes(&server, &args).await,
         "floor" => read::floor(&server, &args).await,
-        "latency" => read::latency(&server).await,
+        "latency" => read::latency(&server, &args).await,
         "fanout" => read::fanout(&server, &args).await,
         "cel" => crds::cel(&server, &args).await,
         "crds" => crds::many(&server, &args).await,

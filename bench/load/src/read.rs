@@ -22,6 +22,7 @@ const WRITERS: usize = 4;
 /// The time from one change to the next while their lags are taken.
 const PACE: Duration = Duration::from_millis(20);
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const PROTOBUF_WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const STREAM: &str = "/api/v1/pods?watch=true&sendInitialEvents=true&allowWatchBookmarks=true\
                       &resourceVersionMatch=NotOlderThan&timeoutSeconds=300";
@@ -97,19 +98,22 @@ async fn until_bookmark(mut body: Incoming) -> Result<usize, Failure> {
     Err("the streaming list ended without its bookmark".into())
 }
 
-/// Follows changes of pods and notes how old each is when its bytes are here: the floor of lags.
-pub async fn latency(server: &Server) -> Outcome {
+/// Follows changes of pods and notes how old each is when its bytes are here: the floor of lags,
+/// in JSON or in protobuf (`--wire protobuf`), as it is for who is compared.
+pub async fn latency(server: &Server, args: &Args) -> Outcome {
     let mut connection = server.connect().await?;
     let list = format!("/api/v1/namespaces/{NAMESPACE}/pods?limit=1");
     let first = connection.json(Method::GET, &list, JSON, Bytes::new()).await?;
     let from = first["metadata"]["resourceVersion"].as_str().unwrap_or("0");
     let path = format!("/api/v1/pods?watch=true&resourceVersion={from}&timeoutSeconds=600");
-    let answer = connection.send(Method::GET, &path, JSON, Bytes::new()).await?;
+    let protobuf = args.text("wire") == "protobuf";
+    let form = if protobuf { PROTOBUF_WATCH } else { JSON };
+    let answer = connection.send(Method::GET, &path, form, Bytes::new()).await?;
     let (lags, stopped) = (Arc::new(Mutex::new(Lags::default())), Arc::new(Notify::new()));
     let (noted, stop) = (lags.clone(), stopped.clone());
     let follow = tokio::spawn(async move {
         tokio::select! {
-            ended = stamps(answer.into_body(), &noted) => ended,
+            ended = stamps(answer.into_body(), protobuf, &noted) => ended,
             () = stop.notified() => Ok(()),
         }
     });
@@ -128,38 +132,54 @@ pub async fn latency(server: &Server) -> Outcome {
     }))
 }
 
-/// Notes the stamps of all lines until the body ends.
-async fn stamps(mut body: Incoming, lags: &Mutex<Lags>) -> Result<(), Failure> {
-    let mut stamps = Stamps::default();
+/// Notes the stamps of all events until the body ends.
+async fn stamps(mut body: Incoming, protobuf: bool, lags: &Mutex<Lags>) -> Result<(), Failure> {
+    let mut stamps = Stamps { protobuf, ..Stamps::default() };
     while let Some(frame) = body.frame().await {
         stamps.read(frame?.data_ref().map_or(&[][..], |data| &data[..]), lags);
     }
     Ok(())
 }
 
-/// Finds the stamp of each line without reading the JSON.
+/// Finds the stamp of each event without reading the object.
 #[derive(Default)]
 struct Stamps {
-    /// What came of a line.
-    line: Vec<u8>,
+    /// Events have their length before them; without, a newline after them.
+    protobuf: bool,
+    /// What came of an event.
+    event: Vec<u8>,
 }
 
 impl Stamps {
     fn read(&mut self, data: &[u8], lags: &Mutex<Lags>) {
-        for part in data.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(part);
-            if self.line.last() != Some(&b'\n') {
-                continue;
-            }
-            let text = String::from_utf8_lossy(&self.line);
-            let stamp = text.split(&format!("\"{STAMP}\":\"")).nth(1);
-            let stamp = stamp.and_then(|rest| rest.split('"').next());
+        self.event.extend_from_slice(data);
+        while let Some(end) = self.end() {
             if let Ok(mut lags) = lags.lock() {
-                lags.stamp(stamp);
+                lags.stamp(stamp(&self.event[..end]));
             }
-            self.line.clear();
+            self.event.drain(..end);
         }
     }
+
+    /// Where the first event ends, if all of it is here.
+    fn end(&self) -> Option<usize> {
+        if !self.protobuf {
+            return self.event.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+        }
+        let length = u32::from_be_bytes(*self.event.first_chunk()?);
+        let end = usize::try_from(length).ok()? + 4;
+        (self.event.len() >= end).then_some(end)
+    }
+}
+
+/// The stamp in an event: the digits after its name, which has little between in either form.
+fn stamp(event: &[u8]) -> Option<&str> {
+    let mut parts = event.windows(STAMP.len());
+    let at = parts.position(|part| part == STAMP.as_bytes())?;
+    let rest = &event[at + STAMP.len()..];
+    let from = rest.iter().take(4).position(u8::is_ascii_digit)?;
+    let digits = rest[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&rest[from..from + digits]).ok()
 }
 
 /// What the watchers of a fan-out have seen.

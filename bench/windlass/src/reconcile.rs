@@ -120,18 +120,22 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
     Ok(rate(&meter, patches))
 }
 
-/// How old a change is when its reconcile begins.
+/// How old a change is when its reconcile begins, and when that has read its object.
 pub async fn latency(client: Client, args: &Args) -> Outcome {
-    let lags = Arc::new(Mutex::new(Lags::default()));
+    let lags = Arc::new(Mutex::new([Lags::default(), Lags::default()]));
     let (tally, noted) = (Arc::new(Tally::default()), lags.clone());
     let counted = tally.clone();
     let controller = Controller::<Pod>::builder(CONTROLLER)
         .workers(args.number("workers", 4))
         .build(move |cx: Context<Pod>| {
+            let begun = now_micros();
             let pod = cx.object();
+            let read = now_micros();
             if let (Some(pod), Ok(mut lags)) = (pod, noted.lock()) {
                 let labels = pod.metadata.labels.as_ref();
-                lags.stamp(labels.and_then(|labels| labels.get(STAMP)).map(String::as_str));
+                let stamp = labels.and_then(|labels| labels.get(STAMP)).map(String::as_str);
+                lags[0].stamp_at(stamp, begun);
+                lags[1].stamp_at(stamp, read);
             }
             counted.add();
             async { Ok(Next::Done) }
@@ -142,26 +146,29 @@ pub async fn latency(client: Client, args: &Args) -> Outcome {
     spawn_blocking(command).await?;
     let meter = Meter::start();
     if let Ok(mut lags) = lags.lock() {
-        *lags = Lags::default();
+        *lags = Default::default();
     }
     spawn_blocking(command).await?;
     let (time, cpu) = meter.read();
     let mut lags = lags.lock().map_err(|_| "a reconcile panicked")?;
-    let (events, summary) = (lags.len(), lags.summary());
+    let [begun, read] = &mut *lags;
     Ok(json!({
-        "time_s": time, "cpu_s": cpu, "events": events, "lag": summary, "seen": lags.seen(),
+        "time_s": time, "cpu_s": cpu, "events": begun.len(),
+        "lag": begun.summary(), "seen": begun.seen(),
+        "read": read.summary(), "seen_read": read.seen(),
     }))
 }
 
-/// Reconciles that wait, many at once.
+/// Reconciles that wait: as many at once as there are keys, or fewer while the others are queued.
 pub async fn inflight(client: Client, args: &Args) -> Outcome {
+    let size = args.number("size", 32_000);
     let tally = Arc::new(Tally::default());
     let waiting = Arc::new(Semaphore::new(0));
     let (counted, gate) = (tally.clone(), waiting.clone());
     let pause = Duration::from_millis(args.number("pause-ms", 100) as u64);
     let (sender, channel) = mpsc::channel(CHANNEL_MAX);
     let controller = Controller::<ConfigMap>::builder(CONTROLLER)
-        .workers(args.number("workers", 1000))
+        .workers(args.number("workers", size))
         .channel(channel)
         .build(move |cx: Context<ConfigMap>| {
             let (tally, gate) = (counted.clone(), gate.clone());
@@ -176,22 +183,23 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
             }
         });
     let _running = run(client, controller).await?;
-    let size = args.number("size", 32_000);
-    tally.reach(size).await;
+    let objects = args.number("objects", 32_000);
+    tally.reach(objects).await;
     waiting.close();
     let keys = keys(size);
+    let passes = (2 * objects / size).max(1);
     let mut meter = Meter::start();
-    // The first two of four passes warm up.
-    for pass in 0..4 {
-        if pass <= 2 {
+    // Half of the passes warm up.
+    for pass in 0..2 * passes {
+        if pass == passes {
             meter = Meter::start();
         }
         for key in &keys {
             sender.send(key.clone()).await?;
         }
-        tally.reach((pass + 2) * size).await;
+        tally.reach(objects + (pass + 1) * size).await;
     }
-    Ok(rate(&meter, 2 * size))
+    Ok(rate(&meter, passes * size))
 }
 
 /// Ends with the first reconcile; the time is taken by whoever started the process.

@@ -15,10 +15,10 @@ use super::process::Process;
 use super::record::{Record, SERVER};
 use super::server::Server;
 
-use contest::Contest;
+use contest::{Contest, Contestant};
 
 /// What contestants do by themselves, or with a server of its own.
-const ALONE: &[&str] = &["binary", "queue", "embedded", "start", "inflight"];
+const ALONE: &[&str] = &["binary", "queue", "embedded", "start", "inflight", "inflight-queued"];
 
 /// What contestants do with pods.
 const CONTESTS: &[&str] = &[
@@ -173,11 +173,12 @@ impl Plan<'_> {
     }
 
     fn in_flight(&self, record: &mut Record) {
-        if !self.wants("inflight") {
+        let scenarios = ["inflight", "inflight-queued"];
+        if !self.wants_any(&scenarios) {
             return;
         }
         let (kind, size) = (ServerKind::Ours, if self.options.quick { 2000 } else { 32_000 });
-        let Some(server) = self.server(kind, false, &["inflight"], record) else { return };
+        let Some(server) = self.server(kind, false, &scenarios, record) else { return };
         let contest = Contest { plan: self, server: &server, kind, size };
         if !contest.load("configmaps", 0, size, record) {
             return;
@@ -185,10 +186,21 @@ impl Plan<'_> {
         for round in 0..self.options.rounds {
             for workers in [size / 32, size / 4, size] {
                 let contest = Contest { size: workers, ..contest };
-                contest.peers("inflight", round, record, |contestant| {
-                    let extra = [("size", size.to_string()), ("workers", workers.to_string())];
+                let measure = |contestant: &Contestant<'_>, keys: usize| {
+                    let extra = [
+                        ("size", keys.to_string()),
+                        ("workers", workers.to_string()),
+                        ("objects", size.to_string()),
+                    ];
                     contest.plain("inflight", contestant, &extra)
-                });
+                };
+                if self.wants("inflight") {
+                    contest.peers("inflight", round, record, |one| measure(one, workers));
+                }
+                // With as many workers as there are keys, none is queued.
+                if self.wants("inflight-queued") && workers < size {
+                    contest.peers("inflight-queued", round, record, |one| measure(one, size));
+                }
             }
         }
     }

@@ -21,20 +21,28 @@ pub fn add(look: &Look<'_>, found: &mut Vec<Figure>) {
             found.push(ratio(format!("{what} beside {peer}"), server, twice, beside));
         }
     }
-    // A small machine is away for more than one percent of the time: the others tell of ours.
     for (what, pointer, wanted) in [
-        ("event-to-reconcile p99", "/lag/p99_us", twice),
-        ("event-to-reconcile p99 beyond the wire", "/beyond/p99_us", twice),
-        ("event-to-reconcile p90 beyond the wire", "/beyond/p90_us", Wanted::Nothing),
-        ("event-to-reconcile p50 beyond the wire", "/beyond/p50_us", Wanted::Nothing),
+        ("event-to-reconcile p99", "/beyond/p99_us", twice),
+        ("event-to-reconcile p90", "/beyond/p90_us", Wanted::Nothing),
+        ("event-to-reconcile p50", "/beyond/p50_us", Wanted::Nothing),
+        ("event-to-object-read p99", "/beyond_read/p99_us", Wanted::Nothing),
+        ("change-to-reconcile p99, server included", "/lag/p99_us", Wanted::Nothing),
     ] {
         for peer in PEERS {
             latency(look, found, &format!("{what} beside {peer}"), (peer, pointer), wanted);
         }
     }
-    let what = "CPU of a reconcile with the most in flight over the least";
     // A tenth is what the same run differs from itself.
-    found.push(ratio(what, "ours", Wanted::Most(1.1), flight(look)));
+    for (what, few, wanted) in [
+        (
+            "CPU of a reconcile with the most in flight over the least",
+            "inflight",
+            Wanted::Most(1.1),
+        ),
+        ("the same over the least for as many keys", "inflight-queued", Wanted::Nothing),
+    ] {
+        found.push(ratio(what, "ours", wanted, flight(look, few)));
+    }
     let cold = look.embedded("/reconcile_s", 1e3);
     found.push(limit("process start to first reconcile, embedded", "ms", 100.0, cold));
 }
@@ -56,11 +64,11 @@ fn latency(
     }
 }
 
-fn flight(look: &Look<'_>) -> Option<Ratio> {
+fn flight(look: &Look<'_>, few: &str) -> Option<Ratio> {
     let pointer = "/cpu_us_each";
-    let sizes = look.sizes("inflight", &[("ours", "windlass")], pointer);
-    let (least, most) = (*sizes.first()?, *sizes.last()?);
-    let each = |size: usize| look.at(("inflight", "ours", "windlass"), size, pointer);
+    let sizes = |scenario| look.sizes(scenario, &[("ours", "windlass")], pointer);
+    let (least, most) = (*sizes(few).first()?, *sizes("inflight").last()?);
+    let each = |scenario, size| look.at((scenario, "ours", "windlass"), size, pointer);
     let place = format!("our server, {} over {}", thousands(most), thousands(least));
-    Some(Ratio::of(each(most)?, each(least)?, place))
+    Some(Ratio::of(each("inflight", most)?, each(few, least)?, place))
 }

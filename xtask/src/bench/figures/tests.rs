@@ -43,16 +43,35 @@ fn a_ratio_whose_ranges_overlap_is_not_shown() {
     };
     let verdict = |peer| {
         let record = record(peer);
-        let literal = figure(&record, "event-to-reconcile p99 beside kube-rs", "real");
-        let what = "event-to-reconcile p99 beyond the wire beside kube-rs";
-        let beyond = figure(&record, what, "real");
-        assert_eq!((literal.verdict, &literal.measured), (beyond.verdict, &beyond.measured));
-        assert_eq!(literal.place, "real server, 1,000 pods");
-        literal.verdict
+        let found = figure(&record, "event-to-reconcile p99 beside kube-rs", "real");
+        let what = "change-to-reconcile p99, server included beside kube-rs";
+        let whole = figure(&record, what, "real");
+        assert_eq!((whole.verdict, &whole.measured), (Verdict::Told, &found.measured));
+        assert_eq!(found.place, "real server, 1,000 pods");
+        found.verdict
     };
     assert_eq!(verdict([8000.0, 30_000.0]), Verdict::NotShown);
     assert_eq!(verdict([18_000.0, 20_000.0]), Verdict::Holds);
     assert_eq!(verdict([8000.0, 9000.0]), Verdict::Misses);
+}
+
+#[test]
+fn in_flight_is_as_many_keys_as_workers_and_a_full_queue_is_told_beside() {
+    let mut runs = Vec::new();
+    for (scenario, size, cpu) in [
+        ("inflight", 1000, 4.0),
+        ("inflight", 32_000, 4.2),
+        ("inflight-queued", 1000, 3.0),
+        ("inflight-queued", 8000, 5.0),
+    ] {
+        runs.push((scenario, "ours", "windlass", size, json!({ "cpu_us_each": cpu })));
+    }
+    let record = made_up(&runs);
+    let of = |what: &str| figure(&record, what, "our server, 32,000 over 1,000");
+    let judged = of("CPU of a reconcile with the most in flight over the least");
+    assert_eq!((judged.measured.as_str(), judged.verdict), ("1.05 ×", Verdict::Holds));
+    let told = of("the same over the least for as many keys");
+    assert_eq!((told.measured.as_str(), told.verdict), ("1.40 ×", Verdict::Told));
 }
 
 #[test]
