@@ -177,7 +177,7 @@ func inflight(ctx context.Context, a args) (result, error) {
 	}
 	counted.reach(all)
 	waiting.Store(true)
-	made, passes := objects[corev1.ConfigMap](size), max(2*all/size, 1)
+	made, passes := objects[corev1.ConfigMap](size), max(2*all/size, 8)
 	var m meter
 	// Half of the passes warm up.
 	for pass := range 2 * passes {

@@ -168,7 +168,7 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
     let objects = args.number("objects", 32_000);
     tally.reach(objects).await;
     waiting.store(true, Ordering::Release);
-    let passes = (2 * objects / size).max(1);
+    let passes = (2 * objects / size).max(8);
     let mut meter = Meter::start();
     // Half of the passes warm up.
     for pass in 0..2 * passes {

@@ -187,7 +187,7 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
     tally.reach(objects).await;
     waiting.close();
     let keys = keys(size);
-    let passes = (2 * objects / size).max(1);
+    let passes = (2 * objects / size).max(8);
     let mut meter = Meter::start();
     // Half of the passes warm up.
     for pass in 0..2 * passes {

@@ -1,10 +1,11 @@
 //! Server-side apply that sends nothing when nothing would change.
 //!
 //! The cache does not keep `managedFields`, so it cannot tell which fields this owner applied
-//! before. What was applied last by this process is remembered as a hash: an apply is left out only
-//! if it says what the last one said *and* the cached object shows all of it, as much as the answer
-//! to that apply did. The first apply after a start is always sent; the server treats it as no
-//! change if it is none.
+//! before. What was applied last by this process is remembered as a hash, and so is what the server
+//! made of it, which may say the same in other words (`1` for `1000m`): an apply is left out only if
+//! it says what the last one said *and* the cached object has of it what the answer to that apply
+//! had. The first apply after a start is always sent; the server treats it as no change if it is
+//! none.
 //!
 //! **Invariant:** the memory is bounded; forgetting costs a request, never a wrong state.
 
@@ -30,9 +31,9 @@ pub(crate) struct Applied(Arc<Mutex<HashMap<(Kind, Key), Last>>>);
 /// What was applied last.
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    hash: u64,
-    /// The server kept also what was empty, so that it is missed when it goes.
-    whole: bool,
+    applied: u64,
+    /// What the server had of it then.
+    stored: u64,
 }
 
 /// Applies `object` as the client's field owner unless it is so already.
@@ -52,10 +53,10 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     body.to_string().hash(&mut hasher);
     let hash = hasher.finish();
     let slot = (kind.clone(), key.clone());
-    let last = applied.0.lock().get(&slot).copied().filter(|last| last.hash == hash);
+    let last = applied.0.lock().get(&slot).copied().filter(|last| last.applied == hash);
     if let Some(last) = last
         && let Ok(Some(current)) = client.caches().json(&kind, &key)
-        && shows(&current, &body, last.whole)
+        && part_of(&current, &body) == Some(last.stored)
         && let Ok(Some(current)) = client.caches().get::<K>(&kind, &key)
     {
         return Ok(current);
@@ -68,14 +69,48 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     };
     let stored = client.dynamic(&kind).patch(&key, &patch).await?;
     let stored = serde_json::to_value(stored).map_err(decode)?;
-    let whole = shows(&stored, &body, true);
+    let part = part_of(&stored, &body);
     let stored: K = serde_json::from_value(stored).map_err(decode)?;
     let mut memory = applied.0.lock();
     if memory.len() >= REMEMBERED_MAX {
         memory.clear();
     }
-    memory.insert(slot, Last { hash, whole });
+    match part {
+        Some(stored) => memory.insert(slot, Last { applied: hash, stored }),
+        // What the server puts elsewhere, such as `stringData`, cannot be watched.
+        None => memory.remove(&slot),
+    };
     Ok(Arc::new(stored))
+}
+
+/// The hash of what `current` has where `wanted` says something; `None` if it lacks any of that
+/// but what is empty, or has lists of other lengths.
+fn part_of(current: &Value, wanted: &Value) -> Option<u64> {
+    fn add(current: &Value, wanted: &Value, to: &mut DefaultHasher) -> bool {
+        match (current, wanted) {
+            (Value::Object(current), Value::Object(wanted)) => {
+                wanted.iter().all(|(name, value)| match current.get(name) {
+                    Some(there) => {
+                        name.hash(to);
+                        add(there, value, to)
+                    }
+                    None => is_empty(value),
+                })
+            }
+            (Value::Array(current), Value::Array(wanted)) => {
+                let mut pairs = current.iter().zip(wanted);
+                current.len() == wanted.len() && pairs.all(|(one, other)| add(one, other, to))
+            }
+            (Value::Object(_) | Value::Array(_), wanted) if !wanted.is_null() => false,
+            (_, Value::Object(_) | Value::Array(_)) => false,
+            (current, _) => {
+                current.hash(to);
+                true
+            }
+        }
+    }
+    let mut hasher = DefaultHasher::new();
+    add(current, wanted, &mut hasher).then(|| hasher.finish())
 }
 
 /// Tells whether `current` shows everything `wanted` says.
@@ -90,21 +125,16 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
 /// assert!(!windlass::apply::covers(&current, &json!({"spec": {"replicas": 4}})));
 /// ```
 pub fn covers(current: &Value, wanted: &Value) -> bool {
-    shows(current, wanted, false)
-}
-
-/// The same; with `whole` what is empty has to be there too, unless it is null.
-fn shows(current: &Value, wanted: &Value, whole: bool) -> bool {
     match (current, wanted) {
         (Value::Object(current), Value::Object(wanted)) => {
             wanted.iter().all(|(name, value)| match current.get(name) {
-                Some(there) => shows(there, value, whole),
-                None => value.is_null() || (!whole && is_empty(value)),
+                Some(there) => covers(there, value),
+                None => is_empty(value),
             })
         }
         (Value::Array(current), Value::Array(wanted)) => {
             let mut pairs = current.iter().zip(wanted);
-            current.len() == wanted.len() && pairs.all(|(one, other)| shows(one, other, whole))
+            current.len() == wanted.len() && pairs.all(|(one, other)| covers(one, other))
         }
         _ => current == wanted,
     }
@@ -207,11 +237,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_counts_once_the_server_is_known_to_keep_it() {
+    fn what_is_empty_counts_once_the_server_has_kept_it() {
         let wanted = json!({"volumes": [{"name": "tmp", "emptyDir": {}, "gone": null}]});
         let other = json!({"volumes": [{"name": "tmp", "hostPath": {"path": "/"}}]});
         let kept = json!({"volumes": [{"name": "tmp", "emptyDir": {}}]});
-        assert!(shows(&kept, &wanted, true) && shows(&kept, &wanted, false));
-        assert!(!shows(&other, &wanted, true) && shows(&other, &wanted, false));
+        let more = json!({"volumes": [{"name": "tmp", "emptyDir": {}, "new": 1}], "more": 2});
+        assert_eq!(part_of(&kept, &wanted), part_of(&more, &wanted));
+        assert_ne!(part_of(&kept, &wanted), part_of(&other, &wanted));
+        assert!(covers(&kept, &wanted) && covers(&other, &wanted));
+    }
+
+    #[test]
+    fn other_words_of_the_server_are_told_from_other_hands() {
+        let wanted = json!({"limits": {"cpu": "1000m"}, "args": ["a"]});
+        let of = |current| part_of(&current, &wanted);
+        let stored = of(json!({"limits": {"cpu": "1"}, "args": ["a"]}));
+        assert!(stored.is_some());
+        assert_eq!(stored, of(json!({"limits": {"cpu": "1", "memory": "1"}, "args": ["a"]})));
+        assert_ne!(stored, of(json!({"limits": {"cpu": "2"}, "args": ["a"]})));
+        assert_ne!(stored, of(json!({"limits": {"cpu": "1"}, "args": ["b"]})));
+        for lacking in [
+            json!({"limits": {"cpu": "1"}}),
+            json!({"limits": {"cpu": "1"}, "args": ["a", "b"]}),
+            json!({"limits": {"cpu": "1"}, "args": "a"}),
+            json!({"limits": {"cpu": {"is": 1}}, "args": ["a"]}),
+        ] {
+            assert_eq!(of(lacking), None);
+        }
     }
 }

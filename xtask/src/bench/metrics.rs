@@ -133,8 +133,9 @@ pub const SECTIONS: &[Section] = &[
                 Latency is at 50 changes per second of the real server and 100 of ours. A watcher \
                 that only looks at the bytes sees the same events at the same time and in the same \
                 form: from the event is from when it has all bytes, event by event, to the moment \
-                the reconcile begins, or has read its object (kube-rs hands it over). From the \
-                change is from the moment the request leaves, with all that the server does.",
+                the reconcile begins, or has read its object (kube-rs hands it over). Wire is a \
+                second such watcher, which is what nobody can do better. From the change is from \
+                the moment the request leaves, with all that the server does.",
         axis: "pods",
         metrics: &[
             more("reconcile", "/per_s", "no-op reconciles that read their object"),

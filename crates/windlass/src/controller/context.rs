@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::listing::Listing;
 use crate::apply::{self, Applied};
-use crate::cache::{Key, Malformed, Object};
+use crate::cache::{Key, Malformed, Object, Reader};
 use crate::client::{Client, Patch};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -92,9 +92,10 @@ pub struct Context<K: kind::Object>(Arc<Inner<K>>);
 
 struct Inner<K> {
     shared: Arc<Shared>,
+    reader: Reader<K>,
     key: Key,
-    /// The object when this reconcile began; decoded when somebody looks at it.
-    object: Option<Object<K>>,
+    /// The object when somebody first asked for it; decoded when somebody looks at it.
+    object: OnceLock<Option<Object<K>>>,
     decoded: OnceLock<Arc<K>>,
     failures: u32,
 }
@@ -121,26 +122,32 @@ impl<K: kind::Object> Context<K> {
     pub(crate) fn new(
         before: Option<Self>,
         shared: &Arc<Shared>,
+        reader: &Reader<K>,
         key: Key,
-        object: Option<Object<K>>,
         failures: u32,
     ) -> Self {
-        let decoded = OnceLock::new();
         if let Some(mut before) = before
             && let Some(inner) = Arc::get_mut(&mut before.0)
         {
-            (inner.key, inner.object, inner.decoded) = (key, object, decoded);
-            inner.failures = failures;
+            (inner.key, inner.failures) = (key, failures);
             return before;
         }
-        Self(Arc::new(Inner { shared: shared.clone(), key, object, decoded, failures }))
+        let (shared, reader) = (shared.clone(), reader.clone());
+        let (object, decoded) = (OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Inner { shared, reader, key, object, decoded, failures }))
     }
 
-    /// Lets go of the object when the reconcile is over, unless somebody else holds the context.
-    pub(crate) fn clear(&mut self) {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            (inner.object, inner.decoded) = (None, OnceLock::new());
-        }
+    /// Lets go of the object when the reconcile is over; `None` if somebody else holds the context.
+    pub(crate) fn cleared(mut self) -> Option<Self> {
+        let inner = Arc::get_mut(&mut self.0)?;
+        (inner.object, inner.decoded) = (OnceLock::new(), OnceLock::new());
+        Some(self)
+    }
+
+    /// The object without decoding it: looked up once, by the first who asks. Most who are told of
+    /// a change ask at once, and who does not is not to wait for it.
+    pub(crate) fn found(&self) -> Option<&Object<K>> {
+        self.0.object.get_or_init(|| self.0.reader.object(&self.0.key)).as_ref()
     }
 
     /// The key to reconcile.
@@ -158,12 +165,12 @@ impl<K: kind::Object> Context<K> {
         self.0.key.namespace()
     }
 
-    /// The object as the cache had it when this reconcile began; `None` if it is gone.
+    /// The object as the cache had it when this reconcile first asked for it; `None` if it is gone.
     ///
-    /// It is decoded when first asked for. A reconcile of an object that does not decode ends
+    /// It stays the same for the rest of the reconcile. A reconcile of an object that does not decode ends
     /// here: the error is recorded and not retried before the object changes.
     pub fn object(&self) -> Option<Arc<K>> {
-        let object = self.0.object.as_ref()?;
+        let object = self.found()?;
         if let Some(decoded) = self.0.decoded.get() {
             return Some(decoded.clone());
         }
@@ -249,7 +256,7 @@ impl<K: kind::Object> Context<K> {
 
     fn listing<T: kind::Object>(&self, kind: Kind) -> Listing<T> {
         let namespace = self.namespace().filter(|_| kind.namespaced()).map(str::to_string);
-        let owner = self.0.object.as_ref().map(|object| object.uid().to_string());
+        let owner = self.found().map(|object| object.uid().to_string());
         Listing::new(self.client().caches().clone(), kind, namespace, owner)
     }
 
@@ -378,12 +385,13 @@ impl<K: kind::Object> Context<K> {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<()>>,
     {
-        let Some(object) = &self.0.object else { return Ok(Finalizing::Finalized) };
-        // Not as it was when this reconcile began: it may have written to the object since.
+        let Some(object) = self.found() else { return Ok(Finalizing::Finalized) };
+        // Not as this reconcile saw it first: it may have written to the object since.
         let newest = self.client().caches().metadata(self.kind(), self.key())?;
         let Some(newest) = newest else { return Ok(Finalizing::Finalized) };
         if newest.uid.as_deref() != Some(object.uid()) {
-            let status = Status::failure("created again since the reconcile began", "Conflict");
+            let status =
+                Status::failure("created again since the reconcile looked at it", "Conflict");
             let action = format!("finalize {} {}", self.kind().kind(), self.key());
             return Err(Error::Api { action, status: Box::new(status.with_code(409)) });
         }
@@ -404,7 +412,7 @@ impl<K: kind::Object> Context<K> {
     fn publish(&self, event_type: EventType, reason: &str, note: String) {
         let kind = self.kind();
         let mut regarding = self.key().object_reference(&kind.api_resource());
-        regarding.uid = self.0.object.as_ref().map(|object| object.uid().to_string());
+        regarding.uid = self.found().map(|object| object.uid().to_string());
         self.0.shared.recorder.publish(event_type, regarding, reason, "Reconcile", note);
     }
 

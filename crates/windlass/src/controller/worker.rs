@@ -357,17 +357,15 @@ impl<K: Object> Pool<K> {
     }
 
     async fn reconcile(&self, key: &Key, desk: &mut Desk<K>) -> Result<Next> {
-        let object = self.reader.object(key);
+        let failures = self.queue.failures(key);
+        let cx = Context::new(desk.cx.take(), &self.shared, &self.reader, key.clone(), failures);
         // Who looks at an object that does not decode unwinds. Where that would end the process,
         // it is found out before.
         if cfg!(panic = "abort")
-            && let Some(Err(malformed)) = object.as_ref().map(crate::cache::Object::get)
+            && let Some(Err(malformed)) = cx.found().map(crate::cache::Object::get)
         {
             return Err(self.undecodable(key, &malformed));
         }
-        let failures = self.queue.failures(key);
-        let cx = Context::new(desk.cx.take(), &self.shared, key.clone(), object, failures);
-        let cx = desk.cx.insert(cx);
         let run = self.reconciler.clone().run(cx.clone(), &mut desk.run);
         let result = match self.timeout {
             None => run.await,
@@ -381,7 +379,7 @@ impl<K: Object> Pool<K> {
                 }
             },
         };
-        cx.clear();
+        desk.cx = cx.cleared();
         result
     }
 

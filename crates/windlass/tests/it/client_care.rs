@@ -207,8 +207,10 @@ async fn an_object_created_again_is_not_finalized_in_the_place_of_the_one_before
     let reconcile = move |cx: Context<ConfigMap>| {
         let told = told.clone();
         async move {
+            let first = cx.object().and_then(|map| map.metadata.uid.clone());
             cx.client().delete::<ConfigMap>(cx.key()).await?;
             cx.client().create(&config_map("a", &[])).await?;
+            assert_eq!(first, cx.object().and_then(|map| map.metadata.uid.clone()), "stays");
             let done = cx.finalize("example.com/hold", || async { Ok(()) }).await;
             let _ = told.send(done.map_err(|error| error.is_conflict()));
             cx.stopping().await;

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota, Secret};
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use windlass::client::Patch;
 use windlass::controller::{Context, Controller, Next, Predicate, Watch};
-use windlass::{IndexBy, Key, List, Result};
+use windlass::metrics::Format;
+use windlass::{Client, IndexBy, Key, List, Result};
 use windlass_apiserver::ApiServer;
 
 use crate::common::{config_map, eventually, key, manager, meta, metric, secret};
@@ -73,6 +76,38 @@ async fn applying_the_same_again_sends_nothing() {
     assert_eq!(server.revision(), before.1, "nothing was written");
     let applies = metric(&handle, r#"rest_client_requests_total{code="201",method="PATCH""#);
     assert_eq!(applies, 1.0);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_says_in_other_words_is_applied_once_and_again_when_another_changes_it() {
+    let server = ApiServer::start();
+    let reconcile = |cx: Context<ConfigMap>| async move {
+        let quota = json!({"metadata": {"name": "child"}, "spec": {"hard": {"cpu": "1000m"}}});
+        let quota: ResourceQuota = serde_json::from_value(quota).expect("a quota");
+        let stored = cx.apply(&quota).await?;
+        let hard = stored.spec.as_ref().and_then(|spec| spec.hard.as_ref()).expect("is there");
+        assert_eq!(hard["cpu"].0, "1");
+        Ok(Next::After(Duration::from_secs(1)))
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").owns::<ResourceQuota>();
+    let handle = manager(&server).add(controller.build(reconcile)).spawn().expect("starts");
+    let client = handle.client().clone();
+    client.create(&config_map("a", &[])).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let sent = |code| {
+        metric(&handle, &format!("rest_client_requests_total{{code=\"{code}\",method=\"PATCH\""))
+    };
+    assert_eq!(sent("201"), 1.0);
+    assert!(!handle.metrics().encode(Format::Prometheus).contains(r#"{code="200",method="PATCH""#));
+
+    let other = Patch::Merge(json!({"spec": {"hard": {"cpu": "2"}}}));
+    let another = Client::new(server.client());
+    another.patch::<ResourceQuota>(&key("child"), &other).await.expect("changed");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!((sent("201"), sent("200")), (1.0, 1.0));
+    let quota = another.get::<ResourceQuota>(&key("child")).await.expect("read").expect("lives");
+    assert_eq!(quota.spec.as_ref().and_then(|spec| spec.hard.as_ref()).unwrap()["cpu"].0, "1");
     handle.stop().await.expect("stops");
 }
 
@@ -162,7 +197,7 @@ async fn a_key_is_never_reconciled_twice_at_once() {
 #[tokio::test(start_paused = true)]
 async fn no_reconcile_before_every_first_list_is_handled() {
     let server = ApiServer::start();
-    let setup = windlass::Client::new(server.client());
+    let setup = Client::new(server.client());
     for at in 0..50 {
         setup.create(&config_map(&format!("m{at}"), &[])).await.expect("created");
         setup.create(&secret(&format!("s{at}"))).await.expect("created");

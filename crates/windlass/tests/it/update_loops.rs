@@ -101,9 +101,10 @@ async fn a_second_writer_of_a_kind_that_is_not_cached_is_found_too() {
 async fn what_the_server_normalises_is_written_on_every_pass_and_told() {
     let server = ApiServer::start();
     let reconcile = |cx: Context<ConfigMap>| async move {
-        let quota = json!({"metadata": {"name": "child"}, "spec": {"hard": {"cpu": "1000m"}}});
+        let metadata = json!({"name": "child", "namespace": "default"});
+        let quota = json!({"metadata": metadata, "spec": {"hard": {"cpu": "1000m"}}});
         let quota: ResourceQuota = serde_json::from_value(quota).expect("a quota");
-        let stored = cx.apply(&quota).await?;
+        let stored = cx.client().apply(&quota).await?;
         let hard = stored.spec.as_ref().and_then(|spec| spec.hard.as_ref()).expect("is there");
         assert_eq!(hard["cpu"].0, "1");
         Ok(Next::After(SECOND))

@@ -29,9 +29,13 @@ pub fn add(look: &Look<'_>, found: &mut Vec<Figure>) {
         ("change-to-reconcile p99, server included", "/lag/p99_us", Wanted::Nothing),
     ] {
         for peer in PEERS {
-            latency(look, found, &format!("{what} beside {peer}"), (peer, pointer), wanted);
+            let (what, who) = (format!("{what} beside {peer}"), ("windlass", peer));
+            latency(look, found, &what, who, pointer, wanted);
         }
     }
+    let (what, who) = ("p99 of a watcher that reconciles nothing", ("wire", PEERS[0]));
+    let what = format!("{what} beside {}", PEERS[0]);
+    latency(look, found, &what, who, "/beyond/p99_us", Wanted::Nothing);
     // A tenth is what the same run differs from itself.
     for (what, few, wanted) in [
         (
@@ -47,20 +51,18 @@ pub fn add(look: &Look<'_>, found: &mut Vec<Figure>) {
     found.push(limit("process start to first reconcile, embedded", "ms", 100.0, cold));
 }
 
-/// A latency where it is promised, and on our server for comparison.
+/// A latency on both servers: the work of the real one falls into it where there are few cores.
 fn latency(
     look: &Look<'_>,
     found: &mut Vec<Figure>,
     what: &str,
-    (peer, pointer): (&str, &str),
+    (who, peer): (&str, &str),
+    pointer: &str,
     wanted: Wanted,
 ) {
-    let judged = look.server("latency");
-    let beside =
-        |server| look.floored("latency", server, peer, pointer, CLOCK_US).map(Ratio::turned);
-    found.push(ratio(what, judged, wanted, beside(judged)));
-    if judged != "ours" {
-        found.push(ratio(what, "ours", Wanted::Nothing, beside("ours")));
+    for server in ["real", "ours"] {
+        let beside = look.beside("latency", server, [who, peer], pointer, CLOCK_US);
+        found.push(ratio(what, server, wanted, beside.map(Ratio::turned)));
     }
 }
 

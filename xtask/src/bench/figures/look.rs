@@ -86,9 +86,21 @@ impl Look<'_> {
         pointer: &str,
         floor: f64,
     ) -> Option<Ratio> {
-        let size = self.size(scenario, &[(server, "windlass"), (server, peer)], pointer)?;
-        let of = |one: &str| Some(self.at((scenario, server, one), size, pointer)?.floored(floor));
-        Some(Ratio::of(of("windlass")?, of(peer)?, place(scenario, server, size)))
+        self.beside(scenario, server, ["windlass", peer], pointer, floor)
+    }
+
+    /// The same of any two.
+    pub fn beside(
+        &self,
+        scenario: &str,
+        server: &str,
+        [one, other]: [&str; 2],
+        pointer: &str,
+        floor: f64,
+    ) -> Option<Ratio> {
+        let size = self.size(scenario, &[(server, one), (server, other)], pointer)?;
+        let of = |who: &str| Some(self.at((scenario, server, who), size, pointer)?.floored(floor));
+        Some(Ratio::of(of(one)?, of(other)?, place(scenario, server, size)))
     }
 
     /// The real server's number over ours.

@@ -95,13 +95,27 @@ impl Contest<'_> {
         [("scenario", "latency".to_owned()), ("kubeconfig", kubeconfig), ("wire", wire.to_owned())]
     }
 
-    /// Lets a contestant and a watcher of the wire see the same changes in the same form, and
-    /// compares one by one: what else the machine does meanwhile falls on both.
-    pub fn latency(&self, contestant: &Contestant<'_>) -> Result<Value, String> {
-        let arguments = self.arguments("latency", contestant, &[]);
-        let mut process = Process::start(contestant.program, &arguments)?;
+    /// One round of latencies: of all contestants, and of a second watcher of the wire, which is
+    /// what nobody can do better.
+    pub fn latencies(&self, round: usize, record: &mut Record) {
+        self.peers("latency", round, record, |one| {
+            let arguments = self.arguments("latency", one, &[]);
+            self.latency(one.program, &arguments, one.name != "kube-rs")
+        });
+        let floor = self.latency(&self.plan.tools.load, &self.wire_arguments(true), true);
+        record.add(("latency", self.kind.name(), "wire"), self.size, floor);
+    }
+
+    /// Lets somebody and a watcher of the wire see the same changes in the same form, and compares
+    /// one by one: what else the machine does meanwhile falls on both.
+    fn latency(
+        &self,
+        program: &Path,
+        arguments: &[(&str, String)],
+        protobuf: bool,
+    ) -> Result<Value, String> {
+        let mut process = Process::start(program, arguments)?;
         process.json(LONG)?;
-        let protobuf = contestant.name != "kube-rs";
         let mut wire = Process::start(&self.plan.tools.load, &self.wire_arguments(protobuf))?;
         wire.json(LONG)?;
         process.tell("begin")?;
@@ -115,6 +129,9 @@ impl Contest<'_> {
         let arrived = seen(&mut wire, "seen");
         for (ages, beyond) in [("seen", "beyond"), ("seen_read", "beyond_read")] {
             let ages = seen(&mut result, ages);
+            if ages.is_empty() {
+                continue;
+            }
             let later =
                 ages.into_iter().filter_map(|(stamp, age)| Some(age - arrived.get(&stamp)?));
             result[beyond] = percentiles(later.collect());

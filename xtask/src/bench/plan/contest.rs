@@ -109,7 +109,7 @@ impl Contest<'_> {
             self.peers("status", round, record, |one| self.plain("status", one, &extra));
         }
         if self.plan.wants("latency") {
-            self.peers("latency", round, record, |one| self.latency(one));
+            self.latencies(round, record);
         }
     }
 
