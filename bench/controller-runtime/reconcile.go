@@ -151,7 +151,7 @@ func latency(ctx context.Context, a args) (result, error) {
 	seconds, cpu := m.read()
 	return result{
 		"time_s": seconds, "cpu_s": cpu, "events": begun.len(),
-		"lag": begun.summary(), "seen": begun.seen(), "read": read.summary(), "seen_read": read.seen(),
+		"lag": begun.summary(), "seen": begun.seen(), "seen_read": read.seen(),
 	}, nil
 }
 

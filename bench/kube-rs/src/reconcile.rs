@@ -141,8 +141,7 @@ pub async fn latency(client: Client, args: &Args) -> Outcome {
     let [begun, read] = &mut *lags;
     Ok(json!({
         "time_s": time, "cpu_s": cpu, "events": begun.len(),
-        "lag": begun.summary(), "seen": begun.seen(),
-        "read": read.summary(), "seen_read": read.seen(),
+        "lag": begun.summary(), "seen": begun.seen(), "seen_read": read.seen(),
     }))
 }
 

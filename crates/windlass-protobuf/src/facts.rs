@@ -201,7 +201,7 @@ fn facts() -> &'static Facts {
                 kinds.insert((version, short), MessageId(at as u16));
             }
             let fields = || fields.split(' ').filter(|text| !text.is_empty());
-            let keys = fields().map(|text| format!("\"{}\":", part_of(text).1));
+            let keys = fields().map(|text| format!("\"{}\":", parts_of(text).1));
             // They are kept as long as the table, which is as long as the program runs.
             let mut keys: &'static str = keys.collect::<String>().leak();
             let fields = fields().map(|text| field(text, &mut keys, name, package, &names));
@@ -213,7 +213,7 @@ fn facts() -> &'static Facts {
 }
 
 /// The number, name and type of `3:name=*type?`.
-fn part_of(text: &str) -> (&str, &str, &str) {
+fn parts_of(text: &str) -> (&str, &str, &str) {
     let (number, rest) = text.split_once(':').expect("a field has a number");
     let (name, typ) = rest.split_once('=').expect("a field has a type");
     (number, name, typ)
@@ -229,7 +229,7 @@ fn field(
     package: &str,
     names: &BTreeMap<&str, MessageId>,
 ) -> Field {
-    let (number, name, typ) = part_of(text);
+    let (number, name, typ) = parts_of(text);
     let key;
     (key, *keys) = keys.split_at(name.len() + r#""":"#.len());
     let (typ, omit_zero) = typ.strip_suffix('!').map_or((typ, false), |typ| (typ, true));

@@ -158,9 +158,9 @@ pub const SECTIONS: &[Section] = &[
         title: "Many reconciles in flight",
         about: "Reconciles that wait 100 ms each, so many keys at once and as many workers, over \
                 and over; and 32,000 keys at once for so many workers, so that the others are \
-                queued. There are 32,000 objects in any case. 64,000 reconciles warm up, so that \
-                nobody pays for memory that is used for the first time, and CPU is of 64,000 \
-                others. Nobody reads an object (kube-rs hands it over in any case).",
+                queued. There are 32,000 objects in any case. At least 64,000 reconciles and eight \
+                passes warm up, so that nobody pays for memory that is used for the first time, \
+                and CPU is of as many others. Nobody reads an object (kube-rs hands it over in any case).",
         axis: "in flight",
         metrics: &[
             less("inflight", "/cpu_us_each", "CPU each", Unit::Microseconds),

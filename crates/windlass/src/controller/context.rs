@@ -167,8 +167,8 @@ impl<K: kind::Object> Context<K> {
 
     /// The object as the cache had it when this reconcile first asked for it; `None` if it is gone.
     ///
-    /// It stays the same for the rest of the reconcile. A reconcile of an object that does not decode ends
-    /// here: the error is recorded and not retried before the object changes.
+    /// It stays the same for the rest of the reconcile. A reconcile of an object that does not
+    /// decode ends here: the error is recorded and not retried before the object changes.
     pub fn object(&self) -> Option<Arc<K>> {
         let object = self.found()?;
         if let Some(decoded) = self.0.decoded.get() {
