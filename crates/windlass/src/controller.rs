@@ -27,6 +27,7 @@ mod route;
 mod running;
 mod source;
 mod worker;
+mod write_loop;
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -24,5 +24,6 @@ mod own_writes;
 mod promises;
 mod proxy;
 mod replicas;
+mod request_paths;
 mod serve_access;
 mod update_loops;
