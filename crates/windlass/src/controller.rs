@@ -4,15 +4,14 @@
 //! the work queue → the worker pool → [`Reconciler`] with its [`Context`]. A [`Controller`] is a
 //! plain description until a manager runs it, so it can be built before there is a cluster.
 //!
-//! A reconcile ends well when it has nothing left to do. One that writes on every pass, because
-//! somebody else undoes what it writes, because the server stores something else, or because there
-//! is the present time in it, never does, and nothing fails. So a controller looks after what its
-//! client writes: an object that is written more than twenty times within a minute to no end - the
-//! states written return, or what is stored is not what is written - is named in a warning with the
-//! fields in question (their paths, never their values), at most once in ten minutes. It counts in
-//! `windlass_update_loops_total`, and is shown on the diagnostics page under `updateLoops` as long
-//! as it goes on. A status that follows the world, and objects that follow the spec of the
-//! reconciled one, do not count. Leases are left out, and so is what a plain `kube::Client` writes.
+//! A good reconcile ends with nothing left to do. One that writes on every pass never does, and
+//! nothing fails: somebody else undoes what it writes, or the server stores something else, or it
+//! writes the current time. So a controller observes what its client writes. If an object is written
+//! more than twenty times within a minute without getting anywhere, a warning names the object and
+//! the paths of the fields, never their values, at most once in ten minutes. The loop is counted in
+//! `windlass_update_loops_total`, and shown on the diagnostics page under `updateLoops` while it
+//! lasts. A status that follows the world is not a loop, nor is an object that follows the spec of
+//! its owner. Leases and the writes of a plain `kube::Client` are not observed.
 //!
 //! **Invariant:** workers start only when every watch has delivered its first list, so the first
 //! reconcile sees the whole state.

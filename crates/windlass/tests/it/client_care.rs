@@ -384,3 +384,18 @@ async fn kinds_that_are_declared_by_their_metadata_are_cached_so() {
     assert!(client.list::<PartialObjectMeta<Secret>>(&List::all()).await.is_ok());
     handle.stop().await.expect("stops");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_given_by_hand_is_read_from_the_cache_of_its_type() {
+    let server = ApiServer::start();
+    let controller = Controller::<ConfigMap>::builder("maps").build(nothing::<ConfigMap>);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    let client = handle.client();
+    client.create(&config_map("a", &[])).await.expect("created");
+    // The plural does not make it another kind.
+    let by_hand = Kind::new("", "v1", "ConfigMap", "maps");
+    let found = client.dynamic(&by_hand).get(&key("a")).await.expect("cached");
+    assert_eq!(found.expect("is there").name_any(), "a");
+    handle.stop().await.expect("stops");
+}
