@@ -123,7 +123,10 @@ impl Client {
     }
 
     async fn exchange(&self, call: &Call) -> Result<Answer> {
-        let fenced = |lease| Error::Fenced { action: call.action.clone(), lease };
+        let fenced = |lease| {
+            let (action, was_held) = (call.action.clone(), self.shared.fence.was_held());
+            Error::Fenced { action, lease, was_held }
+        };
         let fence = Some(&self.shared.fence).filter(|fence| {
             fence.armed() && !self.options.unfenced && mutates(&call.method, &call.path)
         });

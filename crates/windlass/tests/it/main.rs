@@ -25,4 +25,5 @@ mod promises;
 mod proxy;
 mod replicas;
 mod serve_access;
+mod status;
 mod update_loops;
