@@ -4,15 +4,16 @@
 //! the work queue → the worker pool → [`Reconciler`] with its [`Context`]. A [`Controller`] is a
 //! plain description until a manager runs it, so it can be built before there is a cluster.
 //!
-//! A reconcile ends well when it has nothing left to do. One that writes on every pass, because
-//! somebody else undoes what it writes, because the server stores something else, or because there
-//! is the present time in it, never does, and nothing fails. So a controller looks after what its
-//! client writes: an object that is written more than twenty times within a minute to no end - the
-//! states written return, or what is stored is not what is written - is named in a warning with the
-//! fields in question (their paths, never their values), at most once in ten minutes. It counts in
-//! `windlass_update_loops_total`, and is shown on the diagnostics page under `updateLoops` as long
-//! as it goes on. A status that follows the world, and objects that follow the spec of the
-//! reconciled one, do not count. Leases are left out, and so is what a plain `kube::Client` writes.
+//! A reconcile should have nothing to write once the world is as its object asks for. One that
+//! writes every time - because somebody else reverts its writes, because the server stores something
+//! else, or because it writes the current time - runs for ever without an error. Therefore the writes
+//! of every controller are observed. If an object is written more than twenty times within a minute
+//! without getting anywhere (the same states return, or the server stores something else than was
+//! written), a warning names the object and the paths of the fields, never their values, at most once
+//! in ten minutes. The loop is counted in `windlass_update_loops_total` and shown on the diagnostics
+//! page under `updateLoops` until it ends. A status that follows the world, and objects that follow
+//! the spec of the reconciled one, are not loops. Leases and writes of a plain `kube::Client` are not
+//! observed.
 //!
 //! **Invariant:** workers start only when every watch has delivered its first list, so the first
 //! reconcile sees the whole state.
@@ -22,6 +23,7 @@ mod context;
 mod crew;
 mod inbox;
 mod listing;
+mod owned;
 mod predicate;
 mod reconcile;
 mod route;

@@ -8,20 +8,15 @@ use kube::core::DynamicObject;
 use tokio_util::sync::CancellationToken;
 
 use super::listing::Listing;
-use crate::apply::{self, Applied};
+use crate::apply::Applied;
 use crate::cache::{Key, Malformed, Object, Reader};
 use crate::client::Client;
-#[cfg(doc)]
-use crate::client::Patch;
 use crate::clock::Clock;
 use crate::condition::{ConditionBuilder, ConditionStatus};
-#[cfg(doc)]
-use crate::error::Error;
 use crate::error::Result;
 use crate::events::{EventType, Recorder};
 use crate::finalizer::{self, Finalizing};
 use crate::kind::{self, Kind};
-use crate::owner;
 
 /// One reconcile of one key: its object, the caches, the client and the events.
 ///
@@ -149,6 +144,11 @@ impl<K: kind::Object> Context<K> {
         Some(self)
     }
 
+    /// The last applies of the controller.
+    pub(super) fn applied(&self) -> &Applied {
+        &self.0.shared.applied
+    }
+
     /// The object without decoding it.
     pub(crate) fn found(&self) -> Option<&Object<K>> {
         self.0.object.as_ref()
@@ -262,93 +262,6 @@ impl<K: kind::Object> Context<K> {
         let namespace = self.namespace().filter(|_| kind.namespaced()).map(str::to_string);
         let owner = self.found().map(|object| object.uid().to_string());
         Listing::new(self.client().caches().clone(), kind, namespace, owner)
-    }
-
-    /// Applies `object` with server-side apply, with the reconciled object as its controller.
-    ///
-    /// A missing namespace is filled in, and an owner reference is set, as [`adopt`](Self::adopt)
-    /// does. Sends nothing if the cache shows that nothing would change. Takes over fields that
-    /// other owners have set; to get a conflict instead, adopt the object and send a
-    /// [`Patch::Apply`] without force.
-    ///
-    /// # Errors
-    ///
-    /// Fails if another controller owns the object, or if the server refuses.
-    pub async fn apply<T: kind::Object<DynamicType = ()>>(&self, object: &T) -> Result<Arc<T>> {
-        let mut wanted = object.clone();
-        self.adopt(&Kind::of::<T>(), &mut wanted)?;
-        apply::apply(self.client(), &self.0.shared.applied, &wanted).await
-    }
-
-    /// Creates `object`, with the reconciled object as its controller.
-    ///
-    /// A missing namespace is filled in, and an owner reference is set, as [`adopt`](Self::adopt)
-    /// does.
-    ///
-    /// # Errors
-    ///
-    /// Fails if an object of that name exists
-    /// ([`is_already_exists`](Error::is_already_exists)), or if the server refuses.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// use windlass::{Context, Next, Result, ResultExt};
-    ///
-    /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
-    ///     if cx.object().is_some() {
-    ///         let mut secret = Secret::default();
-    ///         secret.metadata.name = Some(cx.name().into());
-    ///         // Made once, and never overwritten.
-    ///         cx.create(&secret).await.ignore_already_exists()?;
-    ///     }
-    ///     Ok(Next::Done)
-    /// }
-    /// # let _ = windlass::Controller::<ConfigMap>::builder("once").build(reconcile);
-    /// ```
-    pub async fn create<T: kind::Object<DynamicType = ()>>(&self, object: &T) -> Result<T> {
-        let mut wanted = object.clone();
-        self.adopt(&Kind::of::<T>(), &mut wanted)?;
-        self.client().create(&wanted).await
-    }
-
-    /// Makes the reconciled object the controller of `object`, in memory.
-    ///
-    /// [`apply`](Self::apply) and [`create`](Self::create) do this by themselves. For objects of a
-    /// kind known at run time, which are sent with [`Client::dynamic`].
-    ///
-    /// An object of a kind with namespaces gets the namespace of the reconciled object if it has
-    /// none. No owner reference is set on an object in another namespace, or while the reconciled
-    /// object does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Fails if another controller owns `object`.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use kube::core::DynamicObject;
-    /// use windlass::{Context, Kind, Next, Result};
-    ///
-    /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
-    ///     let drives = Kind::new("ships.example.com", "v1", "Drive", "drives");
-    ///     let mut drive = DynamicObject::new(cx.name(), &drives.api_resource());
-    ///     cx.adopt(&drives, &mut drive)?;
-    ///     cx.client().dynamic(&drives).apply(&drive).await?;
-    ///     Ok(Next::Done)
-    /// }
-    /// # let _ = windlass::Controller::<ConfigMap>::builder("drives").build(reconcile);
-    /// ```
-    pub fn adopt(&self, kind: &Kind, object: &mut impl kube::Resource) -> Result<()> {
-        let wanted = object.meta_mut();
-        if wanted.namespace.is_none() && kind.namespaced() {
-            wanted.namespace = self.namespace().map(str::to_string);
-        }
-        if let Some(me) = self.object()
-            && owner::may_own(me.meta(), wanted)
-        {
-            owner::set_controller_with(me.meta(), self.kind(), wanted)?;
-        }
-        Ok(())
     }
 
     /// Starts a condition of the reconciled object: its clock and generation are set.

@@ -222,7 +222,7 @@ fn carry_over_items(current: &[Value], before: &[Value], after: Vec<Value>) -> V
     Value::Array(items.collect())
 }
 
-/// What tells an item of a list from the others.
+/// Returns what distinguishes an item of a list from the others.
 fn identity(item: &Value) -> String {
     let named =
         ["type", "name", "uid", "key", "ip"].iter().find_map(|field| item.get(field)?.as_str());
