@@ -15,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alloc::Allocator;
 use crate::auth::{Authenticator, Authorizer, Impersonator, Signer, User};
-use crate::clock::{Chance, Clock};
+use crate::clock::Clock;
 use crate::fault::{FaultHook, Faults, LogEntry, RequestLog};
+use crate::random::Randomness;
 use crate::registry::{Registry, storage_of};
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
@@ -81,7 +82,7 @@ pub(crate) struct Inner {
     pub store: Store,
     pub registry: Registry,
     pub clock: Clock,
-    pub chance: Chance,
+    pub random: Randomness,
     pub authenticator: Authenticator,
     pub authorizer: Authorizer,
     pub impersonator: Impersonator,
@@ -136,7 +137,7 @@ impl ApiServer {
             store,
             registry: Registry::default(),
             clock: Clock::default(),
-            chance: Chance::new(options.seed),
+            random: Randomness::new(options.seed),
             authenticator: Authenticator::new(options.tokens, signer),
             authorizer: Authorizer::new(),
             impersonator: Impersonator::new(),
@@ -221,7 +222,7 @@ impl ApiServer {
             store: self.inner.store.fork(),
             registry: Registry::default(),
             clock: Clock::starting_at(self.inner.clock.now()),
-            chance: Chance::new(Some(self.inner.chance.below(u64::MAX))),
+            random: self.inner.random.fork(),
             authenticator: Authenticator::new([], signer),
             authorizer: Authorizer::new(),
             impersonator: Impersonator::new(),
@@ -321,9 +322,16 @@ impl Inner {
     fn bootstrap(&self) {
         let seeds = crate::auth::bootstrap::seeds();
         // A failing journal shows at the first real write.
-        let _ = self.store.seed(seeds, &self.clock.stamp(), || self.chance.uuid());
+        let uid = |seed: &Seed| self.seed_uid(seed);
+        let _ = self.store.seed(seeds, &self.clock.stamp(), uid);
         self.allocator.load(&self.store);
         self.sync_definitions();
+    }
+
+    fn seed_uid(&self, seed: &Seed) -> String {
+        let (resource, key) = (&seed.resource, &seed.key);
+        let purpose = ["uid", &resource.group, &resource.plural, &key.namespace, &key.name];
+        self.random.uuid(&purpose)
     }
 
     /// Brings back the service the server is reached by, as it does for the real one.
@@ -334,7 +342,7 @@ impl Inner {
                 && self.store.world().get(&seed.resource, &seed.key).is_none()
         };
         for seed in crate::auth::bootstrap::seeds().iter().filter(own) {
-            let entry = seed.entry(0, &self.clock.stamp(), &self.chance.uuid());
+            let entry = seed.entry(0, &self.clock.stamp(), &self.seed_uid(seed));
             let (object, fields) = (entry.object(), entry.fields);
             if &*seed.resource.plural == "services" {
                 self.allocator.keep(&object);
@@ -380,7 +388,7 @@ impl Inner {
 
     fn finish(&self, response: &mut Response<Body>, info: RequestInfo, user: String) {
         let headers = response.headers_mut();
-        if let Ok(id) = HeaderValue::from_str(&self.chance.uuid()) {
+        if let Ok(id) = HeaderValue::from_str(&self.random.uuid(&["audit"])) {
             headers.insert("audit-id", id);
         }
         headers.entry("cache-control").or_insert(HeaderValue::from_static("no-cache, private"));

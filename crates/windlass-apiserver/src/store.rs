@@ -21,10 +21,12 @@ use serde_json::Value;
 
 mod event_log;
 mod journal;
+mod news;
 mod seed;
 
 pub use event_log::{Event, EventKind, EventLog, Gone, LogLimits};
 pub use journal::{Journal, JournalError, Record};
+pub use news::NewsSubscription;
 pub use seed::Seed;
 
 /// Names a resource: its group and plural.
@@ -279,7 +281,7 @@ impl Store {
         &self,
         seeds: impl IntoIterator<Item = &'a Seed>,
         time: &str,
-        mut uid: impl FnMut() -> String,
+        uid: impl Fn(&Seed) -> String,
     ) -> Result<(), WriteError> {
         let mut writer = self.writer.lock();
         let mut world = World::clone(&self.world.load());
@@ -292,7 +294,7 @@ impl Store {
                 continue;
             }
             let revision = world.revision + 1;
-            let entry = Arc::new(seed.entry(revision, time, &uid()));
+            let entry = Arc::new(seed.entry(revision, time, &uid(seed)));
             if let Some(journal) = &mut writer.journal
                 && let Err(error) = journal.append(&Record::of(resource, &entry, false))
             {

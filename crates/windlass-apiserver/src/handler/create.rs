@@ -235,13 +235,20 @@ impl Call {
 
     fn fill_system_fields(&self, object: &mut Value) {
         let generation = self.rules().has_generation();
+        let uid = self.server.random.uuid(&[
+            "uid",
+            &self.storage.group,
+            &self.storage.plural,
+            self.namespace(),
+            object::name(object),
+        ]);
         let metadata = object::meta_mut(object);
         for field in
             ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"]
         {
             metadata.remove(field);
         }
-        metadata.insert("uid".into(), self.server.chance.uuid().into());
+        metadata.insert("uid".into(), uid.into());
         metadata.insert("creationTimestamp".into(), self.server.clock.stamp().into());
         if generation {
             metadata.insert("generation".into(), json!(1));
@@ -269,7 +276,8 @@ impl Call {
         while !base.is_char_boundary(end) {
             end -= 1;
         }
-        let name = format!("{}{}", &base[..end], self.server.chance.suffix());
+        let purpose = ["name", &self.storage.group, &self.storage.plural, self.namespace(), base];
+        let name = format!("{}{}", &base[..end], self.server.random.suffix(&purpose));
         object::meta_mut(object).insert("name".into(), name.into());
     }
 
