@@ -30,6 +30,7 @@ mod convert;
 mod definitions;
 mod dispatch;
 mod documents;
+mod expiry;
 mod read;
 
 /// The most bytes a request body may have.
@@ -92,6 +93,7 @@ pub(crate) struct Inner {
     pub faults: Faults,
     pub log: RequestLog,
     pub shutdown: CancellationToken,
+    expiry: expiry::Expiry,
     /// Whether somebody runs controllers and a scheduler on this server.
     pub controllers_run: AtomicBool,
     authorize: bool,
@@ -146,11 +148,14 @@ impl ApiServer {
             faults: Faults::default(),
             log: RequestLog::default(),
             shutdown: CancellationToken::new(),
+            expiry: expiry::Expiry::default(),
             controllers_run: AtomicBool::new(false),
             authorize: options.authorize,
         };
         inner.bootstrap();
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        inner.start_expiry();
+        Ok(Self { inner })
     }
 
     /// A client with all rights, with no socket in between.
@@ -231,11 +236,14 @@ impl ApiServer {
             faults: Faults::default(),
             log: RequestLog::default(),
             shutdown: CancellationToken::new(),
+            expiry: expiry::Expiry::default(),
             controllers_run: AtomicBool::new(false),
             authorize: self.inner.authorize,
         };
         inner.bootstrap();
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        inner.start_expiry();
+        Self { inner }
     }
 
     /// Answers calls of a webhook within the process, with no socket in between.
@@ -434,7 +442,7 @@ impl Inner {
         self.registry.family(resource).map(|f| f.token.clone()).unwrap_or_default()
     }
 
-    /// What follows from a write: definitions are served, allocations are freed.
+    /// What follows from a write: definitions are served, allocations are freed, events expire.
     pub async fn after_write(
         self: &Arc<Self>,
         resource: &Resource,
@@ -453,6 +461,9 @@ impl Inner {
         }
         if &*resource.gvk.group == "apiextensions.k8s.io" {
             self.sync_definitions();
+        }
+        if new.is_some() {
+            self.expire_later(resource);
         }
         if resource.is_custom() && new.is_none() {
             self.instance_gone(&storage_of(resource));
