@@ -31,6 +31,7 @@ mod convert;
 mod definitions;
 mod dispatch;
 mod documents;
+mod expiry;
 mod read;
 
 /// The most bytes a request body may have.
@@ -93,6 +94,7 @@ pub(crate) struct Inner {
     pub faults: Faults,
     pub log: RequestLog,
     pub shutdown: CancellationToken,
+    expiry: expiry::Expiry,
     /// Whether somebody runs controllers and a scheduler on this server.
     pub controllers_run: AtomicBool,
     authorize: bool,
@@ -147,11 +149,14 @@ impl ApiServer {
             faults: Faults::default(),
             log: RequestLog::default(),
             shutdown: CancellationToken::new(),
+            expiry: expiry::Expiry::default(),
             controllers_run: AtomicBool::new(false),
             authorize: options.authorize,
         };
         inner.bootstrap();
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        inner.start_expiry();
+        Ok(Self { inner })
     }
 
     /// A client with all rights, with no socket in between.
@@ -232,11 +237,14 @@ impl ApiServer {
             faults: Faults::default(),
             log: RequestLog::default(),
             shutdown: CancellationToken::new(),
+            expiry: expiry::Expiry::default(),
             controllers_run: AtomicBool::new(false),
             authorize: self.inner.authorize,
         };
         inner.bootstrap();
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        inner.start_expiry();
+        Self { inner }
     }
 
     /// Answers calls of a webhook within the process, with no socket in between.
@@ -442,7 +450,7 @@ impl Inner {
         self.registry.family(resource).map(|f| f.token.clone()).unwrap_or_default()
     }
 
-    /// What follows from a write: definitions are served, allocations are freed.
+    /// What follows from a write: definitions are served, allocations are freed, events expire.
     pub async fn after_write(
         self: &Arc<Self>,
         resource: &Resource,
@@ -461,6 +469,9 @@ impl Inner {
         }
         if &*resource.gvk.group == "apiextensions.k8s.io" {
             self.sync_definitions();
+        }
+        if new.is_some() {
+            self.expire_later(resource);
         }
         if resource.is_custom() && new.is_none() {
             self.instance_gone(&storage_of(resource));

@@ -19,15 +19,20 @@ use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
+use journal::Record;
+
 mod event_log;
 mod journal;
 mod news;
 mod seed;
 
 pub use event_log::{Event, EventKind, EventLog, Gone, LogLimits};
-pub use journal::{Journal, JournalError, Record};
+pub use journal::{Journal, JournalError};
 pub use news::NewsSubscription;
 pub use seed::Seed;
+
+/// The most bytes of a stored object, as etcd's limit of a request.
+pub const OBJECT_BYTES_MAX: usize = 3 << 19;
 
 /// Names a resource: its group and plural.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,6 +121,9 @@ pub enum WriteError {
     /// The object is not in the state the writer saw.
     #[error("the object changed in between")]
     Conflict,
+    /// The object is larger than [`OBJECT_BYTES_MAX`].
+    #[error("an object of {} bytes is too large to be stored", .0.body.len())]
+    TooLarge(Arc<Entry>),
     /// The journal could not take it; nothing was changed.
     #[error("the write could not be made durable")]
     Journal(#[from] JournalError),
@@ -143,9 +151,9 @@ impl Store {
     pub fn open(limits: LogLimits, journal: Journal) -> Result<Self, JournalError> {
         let mut world = World { revision: 0, tables: imbl::HashMap::new() };
         let mut journal = journal;
-        for record in journal.replay()? {
-            world.apply_record(record);
-        }
+        journal.replay(|record| world.apply_record(record))?;
+        journal.weigh(&world);
+        journal.compact_if_due(&world);
         let revision = world.revision;
         let store = Self::from_world(world, limits, Some(journal));
         store.writer.lock().compacted = revision;
@@ -252,6 +260,9 @@ impl Store {
         let (entry, kind) = match change {
             Change::Put { object, fields } => {
                 let entry = Arc::new(Entry::new(key.clone(), revision, object, fields));
+                if entry.body.len() > OBJECT_BYTES_MAX {
+                    return Err(WriteError::TooLarge(entry));
+                }
                 table.items.insert(key.clone(), entry.clone());
                 let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
                 (entry, kind)
@@ -263,11 +274,15 @@ impl Store {
             }
         };
         if let Some(journal) = &mut writer.journal {
-            journal.append(&Record::of(resource, &entry, kind == EventKind::Deleted))?;
+            let deleted = kind == EventKind::Deleted;
+            journal.append(resource, &entry, deleted, previous.as_deref())?;
         }
         table.revision = revision;
         world.revision = revision;
         world.tables.insert(resource.clone(), table);
+        if let Some(journal) = &mut writer.journal {
+            journal.compact_if_due(&world);
+        }
         self.world.store(Arc::new(world));
         log.push(Event::new(kind, revision, entry.clone(), previous));
         Ok(entry)
@@ -296,7 +311,7 @@ impl Store {
             let revision = world.revision + 1;
             let entry = Arc::new(seed.entry(revision, time, &uid(seed)));
             if let Some(journal) = &mut writer.journal
-                && let Err(error) = journal.append(&Record::of(resource, &entry, false))
+                && let Err(error) = journal.append(resource, &entry, false, None)
             {
                 outcome = Err(error.into());
                 break;
@@ -345,22 +360,15 @@ impl World {
     }
 
     fn apply_record(&mut self, record: Record) {
-        let mut table = self.table(&record.resource);
-        let revision = record.revision;
+        let table = self.tables.entry(record.resource.clone()).or_default();
+        table.revision = table.revision.max(record.revision);
+        self.revision = self.revision.max(record.revision);
         if record.deleted {
             table.items.remove(&record.key);
-        } else if let Some(entry) = record.into_entry() {
-            table.items.insert(entry.1.key.clone(), Arc::new(entry.1));
-            table.revision = revision;
-            self.tables.insert(entry.0, table);
-            self.revision = self.revision.max(revision);
-            return;
         } else {
-            return;
+            let entry = record.into_entry();
+            table.items.insert(entry.key.clone(), Arc::new(entry));
         }
-        table.revision = revision;
-        self.revision = self.revision.max(revision);
-        self.tables.insert(record.resource, table);
     }
 }
 
@@ -393,17 +401,17 @@ impl Table {
 impl Entry {
     fn new(key: Key, revision: u64, mut object: Value, fields: Vec<(Arc<str>, String)>) -> Self {
         object["metadata"]["resourceVersion"] = revision.to_string().into();
-        let labels = labels_of(&object);
-        let body = crate::object::encode(&object);
-        Self {
-            key,
-            revision,
-            body: body.into(),
-            labels,
-            fields,
-            protobuf: OnceLock::new(),
-            known: OnceLock::new(),
-        }
+        let labels = labels_of(&object["metadata"]["labels"]);
+        let body = crate::object::encode(&object).into();
+        let (protobuf, known) = (OnceLock::new(), OnceLock::new());
+        Self { key, revision, body, labels, fields, protobuf, known }
+    }
+
+    /// An entry as it was stored before.
+    fn stored(key: Key, revision: u64, body: Bytes, fields: Vec<(Arc<str>, String)>) -> Self {
+        let labels = labels_in(&body).unwrap_or_default();
+        let (protobuf, known) = (OnceLock::new(), OnceLock::new());
+        Self { key, revision, body, labels, fields, protobuf, known }
     }
 
     /// The same state under another revision.
@@ -457,13 +465,16 @@ impl Entry {
     }
 }
 
-fn labels_of(object: &Value) -> BTreeMap<String, String> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
-        .collect()
+fn labels_of(labels: &Value) -> BTreeMap<String, String> {
+    let labels = labels.as_object().into_iter().flatten();
+    labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
+}
+
+/// The labels of an encoded object, read without the rest of it.
+fn labels_in(body: &[u8]) -> Option<BTreeMap<String, String>> {
+    let metadata = &body[crate::skim::member(body, "metadata")?];
+    let labels = &metadata[crate::skim::member(metadata, "labels")?];
+    Some(labels_of(&serde_json::from_slice(labels).ok()?))
 }
 
 // === impl ResourceKey ===
