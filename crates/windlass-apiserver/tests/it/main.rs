@@ -22,6 +22,7 @@ mod faults;
 mod https;
 mod instances;
 mod kubectl;
+mod limits;
 mod list;
 mod objects;
 mod patch;
