@@ -30,6 +30,7 @@ mod skim;
 pub mod status;
 pub mod store;
 pub mod table;
+mod work;
 
 pub use auth::User;
 pub use server::{ApiServer, Options};

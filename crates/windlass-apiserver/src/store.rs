@@ -6,6 +6,7 @@
 //! What changed is appended to an [`EventLog`] per resource, which watchers read with a cursor.
 //!
 //! **Invariant:** revisions grow by one per write, over all resources.
+//! **Invariant:** whoever sees a revision finds its event in the log, and the other way round.
 //! **Invariant:** a reader never blocks a writer, and a watcher never blocks anybody.
 
 use std::cmp::Ordering;
@@ -20,6 +21,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use journal::Record;
+use news::News;
 
 mod event_log;
 mod journal;
@@ -93,6 +95,7 @@ pub struct Store {
     world: ArcSwap<World>,
     writer: Mutex<Writer>,
     logs: RwLock<HashMap<ResourceKey, Arc<EventLog>>>,
+    newest: Arc<News>,
     limits: LogLimits,
 }
 
@@ -166,6 +169,7 @@ impl Store {
             world: ArcSwap::from_pointee(world),
             writer: Mutex::new(Writer { journal, compacted }),
             logs: RwLock::default(),
+            newest: Arc::new(News::starting_at(compacted)),
             limits,
         }
     }
@@ -183,6 +187,17 @@ impl Store {
     /// The newest revision.
     pub fn revision(&self) -> u64 {
         self.world.load().revision
+    }
+
+    /// Waits until a revision is reached.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if it is dropped.
+    pub async fn reached(&self, revision: u64) {
+        let mut newest = self.newest.subscribe();
+        while newest.newest() < revision {
+            newest.changed().await;
+        }
     }
 
     /// Watches from at or below this revision are refused.
@@ -204,11 +219,21 @@ impl Store {
         if let Some(log) = self.logs.read().get(resource) {
             return log.clone();
         }
-        let compacted = self.writer.lock().compacted;
+        // What happened before the log was made is not in it.
+        let floor = self.writer.lock().compacted.max(self.world.load().table(resource).revision);
         let mut logs = self.logs.write();
         logs.entry(resource.clone())
-            .or_insert_with(|| Arc::new(EventLog::new(self.limits, compacted)))
+            .or_insert_with(|| Arc::new(EventLog::new(self.limits, floor)))
             .clone()
+    }
+
+    /// Drops the history of a resource that has no objects: its definition is gone. Watches and
+    /// exact lists from before its last change get 410.
+    pub fn forget(&self, resource: &ResourceKey) {
+        let _writer = self.writer.lock();
+        if self.world.load().table(resource).items.is_empty() {
+            self.logs.write().remove(resource);
+        }
     }
 
     /// The objects of a resource as they were at a revision.
@@ -283,8 +308,9 @@ impl Store {
         if let Some(journal) = &mut writer.journal {
             journal.compact_if_due(&world);
         }
-        self.world.store(Arc::new(world));
-        log.push(Event::new(kind, revision, entry.clone(), previous));
+        let event = Event::new(kind, revision, entry.clone(), previous);
+        log.push(event, || self.world.store(Arc::new(world)));
+        self.newest.publish(revision);
         Ok(entry)
     }
 
@@ -325,7 +351,9 @@ impl Store {
         for log in self.logs.read().values() {
             log.compact(writer.compacted);
         }
+        let revision = world.revision;
         self.world.store(Arc::new(world));
+        self.newest.publish(revision);
         outcome
     }
 
@@ -375,24 +403,23 @@ impl World {
 // === impl Table ===
 
 impl Table {
-    /// The objects of one namespace, or all, in order.
+    /// The objects of one namespace, or all, in order; those before the key `start` are left out.
     pub fn range<'a>(
         &'a self,
         namespace: Option<&str>,
+        start: Option<&Key>,
     ) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
-        match namespace {
-            None => Box::new(self.items.values()),
-            Some(namespace) => {
-                let namespace: Arc<str> = namespace.into();
-                let first = Key { namespace: namespace.clone(), name: "".into() };
-                Box::new(
-                    self.items
-                        .range(first..)
-                        .map(|(_, entry)| entry)
-                        .take_while(move |entry| entry.key.namespace == namespace),
-                )
-            }
-        }
+        let Some(namespace) = namespace else {
+            return match start {
+                None => Box::new(self.items.values()),
+                Some(start) => Box::new(self.items.range(start.clone()..).map(|(_, entry)| entry)),
+            };
+        };
+        let first = Key::new(namespace, "");
+        let first = start.filter(|start| **start > first).cloned().unwrap_or(first);
+        let namespace: Arc<str> = namespace.into();
+        let entries = self.items.range(first..).map(|(_, entry)| entry);
+        Box::new(entries.take_while(move |entry| entry.key.namespace == namespace))
     }
 }
 
@@ -457,6 +484,11 @@ impl Entry {
     /// times the room of a body.
     pub fn known(&self, read: impl FnOnce(&Self) -> Value) -> Arc<Value> {
         self.known.get_or_init(|| Arc::new(read(self))).clone()
+    }
+
+    /// The bytes of the object in the encodings that are kept.
+    fn bytes(&self) -> usize {
+        self.body.len() + self.protobuf.get().map_or(0, Bytes::len)
     }
 
     /// The object, without apiVersion and kind.

@@ -1,6 +1,6 @@
 //! CREATE: a new object through defaults, admission and validation into the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::builtin::general::certificate;
 use crate::builtin::rules::meta::{validate_meta, validate_meta_common};
 use crate::custom::names;
 use crate::object;
-use crate::status::{FieldError, Result, Status};
+use crate::status::{FieldError, FieldErrors, Result, Status};
 use crate::store::{Change, Entry, Key, WriteError};
 
 /// Tries for a free name when one is generated.
@@ -281,7 +281,7 @@ impl Call {
         object::meta_mut(object).insert("name".into(), name.into());
     }
 
-    fn validate_new(&self, object: &Value) -> Vec<FieldError> {
+    fn validate_new(&self, object: &Value) -> FieldErrors {
         let rules = self.rules();
         let (meta, namespaced) = (object::meta(object), self.resource.namespaced);
         if !rules.checks_meta() {
@@ -293,7 +293,7 @@ impl Call {
             };
         }
         let mut errors = match () {
-            () if rules.is_other_kind(object) => Vec::new(),
+            () if rules.is_other_kind(object) => FieldErrors::default(),
             () if self.has_core_meta() => validate_meta(meta, rules.name_rule(), namespaced),
             () => validate_meta_common(meta, rules.name_rule(), namespaced),
         };
@@ -302,7 +302,7 @@ impl Call {
     }
 
     /// The errors of a verdict, whose warnings are told to the client.
-    pub(super) fn told(&self, verdict: crate::custom::Verdict) -> Vec<FieldError> {
+    pub(super) fn told(&self, verdict: crate::custom::Verdict) -> FieldErrors {
         for warning in verdict.warnings {
             self.warn(warning);
         }
@@ -318,27 +318,25 @@ impl Call {
             )
     }
 
-    /// Owner references that stand twice are taken once, with a warning.
+    /// Keeps only the first of several equal owner references, with a warning.
     pub(super) fn dedup_owners(&self, object: &mut Value) {
         let Some(owners) = object::meta_mut(object).get_mut("ownerReferences") else { return };
         let Some(list) = owners.as_array_mut() else { return };
-        let mut kept: Vec<Value> = Vec::with_capacity(list.len());
-        let mut twice: Vec<String> = Vec::new();
-        for owner in std::mem::take(list) {
-            let uid = owner["uid"].as_str().unwrap_or_default().to_owned();
-            if kept.contains(&owner) {
-                if !twice.contains(&uid) {
-                    twice.push(uid);
-                }
-                continue;
+        let mut known: HashSet<Value> = HashSet::with_capacity(list.len());
+        let mut named: HashSet<String> = HashSet::new();
+        let mut duplicates: Vec<String> = Vec::new();
+        list.retain(|owner| {
+            let first = known.insert(owner.clone());
+            let uid = owner["uid"].as_str().unwrap_or_default();
+            if !first && named.insert(uid.to_owned()) {
+                duplicates.push(uid.to_owned());
             }
-            kept.push(owner);
-        }
-        *list = kept;
-        if !twice.is_empty() {
+            first
+        });
+        if !duplicates.is_empty() {
             self.warn(format!(
                 ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
-                twice.join(", ")
+                duplicates.join(", ")
             ));
         }
     }

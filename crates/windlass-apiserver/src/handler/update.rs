@@ -14,7 +14,7 @@ use crate::builtin::rules::rounds::Rounds;
 use crate::builtin::workload::pod_parts;
 use crate::merge::{PathSet, UpdateRequest};
 use crate::object;
-use crate::status::{Details, FieldError, Result, Status};
+use crate::status::{Details, FieldError, FieldErrors, Result, Status};
 use crate::store::{Change, Entry, Key, WriteError};
 
 /// Tries of a change that names no version, when others write in between.
@@ -352,7 +352,7 @@ impl Call {
         !relevant(new).eq(relevant(old))
     }
 
-    fn validate_change(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_change(&self, part: Part, new: &Value, old: &Value) -> FieldErrors {
         let rules = self.rules();
         let (meta, old_meta) = (object::meta(new), object::meta(old));
         let (gvk, custom) = (&self.resource.gvk, self.resource.is_custom());

@@ -118,7 +118,7 @@ impl Call {
             let world = server.store.world();
             let table = world.table(&self.storage);
             let namespace = watcher.options.filter.namespace.clone();
-            let entries = table.range(namespace.as_deref());
+            let entries = table.range(namespace.as_deref(), None);
             watcher.initial =
                 entries.filter(|e| watcher.options.filter.matches(e)).cloned().collect();
             watcher.cursor = world.revision;

@@ -80,19 +80,18 @@ async fn run(server: Weak<Inner>) {
     loop {
         let wait = {
             let Some(server) = server.upgrade() else { return };
-            newest.mark_unchanged();
+            newest.newest();
             schedule.update(&server, &log);
             schedule.expire(&server);
             schedule.wait(server.clock.now())
         };
         let Some(wait) = wait else {
-            // The log is held here, so its sender lives.
-            let _ = newest.changed().await;
+            newest.changed().await;
             continue;
         };
         tokio::select! {
             biased;
-            _ = newest.changed() => {}
+            () = newest.changed() => {}
             () = tokio::time::sleep(wait) => {}
         }
     }

@@ -26,6 +26,11 @@ pub struct NewsSubscription {
 // === impl News ===
 
 impl News {
+    /// Creates news whose newest revision is `revision`.
+    pub(super) fn starting_at(revision: u64) -> Self {
+        Self { newest: AtomicU64::new(revision), ..Self::default() }
+    }
+
     /// Publishes the revision of the newest event and wakes every watcher that waits.
     pub(super) fn publish(&self, revision: u64) {
         self.newest.store(revision, Ordering::Release);

@@ -25,6 +25,7 @@ mod faults;
 mod https;
 mod instances;
 mod kubectl;
+mod limits;
 mod list;
 mod object_size;
 mod objects;

@@ -1,6 +1,6 @@
 //! CertificateSigningRequest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 use x509_parser::certification_request::X509CertificationRequest;
@@ -10,7 +10,7 @@ use super::names::{dns_label, dns_subdomain, push};
 use super::pem;
 use super::tools::{drop_empty, fill_text, has, items, items_mut, keep, object, set, text};
 use crate::builtin::{NameRule, Strategy};
-use crate::status::{FieldError, quote};
+use crate::status::{FieldError, FieldErrors, quote};
 
 /// CertificateSigningRequest.
 pub struct SigningRequest;
@@ -34,8 +34,8 @@ impl Strategy for SigningRequest {
         keep(request, old, "spec");
     }
 
-    fn validate(&self, request: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, request: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &request["spec"];
         if let Err(why) = organizations(request) {
             let shown = match text(spec, "request") {
@@ -58,11 +58,11 @@ impl Strategy for SigningRequest {
         errors
     }
 
-    fn validate_update(&self, _: &Value, _: &Value) -> Vec<FieldError> {
-        Vec::new()
+    fn validate_update(&self, _: &Value, _: &Value) -> FieldErrors {
+        FieldErrors::default()
     }
 
-    fn validate_status(&self, request: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, request: &Value, old: &Value) -> FieldErrors {
         validate_part("status", request, old)
     }
 
@@ -103,15 +103,15 @@ pub fn prepare_part(part: &str, request: &mut Value, old: &Value, now: &str) {
             }
         }
     }
+    let mut times: HashMap<(&Value, &Value), &str> = HashMap::new();
+    for old in before.iter().filter(|old| !text(old, "lastTransitionTime").is_empty()) {
+        let time = text(old, "lastTransitionTime");
+        times.entry((&old["type"], &old["status"])).or_insert(time);
+    }
     for condition in items_mut(object(request, "status"), "conditions") {
         fill_text(condition, "lastUpdateTime", now);
-        let same = before.iter().find(|old| {
-            let time = text(old, "lastTransitionTime");
-            old["type"] == condition["type"]
-                && old["status"] == condition["status"]
-                && !time.is_empty()
-        });
-        let since = same.map_or(now, |old| text(old, "lastTransitionTime")).to_owned();
+        let same = times.get(&(&condition["type"], &condition["status"]));
+        let since = same.copied().unwrap_or(now).to_owned();
         fill_text(condition, "lastTransitionTime", &since);
     }
     if part == "approval" {
@@ -123,8 +123,8 @@ pub fn prepare_part(part: &str, request: &mut Value, old: &Value, now: &str) {
 }
 
 /// Problems of an update of the part `status` or `approval`.
-pub fn validate_part(part: &str, request: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_part(part: &str, request: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let (status, path) = (&request["status"], "status.conditions");
     check_conditions(&mut errors, items(status, "conditions"), items(&old["status"], "conditions"));
     let certificate = text(status, "certificate");
@@ -193,7 +193,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-fn check_usages(errors: &mut Vec<FieldError>, usages: &[Value]) {
+fn check_usages(errors: &mut FieldErrors, usages: &[Value]) {
     if usages.is_empty() {
         errors.push(FieldError::required("spec.usages", ""));
     }
@@ -211,7 +211,7 @@ fn check_usages(errors: &mut Vec<FieldError>, usages: &[Value]) {
     }
 }
 
-fn check_signer(errors: &mut Vec<FieldError>, signer: &str) {
+fn check_signer(errors: &mut FieldErrors, signer: &str) {
     let path = "spec.signerName";
     if signer.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -246,14 +246,14 @@ const SUBDOMAIN_MAX: usize = 253;
 const SIGNER_PATH_MAX: usize = SUBDOMAIN_MAX + 63 + 1;
 
 /// Reports the first label that breaks a rule.
-fn check_labels(errors: &mut Vec<FieldError>, text: &str, rule: fn(&str) -> Vec<String>) {
+fn check_labels(errors: &mut FieldErrors, text: &str, rule: fn(&str) -> Vec<String>) {
     let broken = text.split('.').map(|label| (label, rule(label))).find(|(_, why)| !why.is_empty());
     let Some((label, why)) = broken else { return };
     let why = why.into_iter().map(|why| format!("validating label {}: {why}", quote(label)));
     push(errors, "spec.signerName", text, why);
 }
 
-fn check_conditions(errors: &mut Vec<FieldError>, conditions: &[Value], old: &[Value]) {
+fn check_conditions(errors: &mut FieldErrors, conditions: &[Value], old: &[Value]) {
     let path = "status.conditions";
     let decided = |list: &[Value], kind: &str| list.iter().any(|c| c["type"] == kind);
     let both = decided(old, "Approved") && decided(old, "Denied");
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn signers_have_a_domain_and_one_name() {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         for signer in ["a.b/c", "a.b/c/d", "", "kubernetes.io/legacy-unknown"] {
             check_signer(&mut errors, signer);
         }
