@@ -1,5 +1,6 @@
 //! Why the command failed, in one sentence and a status.
 
+use std::error::Error;
 use std::fmt;
 
 /// A failure that ends the command.
@@ -19,6 +20,17 @@ impl Failure {
     /// Anything else.
     pub fn other(message: impl Into<String>) -> Self {
         Self { code: 1, message: message.into() }
+    }
+
+    /// An error with all its causes.
+    pub fn of(error: &dyn Error) -> Self {
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        Self::other(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+    }
+
+    /// The same failure with what it means in front.
+    pub fn context(self, text: &str) -> Self {
+        Self { message: format!("{text}: {}", self.message), ..self }
     }
 }
 
