@@ -311,18 +311,24 @@ fn a_directory_of_the_first_format_opens() {
     assert_eq!(std::fs::read(scratch.file()).unwrap(), bytes);
 }
 
-/// A journal of a few writes: the directory, the bytes, and the state and end of each prefix.
-fn written() -> (Scratch, Vec<u8>, Vec<(u64, (u64, BTreeMap<String, String>))>) {
+/// The journal after some of the writes.
+struct Prefix {
+    end: u64,
+    state: (u64, BTreeMap<String, String>),
+}
+
+/// A journal of a few writes: the directory, the bytes, and all prefixes of whole records.
+fn written() -> (Scratch, Vec<u8>, Vec<Prefix>) {
     let scratch = Scratch::new();
     let store = scratch.open();
-    let mut prefixes = vec![(scratch.length(), state(&store))];
+    let mut prefixes = vec![Prefix { end: scratch.length(), state: state(&store) }];
     for step in 0..6 {
         if step == 4 {
             delete(&store, "n1");
         } else {
             put(&store, &format!("n{}", step % 3), &format!("value {step}")).unwrap();
         }
-        prefixes.push((scratch.length(), state(&store)));
+        prefixes.push(Prefix { end: scratch.length(), state: state(&store) });
     }
     drop(store);
     let bytes = std::fs::read(scratch.file()).unwrap();
@@ -332,15 +338,15 @@ fn written() -> (Scratch, Vec<u8>, Vec<(u64, (u64, BTreeMap<String, String>))>) 
 #[test]
 fn a_journal_cut_at_any_byte_has_all_writes_that_are_whole() {
     let (scratch, bytes, prefixes) = written();
-    let last_records = usize::try_from(prefixes[prefixes.len() - 4].0).unwrap();
+    let last_records = usize::try_from(prefixes[prefixes.len() - 4].end).unwrap();
     for cut in last_records..=bytes.len() {
         for padding in [0, 40] {
             let mut torn = bytes[..cut].to_vec();
             torn.resize(cut + padding, 0);
             std::fs::write(scratch.file(), torn).unwrap();
-            let whole = prefixes.iter().rev().find(|(end, _)| *end <= cut as u64).unwrap();
+            let whole = prefixes.iter().rev().find(|prefix| prefix.end <= cut as u64).unwrap();
             let store = scratch.open();
-            assert_eq!(state(&store), whole.1, "cut at {cut}, then {padding} zeros");
+            assert_eq!(state(&store), whole.state, "cut at {cut}, then {padding} zeros");
             put(&store, "next", "1").unwrap();
             let before = state(&store);
             drop(store);
@@ -352,7 +358,7 @@ fn a_journal_cut_at_any_byte_has_all_writes_that_are_whole() {
 #[test]
 fn a_byte_that_changed_anywhere_is_reported_and_the_file_is_left_alone() {
     let (scratch, bytes, prefixes) = written();
-    let last_records = usize::try_from(prefixes[prefixes.len() - 4].0).unwrap();
+    let last_records = usize::try_from(prefixes[prefixes.len() - 4].end).unwrap();
     for at in last_records..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;
@@ -360,7 +366,7 @@ fn a_byte_that_changed_anywhere_is_reported_and_the_file_is_left_alone() {
         let Err(error) = scratch.try_open(Disk::default()) else {
             panic!("damage at byte {at} was not seen");
         };
-        let start = prefixes.iter().rev().find(|(end, _)| *end <= at as u64).unwrap().0;
+        let start = prefixes.iter().rev().find(|prefix| prefix.end <= at as u64).unwrap().end;
         let text = error.to_string();
         assert!(text.contains(&format!("damaged at byte {start} of {}", bytes.len())), "{text}");
         assert!(text.contains(&format!("truncate --size={start} ")), "{text}");
