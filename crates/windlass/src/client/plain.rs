@@ -48,7 +48,8 @@ impl Client {
                 tokio::select! {
                     biased;
                     lease = fence.closed() => {
-                        Err(tower::BoxError::from(Error::Fenced { action, lease }))
+                        let was_held = fence.was_held();
+                        Err(tower::BoxError::from(Error::Fenced { action, lease, was_held }))
                     }
                     answer = inner.send(request) => answer.map_err(tower::BoxError::from),
                 }

@@ -62,7 +62,10 @@ impl Client {
         deadline: Instant,
     ) -> Result<Result<ApiResponse, ExchangeError>> {
         let shared = &self.shared;
-        let fenced = |lease| Error::Fenced { action: request.action.clone(), lease };
+        let fenced = |lease| {
+            let (action, was_held) = (request.action.clone(), self.shared.fence.was_held());
+            Error::Fenced { action, lease, was_held }
+        };
         let fence = Some(&shared.fence)
             .filter(|fence| fence.armed() && !self.options.unfenced && request.mutates());
         if let Some(fence) = fence {

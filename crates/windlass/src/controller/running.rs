@@ -164,6 +164,7 @@ impl<K: Object> Component for Controller<K> {
 
     fn prepare(self: Box<Self>, ground: &Ground) -> Result<Prepared> {
         let Controller { options, reconciler } = *self;
+        options.check()?;
         let name: Arc<str> = options.name.as_str().into();
         let shown = ground.shown(&name);
         let queue = Arc::new(options.queue.build());

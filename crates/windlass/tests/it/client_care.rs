@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
 use windlass::client::{Deleted, Deletion, Patch};
-use windlass::controller::{Context, Controller, Next};
+use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::{Client, Error, Key, Kind, List};
 use windlass_apiserver::fault::Fault;
 use windlass_apiserver::{ApiServer, Status};
@@ -127,7 +127,7 @@ async fn the_status_of_what_is_cached_as_metadata_is_not_guessed() {
         move |cx: Context<PartialObjectMeta<Node>>| {
             let told = told.clone();
             async move {
-                let done = cx.status(|_: &mut serde_json::Value| {}).await;
+                let done = cx.status_as(|_: &mut serde_json::Value| {}).await;
                 let _ = told.send(done.map_err(|error| error.to_string()));
                 Ok(Next::Done)
             }
@@ -272,8 +272,9 @@ async fn a_write_in_another_version_is_read_at_once() {
     let v1 = plain.kind_of("autoscaling", "v1", "HorizontalPodAutoscaler").await.expect("known");
     let object: DynamicObject = serde_json::from_value(scaler).expect("an object");
     plain.dynamic(&v2).create(&object).await.expect("created");
-    let controller =
-        Controller::<ConfigMap>::builder("maps").reads_kind(&v2).build(nothing::<ConfigMap>);
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .watch(Watch::read(v2.clone()))
+        .build(nothing::<ConfigMap>);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     server.inject(Some(Box::new(|_| Fault {
@@ -298,7 +299,7 @@ async fn two_finalizers_and_a_status_are_written_in_one_reconcile() {
         let told = told.clone();
         async move {
             let run = async {
-                cx.status(|status: &mut serde_json::Value| {
+                cx.status_as(|status: &mut serde_json::Value| {
                     *status = json!({"message": format!("{:?}", tokio::time::Instant::now())});
                 })
                 .await?;

@@ -26,4 +26,5 @@ mod proxy;
 mod replicas;
 mod request_paths;
 mod serve_access;
+mod status;
 mod update_loops;

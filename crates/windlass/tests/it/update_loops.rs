@@ -146,7 +146,7 @@ async fn with_status(
         let passes = passes.clone();
         async move {
             let clock = cx.clock().clone();
-            if cx.status(move |status| change(status, pass, clock)).await? {
+            if cx.status_as(|status| change(status, pass, clock.clone())).await? {
                 passes.fetch_add(1, Ordering::SeqCst);
             }
             tokio::time::sleep(SECOND).await;
@@ -213,7 +213,7 @@ async fn objects_that_follow_their_author_are_no_loop() {
         let Some(object) = cx.object() else { return Ok(Next::Done) };
         let replicas = object.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0);
         cx.apply(&wanted(&replicas.to_string())).await?;
-        cx.status(|status: &mut DeploymentStatus| status.replicas = Some(replicas)).await?;
+        cx.status_as(|status: &mut DeploymentStatus| status.replicas = Some(replicas)).await?;
         Ok(Next::Done)
     };
     let controller = Controller::<Deployment>::builder("maps").owns::<Secret>().build(reconcile);
@@ -242,8 +242,9 @@ async fn a_healthy_operator_is_not_accused_of_what_others_write() {
             cx.apply(&wanted("ours")).await?;
             // Always sent, and changes nothing.
             let wanted = serde_json::to_value(wanted("ours")).expect("json");
-            let wanted: DynamicObject = serde_json::from_value(wanted).expect("an object");
-            cx.apply_kind(&Kind::of::<Secret>(), &wanted).await?;
+            let mut wanted: DynamicObject = serde_json::from_value(wanted).expect("an object");
+            cx.adopt(&Kind::of::<Secret>(), &mut wanted)?;
+            cx.client().dynamic(&Kind::of::<Secret>()).apply(&wanted).await?;
         }
         Ok(Next::After(SECOND / 2))
     };

@@ -29,7 +29,7 @@ const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// Adds the controller.
 pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let jobs = CronJobs { shared: shared.clone() };
-    builder.add(Controller::<CronJob>::builder("cronjob-controller").owns::<Job>().build(jobs))
+    builder.add(Controller::<CronJob>::builder("cronjob-controller").owns::<Job>().build_with(jobs))
 }
 
 struct CronJobs {
@@ -49,19 +49,21 @@ struct Sync<'a> {
 // === impl CronJobs ===
 
 impl Reconciler<CronJob> for CronJobs {
-    async fn reconcile(&self, cx: &Context<CronJob>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<CronJob>) -> Result<Next, Error> {
         let Some(cron) = cx.object() else { return Ok(Next::Done) };
         let spec = &cron.spec;
         let status = cron.status.clone().unwrap_or_default();
         let jobs = cx.list::<Job>().owned().items()?;
         let now = self.shared.server.clock().now();
-        let mut sync = Sync { cx, cron: &cron, spec, now, status, jobs };
+        let mut sync = Sync { cx: &cx, cron: &cron, spec, now, status, jobs };
         // A job that goes at once is not told to have completed.
         let cleaned = sync.clean().await;
         let next = sync.run().await;
         let Sync { mut status, .. } = sync;
         status.active = status.active.filter(|active| !active.is_empty());
-        cx.status::<CronJobStatus>(|stored| *stored = status).await?;
+        cx.status_as::<CronJobStatus>(|stored| *stored = status.clone()).await?;
         cleaned?;
         Ok(next?.map_or(Next::Done, Next::After))
     }

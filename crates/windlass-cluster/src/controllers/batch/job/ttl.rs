@@ -15,7 +15,7 @@ use crate::controllers::Shared;
 /// Adds the controller.
 pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let ttl = Ttl { shared: shared.clone() };
-    builder.add(Controller::<Job>::builder("ttl-after-finished-controller").build(ttl))
+    builder.add(Controller::<Job>::builder("ttl-after-finished-controller").build_with(ttl))
 }
 
 struct Ttl {
@@ -23,7 +23,9 @@ struct Ttl {
 }
 
 impl Reconciler<Job> for Ttl {
-    async fn reconcile(&self, cx: &Context<Job>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Job>) -> Result<Next, Error> {
         let Some(job) = cx.object() else { return Ok(Next::Done) };
         match self.left(&job) {
             None => Ok(Next::Done),
