@@ -8,7 +8,7 @@
 //!
 //! **Invariant:** a write changes only what the author's function changed, on every kind.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use kube::core::Status;
 use kube::core::object::HasStatus;
@@ -209,24 +209,32 @@ fn carry_over(current: &Value, before: &Value, after: Value) -> Value {
     }
 }
 
-/// Finds for every item what it was before: the item with the same name, or else an equal one.
+/// Finds for every item what it was before: an equal item, or else one of the same name.
 fn carry_over_items(current: &[Value], before: &[Value], after: Vec<Value>) -> Value {
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for (place, item) in before.iter().enumerate() {
-        places.entry(identity(item)).or_insert(place);
+    let mut equal: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (place, item) in before.iter().enumerate().rev() {
+        equal.entry(item.to_string()).or_default().push(place);
     }
-    let items = after.into_iter().map(|item| match places.remove(&identity(&item)) {
-        Some(place) => carry_over(&current[place], &before[place], item),
-        None => item,
+    let unchanged: Vec<Option<usize>> =
+        after.iter().map(|item| equal.get_mut(&item.to_string())?.pop()).collect();
+    let left = equal.into_values().flatten();
+    let mut named: BTreeMap<&str, usize> =
+        left.filter_map(|place| Some((name(&before[place])?, place))).collect();
+    let items = after.into_iter().zip(unchanged).map(|(item, unchanged)| {
+        if let Some(place) = unchanged {
+            return current[place].clone();
+        }
+        match name(&item).and_then(|name| named.remove(name)) {
+            Some(place) => carry_over(&current[place], &before[place], item),
+            None => item,
+        }
     });
     Value::Array(items.collect())
 }
 
-/// Returns what distinguishes an item of a list from the others.
-fn identity(item: &Value) -> String {
-    let named =
-        ["type", "name", "uid", "key", "ip"].iter().find_map(|field| item.get(field)?.as_str());
-    named.map_or_else(|| item.to_string(), str::to_string)
+/// Returns the field that usually distinguishes an item of a list from the others.
+fn name(item: &Value) -> Option<&str> {
+    ["type", "name", "uid", "key", "ip"].iter().find_map(|field| item.get(field)?.as_str())
 }
 
 #[cfg(test)]
@@ -293,6 +301,17 @@ mod tests {
         assert_eq!(patch(&Value::Null, |_| {}), None);
         let first = patch(&Value::Null, |known| known.phase = Some("New".into()));
         assert_eq!(first, Some(json!({"nodes": [], "conditions": [], "phase": "New"})));
+    }
+
+    #[test]
+    fn items_of_one_name_are_not_taken_for_each_other() {
+        let status = json!({"conditions": [
+            {"type": "Ready", "status": "A", "since": 1},
+            {"type": "Ready", "status": "B", "since": 2},
+        ]});
+        let after = patch(&status, |known| drop(known.conditions.remove(0)));
+        let wanted = json!({"conditions": [{"type": "Ready", "status": "B", "since": 2}]});
+        assert_eq!(after, Some(wanted));
     }
 
     #[test]
