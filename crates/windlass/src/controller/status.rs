@@ -43,18 +43,54 @@ where
     /// This method is for kinds whose status type is known, such as those of
     /// `#[derive(CustomResource)]`; [`status_as`](Self::status_as) is for all others.
     ///
+    /// ```
+    /// use kube::CustomResource;
+    /// use schemars::JsonSchema;
+    /// use serde::{Deserialize, Serialize};
+    /// use windlass::{Context, Controller, Next, Result};
+    ///
+    /// #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    /// #[kube(group = "example.com", version = "v1", kind = "Shop", status = "ShopStatus")]
+    /// pub struct ShopSpec {}
+    ///
+    /// #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    /// pub struct ShopStatus {
+    ///     #[serde(default)]
+    ///     open: bool,
+    /// }
+    ///
+    /// async fn reconcile(cx: Context<Shop>) -> Result<Next> {
+    ///     cx.status(|status| status.open = true).await?;
+    ///     Ok(Next::Done)
+    /// }
+    ///
+    /// fn controller() -> Controller<Shop> {
+    ///     Controller::builder("shops").build(reconcile)
+    /// }
+    /// # fn main() { assert_eq!(controller().name(), "shops"); }
+    /// ```
+    ///
+    /// Any other status type does not compile:
+    ///
     /// ```compile_fail,E0631
     /// # use k8s_openapi::api::core::v1::ServiceStatus;
-    /// # #[derive(kube::CustomResource, Clone, Debug)]
-    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # use kube::CustomResource;
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass::{Context, Controller, Next, Result};
+    /// # #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
     /// # #[kube(group = "example.com", version = "v1", kind = "Shop", status = "ShopStatus")]
-    /// # struct ShopSpec {}
-    /// # #[derive(Clone, Debug, Default)]
-    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-    /// # struct ShopStatus {}
-    /// async fn reconcile(cx: windlass::Context<Shop>) -> windlass::Result<bool> {
-    ///     cx.status(|status: &mut ServiceStatus| ()).await // not the status of a Shop
+    /// # pub struct ShopSpec {}
+    /// # #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    /// # pub struct ShopStatus {
+    /// #     #[serde(default)]
+    /// #     open: bool,
+    /// # }
+    /// async fn reconcile(cx: Context<Shop>) -> Result<Next> {
+    ///     cx.status(|status: &mut ServiceStatus| status.conditions = None).await?;
+    ///     Ok(Next::Done)
     /// }
+    /// # fn main() {}
     /// ```
     ///
     /// # Errors
