@@ -4,16 +4,14 @@
 //! the work queue → the worker pool → [`Reconciler`] with its [`Context`]. A [`Controller`] is a
 //! plain description until a manager runs it, so it can be built before there is a cluster.
 //!
-//! A reconcile should have nothing to write once the world is as its object asks for. One that
-//! writes every time - because somebody else reverts its writes, because the server stores something
-//! else, or because it writes the current time - runs for ever without an error. Therefore the writes
-//! of every controller are observed. If an object is written more than twenty times within a minute
-//! without getting anywhere (the same states return, or the server stores something else than was
-//! written), a warning names the object and the paths of the fields, never their values, at most once
-//! in ten minutes. The loop is counted in `windlass_update_loops_total` and shown on the diagnostics
-//! page under `updateLoops` until it ends. A status that follows the world, and objects that follow
-//! the spec of the reconciled one, are not loops. Leases and writes of a plain `kube::Client` are not
-//! observed.
+//! A good reconcile ends with nothing left to do. One that writes on every pass never does, and
+//! nothing fails: somebody else undoes what it writes, or the server stores something else, or it
+//! writes the current time. So a controller observes what its client writes. If an object is written
+//! more than twenty times within a minute without getting anywhere, a warning names the object and
+//! the paths of the fields, never their values, at most once in ten minutes. The loop is counted in
+//! `windlass_update_loops_total`, and shown on the diagnostics page under `updateLoops` while it
+//! lasts. A status that follows the world is not a loop, nor is an object that follows the spec of
+//! its owner. Leases and the writes of a plain `kube::Client` are not observed.
 //!
 //! **Invariant:** workers start only when every watch has delivered its first list, so the first
 //! reconcile sees the whole state.
@@ -31,6 +29,7 @@ mod running;
 mod source;
 mod status;
 mod worker;
+mod write_loop;
 
 use std::fmt;
 use std::sync::Arc;

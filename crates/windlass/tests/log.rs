@@ -204,7 +204,7 @@ async fn logs_carry_the_conventional_keys() {
         "Reconcile does not return",
         "event handler does not return",
         "object does not decode, skipped",
-        "the API server warns",
+        "the API server returned a warning",
     ] {
         assert!(text.contains(message), "{text}");
     }

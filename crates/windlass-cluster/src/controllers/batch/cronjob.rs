@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, CronJobStatus, Job, JobStatus};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PropagationPolicy;
 use windlass::cache::Key;
 use windlass::client::Deletion;
 use windlass::manager::Builder;
@@ -315,7 +316,7 @@ impl Sync<'_> {
 
     async fn delete(&mut self, job: &Job) -> Result<()> {
         let name = job.metadata.name.as_deref().unwrap_or_default();
-        let how = Deletion::only(job).propagation("Background");
+        let how = Deletion::only(job).propagation(PropagationPolicy::Background);
         match self.cx.client().api::<Job>().delete(&Key::of(job), &how).await {
             Ok(_) => {
                 self.unlist(job.metadata.uid.as_ref());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition, NamespaceStatus, Pod};
+use kube::api::PropagationPolicy;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::discovery::{Discovery, verbs};
 use serde_json::json;
@@ -93,13 +94,13 @@ async fn content(client: &Client) -> Result<Vec<Kind>> {
 }
 
 async fn clear(client: &Client, kind: &Kind, namespace: &str, rest: &mut Rest) {
-    let api = client.api_with::<PartialObjectMeta<DynamicObject>>(kind, kind.api_resource());
+    let api = client.api_with::<PartialObjectMeta<DynamicObject>>(kind);
     let list = List::within(namespace);
     let outcome = async {
         if api.list(&list).await?.is_empty() {
             return Ok(Vec::new());
         }
-        let how = Deletion::default().propagation("Background");
+        let how = Deletion::default().propagation(PropagationPolicy::Background);
         client.dynamic(kind).delete_collection(&list, &how).await?;
         api.list(&list).await
     };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::batch::v1::Job;
+use kube::api::PropagationPolicy;
 use windlass::client::Deletion;
 use windlass::manager::Builder;
 use windlass::{Context, Controller, Error, Next, Reconciler, Result};
@@ -37,7 +38,8 @@ impl Reconciler<Job> for Ttl {
                 };
                 match self.left(&fresh) {
                     Some(left) if left.is_zero() => {
-                        let how = Deletion::only(&*fresh).propagation("Foreground");
+                        let how =
+                            Deletion::only(&*fresh).propagation(PropagationPolicy::Foreground);
                         cx.client().api::<Job>().delete(cx.key(), &how).await?;
                         Ok(Next::Done)
                     }
