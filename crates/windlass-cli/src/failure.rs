@@ -24,8 +24,13 @@ impl Failure {
 
     /// An error with all its causes.
     pub fn of(error: &dyn Error) -> Self {
-        let causes = std::iter::successors(Some(error), |error| error.source());
-        Self::other(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message = format!("{message}: {error}");
+            cause = error.source();
+        }
+        Self::other(message)
     }
 
     /// The same failure with what it means in front.
