@@ -1,26 +1,28 @@
 //! The manager: starts everything in order, keeps it running, stops it in order.
 //!
-//! | phase | starts | stops |
+//! | phase | starts | at shutdown |
 //! |---|---|---|
-//! | 1 | HTTP servers (probes, metrics) | 5th |
-//! | 2 | watches of all controllers | 3rd |
-//! | 3 | controllers of every replica, each when its own watches are synced | 1st |
-//! | 3 | runnables of every replica, when all these watches are | 1st |
-//! | 4 | leader election, then what is bound to it | 2nd; the lease is renewed until then |
-//! | 5 | | the lease is given back 4th, events are flushed last |
+//! | 1 | HTTP servers (probes, metrics) | stop 4th |
+//! | 2 | watches of all controllers | stop 2nd |
+//! | 3 | controllers of every replica, each once its own watches have synced | drain 1st |
+//! | 3 | runnables of every replica, once all these watches have synced | drain 1st |
+//! | 4 | leader election, then the work of the leader | drains 1st, while the lease is renewed |
+//! | 5 | | the lease is released 3rd, events are flushed last |
 //!
-//! All stopping happens within one grace period; where that is used up, giving the lease back and
-//! the last events have two seconds each. Watches run before this process leads, so a new
-//! leader starts warm. Losing the lease stops the leader's work at once, without grace, also while
-//! that work drains.
+//! A shutdown asks all controllers and runnables to stop at the same time, so that no reconcile
+//! begins after it. Everything stops within one grace period; if it is used up, releasing the
+//! lease and sending the last events may take two more seconds each. Watches run before this
+//! process leads, so a new leader starts with warm caches. If the lease is lost, the work of the
+//! leader is dropped immediately and without grace, even while it drains.
 //!
-//! A watch of a kind that is missing or forbidden holds up nothing but its own controller, and a
-//! server that does not answer holds up runnables for two minutes: one of them may be what the
-//! server waits for.
+//! A watch of a kind that is missing or forbidden delays only its own controller. A server that
+//! does not respond delays runnables by at most two minutes, because the server may be waiting for
+//! one of them.
 //!
-//! Beside all that it looks at the wall clock every ten seconds, and tells where that jumped.
+//! The manager also compares the wall clock with the monotonic clock every ten seconds, and reports
+//! jumps.
 //!
-//! **Invariant:** the lease is given back only after everything it guards has ended.
+//! **Invariant:** the lease is released only after everything it guards has ended.
 
 mod assembly;
 mod builder;
@@ -246,7 +248,7 @@ impl Manager {
         http.stop(deadline).await;
         let flushes = self.stage.clusters.iter().map(|cluster| cluster.ground.recorder.flush());
         let flushes = futures::future::join_all(flushes);
-        let _ = tokio::time::timeout_at(shutdown::last_words(deadline), flushes).await;
+        let _ = tokio::time::timeout_at(shutdown::final_request_deadline(deadline), flushes).await;
         publishers.iter().for_each(tokio::task::JoinHandle::abort);
         tracing::info!("Wait completed, proceeding to shutdown the manager");
         result
@@ -306,7 +308,7 @@ impl Manager {
             if lease.led() {
                 lease.tell(&recorder, "stopped leading");
             }
-            shutdown::give_back(lease, ended, deadline).await;
+            shutdown::release(lease, ended, deadline).await;
         }
         let result = match end {
             End::Asked => Ok(()),

@@ -104,7 +104,7 @@ async fn a_runnable_that_fails_or_panics_stops_the_manager_and_says_which() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runnables_end_in_order_before_the_caches() {
+async fn all_runnables_are_asked_to_stop_at_once_and_end_before_the_caches() {
     let server = ApiServer::start();
     let log: Arc<Mutex<Vec<&str>>> = Arc::default();
     let (first, second) = (log.clone(), log.clone());
@@ -114,12 +114,13 @@ async fn runnables_end_in_order_before_the_caches() {
         .runnable_everywhere("everywhere", async move |cx| {
             cx.stopping().await;
             tokio::time::sleep(Duration::from_secs(1)).await;
+            // The cache still answers while work drains.
+            cx.client().list::<ConfigMap>(&windlass::List::all()).await?;
             first.lock().push("everywhere");
             Ok(())
         })
         .runnable("leader", async move |cx| {
             cx.stopping().await;
-            // The cache still answers while the leader's work ends.
             cx.client().list::<ConfigMap>(&windlass::List::all()).await?;
             second.lock().push("leader");
             Ok(())
@@ -128,7 +129,30 @@ async fn runnables_end_in_order_before_the_caches() {
         .expect("starts");
     handle.ready().await;
     handle.stop().await.expect("stops");
-    assert_eq!(*log.lock(), ["everywhere", "leader"]);
+    assert_eq!(*log.lock(), ["leader", "everywhere"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_reconcile_begins_while_a_runnable_of_every_replica_is_still_draining() {
+    let server = ApiServer::start();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    let ticking = Controller::<ConfigMap>::builder("ticks").build(move |_: Context<ConfigMap>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Next::After(Duration::from_millis(300))) }
+    });
+    let handle = manager(&server)
+        .add(ticking)
+        .runnable_everywhere("never ends", async |_| std::future::pending().await)
+        .grace(Duration::from_secs(10))
+        .spawn()
+        .expect("starts");
+    handle.ready().await;
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("some reconciles", || begun.load(Ordering::SeqCst) >= 5).await;
+    let before = begun.load(Ordering::SeqCst);
+    handle.stop().await.expect("stops");
+    assert_eq!(begun.load(Ordering::SeqCst), before, "reconciles began after the stop");
 }
 
 #[tokio::test(start_paused = true)]
