@@ -28,7 +28,7 @@ use tower::ServiceExt;
 
 use crate::cache::{IndexValue, Key};
 use crate::cluster::{Caches, IndexBy};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fence::Fence;
 use crate::kind::{Kind, Object};
 use crate::metrics::Metrics;
@@ -58,6 +58,14 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// [`Error::Transport`] without a usable answer, and with [`Error::NoKind`] if the server does not
 /// serve the kind; a write also with [`Error::Fenced`] if the lease that guards it is not held.
 /// Reads from the cache fail with [`Error::NotCached`] or [`Error::NotSynced`] instead.
+///
+/// [`Error::Api`]: crate::Error::Api
+/// [`Error::Timeout`]: crate::Error::Timeout
+/// [`Error::Transport`]: crate::Error::Transport
+/// [`Error::NoKind`]: crate::Error::NoKind
+/// [`Error::Fenced`]: crate::Error::Fenced
+/// [`Error::NotCached`]: crate::Error::NotCached
+/// [`Error::NotSynced`]: crate::Error::NotSynced
 ///
 /// # Cancel safety
 ///
@@ -495,8 +503,8 @@ impl Client {
         &self.shared.metrics
     }
 
-    /// What stops writes when leadership is lost.
-    pub fn fence(&self) -> &Fence {
+    /// The fence that stops writes while the lease is not held.
+    pub(crate) fn fence(&self) -> &Fence {
         &self.shared.fence
     }
 
@@ -540,9 +548,7 @@ impl Client {
                 let action = format!("{} {}", request.method(), request.uri().path());
                 tokio::select! {
                     biased;
-                    lease = fence.closed() => {
-                        Err(tower::BoxError::from(Error::Fenced { action, lease }))
-                    }
+                    closed = fence.closed() => Err(tower::BoxError::from(closed.error(action))),
                     answer = inner.send(request) => answer.map_err(tower::BoxError::from),
                 }
             }

@@ -66,11 +66,25 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
-    /// A write was not sent, or not waited for, because the lease of this process is not held.
-    #[error("{action}: stopped, lease {lease} was not renewed in time")]
+    /// A write was not sent, or its answer not awaited, because this process does not hold its
+    /// lease.
+    #[error(
+        "{action}: stopped, because this process {} lease {lease}",
+        if *.was_held { "has lost" } else { "does not hold" }
+    )]
+    #[non_exhaustive]
     Fenced {
         /// The verb and the object.
         action: String,
+        /// The lease, `namespace/name`.
+        lease: String,
+        /// Whether this process has held the lease before and lost it.
+        was_held: bool,
+    },
+    /// The manager stopped because this process lost its lease; start the process again.
+    #[error("lease {lease} was lost, so this process stopped")]
+    #[non_exhaustive]
+    LeaseLost {
         /// The lease, `namespace/name`.
         lease: String,
     },

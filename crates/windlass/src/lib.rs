@@ -67,7 +67,8 @@
 //!   `a_renewal_that_was_under_way_when_the_machine_slept_opens_nothing`. What runs on every
 //!   replica is not guarded: `what_runs_on_every_replica_writes_without_the_lease`.
 //! - **P6** Shutdown begins nothing new, loses no acknowledged work within the grace period, and
-//!   gives the lease back last: `shutdown_waits_for_the_reconcile_under_way`,
+//!   releases the lease last: `shutdown_waits_for_the_reconcile_under_way`,
+//!   `no_reconcile_begins_while_a_runnable_of_every_replica_is_still_draining`,
 //!   `the_first_signal_lets_work_end_and_the_process_ends_well`,
 //!   `shutdown_ends_with_the_grace_period`, `a_shutdown_has_half_a_minute_unless_told_otherwise`,
 //!   `the_lease_is_renewed_until_the_work_has_drained_and_released_then`,
@@ -120,13 +121,14 @@ pub mod queue;
 
 pub mod client;
 pub mod cluster;
-pub mod fence;
+mod fence;
 pub mod metrics;
 
 pub mod apply;
 pub mod condition;
 pub mod finalizer;
 pub mod owner;
+mod panic;
 pub mod wait;
 
 pub mod controller;
@@ -136,6 +138,12 @@ pub mod log;
 pub mod manager;
 pub mod serve;
 pub mod signal;
+
+pub use k8s_openapi;
+pub use kube;
+/// The crate of the metric types that [`Builder::register_metrics`](manager::Builder::register_metrics)
+/// accepts.
+pub use prometheus_client;
 
 pub use cache::Key;
 pub use client::{Client, List};

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::Client;
 use crate::error::{Error, Result};
+use crate::fence::Closed;
 
 /// An answer longer than this is refused, unless told otherwise.
 pub(super) const ANSWER_MAX: usize = 512 << 20;
@@ -123,7 +124,7 @@ impl Client {
     }
 
     async fn exchange(&self, call: &Call) -> Result<Answer> {
-        let fenced = |lease| Error::Fenced { action: call.action.clone(), lease };
+        let fenced = |closed: Closed| closed.error(call.action.clone());
         let fence = Some(&self.shared.fence).filter(|fence| {
             fence.armed() && !self.options.unfenced && mutates(&call.method, &call.path)
         });
@@ -141,7 +142,7 @@ impl Client {
             None => send.await,
             Some(fence) => tokio::select! {
                 biased;
-                lease = fence.closed() => return Err(fenced(lease)),
+                closed = fence.closed() => return Err(fenced(closed)),
                 sent = send => sent,
             },
         };

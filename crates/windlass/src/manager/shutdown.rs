@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::group::Group;
 use crate::clock;
-use crate::lease::Lease;
+use crate::lease::Elector;
 
 /// How long releasing the lease and sending the last events may each take once the grace period is
 /// over.
@@ -55,12 +55,14 @@ pub(super) async fn drain(
 }
 
 /// Releases the lease if nothing it guards can still be running.
-pub(super) async fn release(lease: &mut Lease, ended: bool, deadline: Instant) {
+pub(super) async fn release(elector: &mut Elector, ended: bool, deadline: Instant) {
     if !ended {
-        tracing::warn!("lease not released: work it guards may still be running, so the lease has to expire");
+        tracing::warn!(
+            "lease not released: work it guards may still be running, so the lease has to expire"
+        );
         return;
     }
-    match tokio::time::timeout_at(final_request_deadline(deadline), lease.release()).await {
+    match tokio::time::timeout_at(final_request_deadline(deadline), elector.release()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(error = error.chain(), "lease not released"),
         Err(_) => tracing::warn!("lease not released in time"),
