@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_that_was_never_held_is_told_apart_from_one_that_was_lost() {
+    async fn a_lease_that_was_never_held_is_distinguished_from_one_that_was_lost() {
         let fence = Fence::new();
         fence.close("a/b");
         let closed = fence.check().expect_err("closed");

@@ -65,7 +65,6 @@ pub struct LeaseOptions {
     duration: Duration,
     renew_deadline: Duration,
     retry_period: Duration,
-    release: bool,
 }
 
 /// The state of a lease.
@@ -110,7 +109,6 @@ impl LeaseOptions {
             duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
-            release: true,
         }
     }
 
@@ -142,13 +140,6 @@ impl LeaseOptions {
     /// Sets the pause between two attempts to acquire or renew the lease.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.retry_period = period;
-        self
-    }
-
-    /// Sets whether a manager that stops releases the lease, which is the default, or lets it
-    /// expire.
-    pub fn release(mut self, release: bool) -> Self {
-        self.release = release;
         self
     }
 

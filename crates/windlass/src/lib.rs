@@ -84,6 +84,18 @@
 //!   `a_map_function_that_panics_loses_only_its_own_change`.
 //! - **P9** Equal seed, equal trace: `equal_seeds_give_equal_traces`.
 //!
+//! # Features
+//!
+//! All are enabled by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `serve` | the HTTP servers for probes and metrics ([`serve`]) |
+//! | `tls` | TLS for these servers; includes `serve` |
+//! | `metrics` | Prometheus metrics ([`metrics`]); without it, nothing is counted |
+//! | `log` | a subscriber for structured logs ([`log`]) |
+//! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
+//!
 //! # What is not promised
 //!
 //! - That a reconcile runs exactly once per change: changes are merged, and a key may be
@@ -122,6 +134,10 @@ pub mod queue;
 pub mod client;
 pub mod cluster;
 mod fence;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "no_metrics.rs"]
 pub mod metrics;
 
 pub mod apply;
@@ -134,8 +150,10 @@ pub mod wait;
 pub mod controller;
 pub mod events;
 pub mod lease;
+#[cfg(feature = "log")]
 pub mod log;
 pub mod manager;
+#[cfg(feature = "serve")]
 pub mod serve;
 pub mod signal;
 
@@ -143,6 +161,7 @@ pub use k8s_openapi;
 pub use kube;
 /// The crate of the metric types that [`Builder::register_metrics`](manager::Builder::register_metrics)
 /// accepts.
+#[cfg(feature = "metrics")]
 pub use prometheus_client;
 
 pub use cache::Key;

@@ -36,6 +36,11 @@ mod readiness;
 mod runnable;
 mod running;
 mod runtime;
+#[cfg(feature = "serve")]
+mod serving;
+#[cfg(not(feature = "serve"))]
+#[path = "manager/no_serving.rs"]
+mod serving;
 mod shutdown;
 
 use std::net::SocketAddr;
@@ -56,6 +61,7 @@ use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
 use crate::lease::{Elector, LeaseStatus};
 use crate::metrics::Metrics;
+#[cfg(feature = "serve")]
 use crate::serve::Server;
 
 pub use builder::Builder;
@@ -67,6 +73,8 @@ pub use running::Running;
 use group::{Gate, Group, Job};
 use runnable::Runnable;
 use runtime::{Runtime, StopReason, elect};
+#[cfg(not(feature = "serve"))]
+use serving::Server;
 
 /// Runs controllers, and everything they need.
 ///

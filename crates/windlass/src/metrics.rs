@@ -153,6 +153,7 @@ impl Metrics {
     }
 
     /// Counts a read of a certificate, and whether it failed.
+    #[cfg(feature = "tls")]
     pub(crate) fn certificate_read(&self, good: bool) {
         self.families.certificates_read.inc();
         if !good {

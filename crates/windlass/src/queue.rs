@@ -122,7 +122,7 @@ pub struct Add {
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::queue::{Add, LOW_PRIORITY, WorkQueue};
+/// use windlass::queue::{Add, LOW_PRIORITY, Work, WorkQueue};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {

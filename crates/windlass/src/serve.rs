@@ -20,6 +20,10 @@
 
 mod access;
 mod connections;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "serve/no_tls.rs"]
 mod tls;
 
 use std::convert::Infallible;
@@ -46,7 +50,10 @@ use crate::manager::Checks;
 use crate::metrics::{Format, Metrics};
 
 pub(crate) use access::Access;
+#[cfg(feature = "tls")]
 pub use tls::Tls;
+#[cfg(not(feature = "tls"))]
+pub(crate) use tls::Tls;
 
 use connections::{Busy, Connections};
 
@@ -165,7 +172,7 @@ impl Server {
         let Some(tls) = &self.tls else {
             return self.clone().http(TokioIo::new(stream), busy).await;
         };
-        match tokio::time::timeout(HEAD_TIMEOUT, tls.acceptor().accept(stream)).await {
+        match tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream)).await {
             Ok(Ok(stream)) => self.clone().http(TokioIo::new(stream), busy).await,
             Ok(Err(error)) => tracing::debug!(name = self.name, %error, "TLS handshake failed"),
             Err(_) => tracing::debug!(name = self.name, "TLS handshake timed out"),

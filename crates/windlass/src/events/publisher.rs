@@ -104,10 +104,10 @@ impl Publisher {
         }
     }
 
-    /// Tells the last count of a series that is not followed any more.
+    /// Sends the last count of a series that is not tracked any more.
     async fn leave(&self, left: Option<Left>) {
         let Some(Left { event, written, count }) = left else { return };
-        match self.tell(&event, &written, count).await {
+        match self.send_count(&event, &written, count).await {
             Err(error) if !error.is_not_found() => self.lost(&event, &error),
             _ => {}
         }
@@ -122,7 +122,7 @@ impl Publisher {
         let api = self.api(event);
         match self.write(api, event, &name, now.clone()).await {
             Err(error) if api == EventsApi::EventsV1 && refuses_group(&error) => {
-                // Only what the core group takes was refused because of the group.
+                // If the core API accepts the event, the group was the reason.
                 self.write(EventsApi::CoreV1, event, &name, now).await?;
                 self.use_core(event.namespace(), &error);
                 Ok(Written { name, api: EventsApi::CoreV1 })
@@ -139,7 +139,7 @@ impl Publisher {
 
     fn use_core(&mut self, namespace: &str, error: &Error) {
         let error = error.chain();
-        tracing::warn!(namespace, error, "events go to the core group for an hour");
+        tracing::warn!(namespace, error, "events.k8s.io is refused, using core events for an hour");
         if self.core.len() >= CORE_MAX {
             self.core.clear();
         }
@@ -156,19 +156,19 @@ impl Publisher {
         let object = api.object(event, name, now)?;
         let events = self.client.dynamic(&api.kind());
         let (events, object) = (&events, &object);
-        // A try that seemed to fail may have been heard.
+        // An attempt that seemed to fail may have succeeded.
         let write = || async move { events.create(object).await.ignore_already_exists().map(drop) };
         retry(write).await
     }
 
     async fn count(&mut self, event: &Published, written: &Written, count: i32) {
-        match self.tell(event, written, count).await {
+        match self.send_count(event, written, count).await {
             Ok(()) => self.series.counted(event, count),
-            // It expired on the server: a new object takes its place.
+            // It has expired on the server and is created again.
             Err(error) if error.is_not_found() => {
                 self.series.forget(event);
                 match self.create(event).await {
-                    // Nobody has to make room for it: it had a place before.
+                    // It replaces itself, so no other series has to be dropped.
                     Ok(written) => {
                         self.series.created(event.clone(), written, Instant::now());
                     }
@@ -185,8 +185,8 @@ impl Publisher {
         }
     }
 
-    /// Brings a count to the server.
-    async fn tell(&self, event: &Published, written: &Written, count: i32) -> Result<()> {
+    /// Writes the count of a series to the server.
+    async fn send_count(&self, event: &Published, written: &Written, count: i32) -> Result<()> {
         let api = self.client.dynamic(&written.api.kind());
         let key = Key::namespaced(event.namespace(), &written.name);
         let patch = Patch::Merge(written.api.repetition(count, self.clock.micro_time()));
@@ -212,12 +212,12 @@ impl fmt::Debug for Publisher {
     }
 }
 
-/// Tells whether a write failed because of the group it went to, as far as one can see.
+/// Returns `true` if a write probably failed because of its API group.
 fn refuses_group(error: &Error) -> bool {
     error.is_no_kind() || (error.is_forbidden() && !namespace_ends(error))
 }
 
-/// Tells whether a namespace that is being deleted takes nothing new; no other group helps.
+/// Returns `true` if the namespace is being deleted, so that no other API group helps.
 fn namespace_ends(error: &Error) -> bool {
     error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -226,7 +226,7 @@ fn namespace_ends(error: &Error) -> bool {
     })
 }
 
-/// The name of an event about an object: as much of that one's name as the server takes.
+/// The name of an event: as much of the object's name as fits, and a suffix.
 fn object_name(about: &str, suffix: &str) -> String {
     let lower = about.to_lowercase();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };

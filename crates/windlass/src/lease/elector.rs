@@ -173,7 +173,7 @@ impl Elector {
     pub(crate) async fn release(&mut self) -> Result<()> {
         let held = self.status.borrow().held;
         self.lost();
-        let observed = self.observed.clone().filter(|_| held && self.options.release);
+        let observed = self.observed.clone().filter(|_| held);
         let Some(Observed { mut object, .. }) = observed else { return Ok(()) };
         let mut tries = 1;
         loop {

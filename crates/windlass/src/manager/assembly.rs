@@ -1,27 +1,20 @@
 //! Checks of what a builder was given.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Cluster, PendingController};
 use crate::cache::Observe;
-use crate::client::HOST;
 use crate::controller::Component;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 
-/// Refuses clusters without a unique name, and hosts of unknown clusters.
-pub(super) fn check_names(
-    others: &[(String, kube::Client)],
-    hosts: &BTreeMap<String, String>,
-) -> Result<()> {
-    let known = |name: &String| name.is_empty() || others.iter().any(|(other, _)| other == name);
-    if let Some((name, host)) = hosts.iter().find(|(name, _)| !known(name)) {
-        return Err(Error::Invalid(format!("host {host}: no cluster named {name}")));
-    }
+/// Refuses clusters without a unique name.
+pub(super) fn check_names(others: &[(String, kube::Client)]) -> Result<()> {
     for (at, (name, _)) in others.iter().enumerate() {
         if name.is_empty() {
-            return Err(Error::Invalid("a cluster beside the home cluster needs a name".into()));
+            return Err(Error::Invalid(
+                "a cluster other than the home cluster needs a name".into(),
+            ));
         }
         if others[..at].iter().any(|(other, _)| other == name) {
             return Err(Error::Invalid(format!("two clusters are named {name}")));
@@ -58,11 +51,6 @@ pub(super) fn counted(metrics: Metrics, host: &str, next: Option<Observe>) -> Ob
             next(code, took);
         }
     })
-}
-
-/// The default of the label `host` of a cluster.
-pub(super) fn default_host(cluster: &str) -> &str {
-    if cluster.is_empty() { HOST } else { cluster }
 }
 
 /// Returns the host and port of a URL without user information, or a `host:port` unchanged.

@@ -7,17 +7,16 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::assembly::{assign, check_names, counted, default_host};
+use super::assembly::{assign, check_names, counted};
 use super::runtime::Runtime;
-use super::{Builder, Cluster, Manager, Running, State, diagnostics};
-use crate::client::Client;
+use super::{Builder, Cluster, Manager, Running, Server, State, diagnostics};
+use crate::client::{Client, HOST};
 use crate::cluster::Caches;
 use crate::controller::Ground;
 use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
 use crate::fence::Fence;
 use crate::lease::Elector;
-use crate::serve::{Access, Pages, Server};
 use crate::signal::Signals;
 
 impl Builder {
@@ -25,11 +24,11 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Fails if two controllers of a cluster or two clusters have the same name, if a controller or
-    /// a host names an unknown cluster, or if the durations of the lease leave no margin.
+    /// Fails if two controllers of a cluster or two clusters have the same name, if a controller
+    /// names an unknown cluster, or if the durations of the lease leave no margin.
     pub fn build(mut self) -> Result<Manager> {
         crate::panic::install_hook();
-        check_names(&self.others, &self.hosts)?;
+        check_names(&self.others)?;
         let stopping = CancellationToken::new();
         let (clusters, publishers) = self.clusters(&stopping);
         let components = std::mem::take(&mut self.components);
@@ -47,6 +46,7 @@ impl Builder {
         };
         let probes = self.probe_server();
         let mut metrics = self.metrics_server(&home.client);
+        let serves_diagnostics = self.serves_diagnostics();
         let state = Arc::new(State {
             controllers: Mutex::default(),
             pending: Mutex::new(pending),
@@ -64,7 +64,7 @@ impl Builder {
             stopping,
         });
         state.add_builtin_checks();
-        if let Some(server) = metrics.as_mut().filter(|_| self.serve_diagnostics) {
+        if let Some(server) = metrics.as_mut().filter(|_| serves_diagnostics) {
             let shown = state.clone();
             server.serve_diagnostics(Box::new(move || diagnostics::report(&shown)));
         }
@@ -86,7 +86,10 @@ impl Builder {
         let all = [(String::new(), self.home.clone())].into_iter().chain(others);
         let create = |(name, kube): (String, kube::Client)| {
             let mut options = self.cache.clone();
-            let host = self.hosts.get(&name).map_or_else(|| default_host(&name), String::as_str);
+            let host = match name.as_str() {
+                "" => self.host.as_deref().unwrap_or(HOST),
+                cluster => cluster,
+            };
             options.observe = Some(counted(self.registry.clone(), host, options.observe));
             let (namespaces, scopes) = (self.namespaces.clone(), self.scopes.clone());
             let caches = Caches::new(kube.clone(), options, namespaces, scopes);
@@ -109,19 +112,6 @@ impl Builder {
         all.map(create).unzip()
     }
 
-    fn probe_server(&self) -> Option<Server> {
-        let pages = Pages::Probes(self.checks.clone());
-        self.probes.as_ref().map(|address| Server::new("health probe", address, pages))
-    }
-
-    fn metrics_server(&mut self, client: &Client) -> Option<Server> {
-        let address = self.metrics.as_ref()?;
-        let pages = Pages::Metrics { metrics: self.registry.clone(), diagnostics: None };
-        let access = self.reviewed.then(|| Access::new(client));
-        let tls = self.tls.take().map(|tls| tls.counted(client));
-        Some(Server::new("metrics", address, pages).secure(tls, access))
-    }
-
     /// Runs until `shutdown` completes, then stops in order.
     ///
     /// # Errors
@@ -134,7 +124,8 @@ impl Builder {
     /// Runs until SIGINT or SIGTERM. A second signal exits the process immediately, even if the
     /// manager stops for another reason.
     ///
-    /// Calls [`log::init`](crate::log::init) if the process has no `tracing` subscriber.
+    /// With the feature `log`, installs the subscriber of `windlass::log` if the process has no
+    /// `tracing` subscriber.
     ///
     /// # Errors
     ///
@@ -156,6 +147,7 @@ impl Builder {
     /// # }
     /// ```
     pub async fn run_until_signal(self) -> Result<()> {
+        #[cfg(feature = "log")]
         crate::log::ensure();
         let mut signals = Signals::new();
         let manager = self.build()?;

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use prometheus_client::registry::Registry;
-
 use super::assembly::host_in;
 use super::checks::Probe;
+use super::serving::Serving;
 use super::{Checks, RunContext, Runnable};
 use crate::cache::{CacheOptions, Watch};
 use crate::clock::Clock;
@@ -17,7 +16,6 @@ use crate::events::EventsApi;
 use crate::kind::{Kind, Object};
 use crate::lease::LeaseOptions;
 use crate::metrics::Metrics;
-use crate::serve::Tls;
 
 /// The default grace period of a shutdown.
 const GRACE: Duration = Duration::from_secs(30);
@@ -47,8 +45,8 @@ const GRACE: Duration = Duration::from_secs(30);
 pub struct Builder {
     pub(super) home: kube::Client,
     pub(super) others: Vec<(String, kube::Client)>,
-    /// The label `host` of clusters, by name.
-    pub(super) hosts: BTreeMap<String, String>,
+    /// The label `host` of the home cluster.
+    pub(super) host: Option<String>,
     pub(super) components: Vec<(String, Box<dyn Component>)>,
     pub(super) runnables: Vec<(bool, Runnable)>,
     pub(super) name: String,
@@ -56,11 +54,7 @@ pub struct Builder {
     pub(super) scopes: BTreeMap<Kind, Watch>,
     pub(super) cache: CacheOptions,
     pub(super) lease: Option<LeaseOptions>,
-    pub(super) probes: Option<String>,
-    pub(super) metrics: Option<String>,
-    pub(super) tls: Option<Tls>,
-    pub(super) reviewed: bool,
-    pub(super) serve_diagnostics: bool,
+    pub(super) serving: Serving,
     pub(super) checks: Checks,
     pub(super) registry: Metrics,
     pub(super) grace: Duration,
@@ -76,7 +70,7 @@ impl Builder {
         Self {
             home,
             others: Vec::new(),
-            hosts: BTreeMap::new(),
+            host: None,
             components: Vec::new(),
             runnables: Vec::new(),
             name: "windlass".into(),
@@ -84,11 +78,7 @@ impl Builder {
             scopes: BTreeMap::new(),
             cache: CacheOptions::default(),
             lease: None,
-            probes: None,
-            metrics: None,
-            tls: None,
-            reviewed: false,
-            serve_diagnostics: false,
+            serving: Serving::default(),
             checks: Checks::default(),
             registry: Metrics::new(),
             grace: GRACE,
@@ -148,7 +138,7 @@ impl Builder {
 
     /// Sets the label `host` of `rest_client_requests_total` for the home cluster: a `host:port`, or
     /// a URL that contains it. The default is `kubernetes`, because a `kube::Client` does not
-    /// reveal its server; its `kube::Config` does.
+    /// reveal its server; its `kube::Config` does. Other clusters are shown with their name.
     ///
     /// ```
     /// use windlass::Manager;
@@ -160,14 +150,8 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn host(self, host: &str) -> Self {
-        self.host_of("", host)
-    }
-
-    /// Sets the label `host` of `rest_client_requests_total` for a named cluster; by default the name
-    /// of the cluster.
-    pub fn host_of(mut self, cluster: &str, host: &str) -> Self {
-        self.hosts.insert(cluster.into(), host_in(host).into());
+    pub fn host(mut self, host: &str) -> Self {
+        self.host = Some(host_in(host).into());
         self
     }
 
@@ -288,82 +272,6 @@ impl Builder {
         self
     }
 
-    /// Serves `/healthz` and `/readyz` on an address such as `:8081`.
-    ///
-    /// ```
-    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    /// use tokio::net::TcpStream;
-    /// use windlass::Manager;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// let handle = Manager::builder(server.client())
-    ///     .probes("127.0.0.1:0")
-    ///     .ready_check("disk", || async { Err("it is full".into()) })
-    ///     .spawn()?;
-    /// handle.ready().await; // the server listens by then
-    /// let at = handle.probe_address().expect("listens");
-    /// let mut probe = TcpStream::connect(at).await?;
-    /// probe.write_all(b"GET /readyz HTTP/1.1\r\nhost: me\r\nconnection: close\r\n\r\n").await?;
-    /// let mut answer = String::new();
-    /// probe.read_to_string(&mut answer).await?;
-    /// assert!(answer.starts_with("HTTP/1.1 500 "));
-    /// assert!(answer.contains("[+]caches ok\n[-]disk failed: reason withheld\n[+]ping ok"));
-    /// # handle.stop().await
-    /// # }
-    /// ```
-    pub fn probes(mut self, address: &str) -> Self {
-        self.probes = enabled(address);
-        self
-    }
-
-    /// Serves `/metrics` on an address such as `:8080`.
-    pub fn metrics(mut self, address: &str) -> Self {
-        self.metrics = enabled(address);
-        self
-    }
-
-    /// Serves metrics over TLS, by convention on `:8443`.
-    ///
-    /// ```
-    /// use windlass::Manager;
-    /// use windlass::serve::Tls;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// let handle = Manager::builder(server.client())
-    ///     .metrics("127.0.0.1:0")
-    ///     .metrics_tls(Tls::self_signed(&["localhost", "127.0.0.1"])?)
-    ///     .metrics_reviewed() // only for users with permission
-    ///     .spawn()?;
-    /// handle.ready().await;
-    /// assert!(handle.metrics_address().is_some());
-    /// # handle.stop().await
-    /// # }
-    /// ```
-    pub fn metrics_tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-
-    /// Serves metrics only to users who may `get` the path `/metrics`, as reviewed by the API server.
-    ///
-    /// The operator needs permission to create `tokenreviews` and `subjectaccessreviews`.
-    pub fn metrics_reviewed(mut self) -> Self {
-        self.reviewed = true;
-        self
-    }
-
-    /// Serves `/debug/windlass` next to `/metrics`: the state of every watch, queue and lease as
-    /// JSON. Off by default, because the page names objects and everybody who reaches the server
-    /// can read it, unless [`metrics_reviewed`](Self::metrics_reviewed) is set.
-    pub fn serve_diagnostics(mut self) -> Self {
-        self.serve_diagnostics = true;
-        self
-    }
-
     /// Registers metrics of the operator, which are served with those of the manager.
     ///
     /// ```
@@ -382,7 +290,11 @@ impl Builder {
     /// # handle.stop().await
     /// # }
     /// ```
-    pub fn register_metrics(self, register: impl FnOnce(&mut Registry)) -> Self {
+    #[cfg(feature = "metrics")]
+    pub fn register_metrics(
+        self,
+        register: impl FnOnce(&mut prometheus_client::registry::Registry),
+    ) -> Self {
         self.registry.register(register);
         self
     }
@@ -436,11 +348,6 @@ impl Builder {
         self.cache.seed = Some(seed);
         self
     }
-}
-
-/// Returns `None` for an empty address and for `0`, which disable a server.
-fn enabled(address: &str) -> Option<String> {
-    Some(address.to_string()).filter(|address| !address.is_empty() && address != "0")
 }
 
 impl fmt::Debug for Builder {

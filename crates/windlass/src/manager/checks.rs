@@ -7,6 +7,8 @@
 //! the checks, and `?exclude=<check>` leaves one out. The reason of a failure is in the log only,
 //! because probes are usually not authenticated.
 
+#![cfg_attr(not(feature = "serve"), allow(dead_code, reason = "only servers need all of it"))]
+
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

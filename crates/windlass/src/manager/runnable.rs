@@ -1,4 +1,4 @@
-//! Tasks of the author that run beside the controllers.
+//! Tasks of the author that run next to the controllers.
 
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::events::Recorder;
 
-/// A task of the author that runs beside the controllers.
+/// A task of the author that runs next to the controllers.
 pub(super) struct Runnable {
     pub(super) name: String,
     pub(super) start: Start,

@@ -1,5 +1,7 @@
 //! The two text formats of metrics.
 
+#![cfg_attr(not(feature = "serve"), allow(dead_code, reason = "only servers need all of it"))]
+
 /// A text format of the metrics endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {

@@ -14,11 +14,14 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -100,8 +103,7 @@ impl Tls {
     /// Fails if there is no certificate or key, or if they do not belong together.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self> {
         let served = Arc::new(Served(ArcSwap::from_pointee(certified(chain, key)?)));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider()?)
             .with_safe_default_protocol_versions()
             .map_err(|e| wrong("TLS setup", &e))?
             .with_no_client_auth()
@@ -116,6 +118,7 @@ impl Tls {
     /// # Errors
     ///
     /// Fails if a name is not a valid host name.
+    #[cfg(feature = "ring")]
     pub fn self_signed(hosts: &[&str]) -> Result<Self> {
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let made = rcgen::generate_simple_self_signed(hosts).map_err(|e| wrong("host name", &e))?;
@@ -132,8 +135,9 @@ impl Tls {
         self
     }
 
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.config.clone())
+    /// Does the handshake with a client.
+    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        TlsAcceptor::from(self.config.clone()).accept(stream).await
     }
 
     /// Serves renewed certificates; never completes.
@@ -196,8 +200,20 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
         return Err(wrong("certificate", &"the file holds none"));
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| wrong("key", &e))?;
-    let provider = rustls::crypto::ring::default_provider();
-    CertifiedKey::from_der(chain, key, &provider).map_err(|e| wrong("certificate", &e))
+    CertifiedKey::from_der(chain, key, &*provider()?).map_err(|e| wrong("certificate", &e))
+}
+
+/// The provider that the process has installed, or that of the feature `ring`.
+fn provider() -> Result<Arc<CryptoProvider>> {
+    if let Some(installed) = CryptoProvider::get_default() {
+        return Ok(installed.clone());
+    }
+    #[cfg(feature = "ring")]
+    return Ok(Arc::new(rustls::crypto::ring::default_provider()));
+    #[cfg(not(feature = "ring"))]
+    Err(Error::Invalid(
+        "TLS needs a crypto provider: install one of rustls, or enable the feature ring".into(),
+    ))
 }
 
 fn wrong(what: &str, error: &dyn fmt::Display) -> Error {
