@@ -140,7 +140,7 @@ pub mod metrics;
 #[path = "no_metrics.rs"]
 pub mod metrics;
 
-pub mod apply;
+mod apply;
 pub mod condition;
 pub mod finalizer;
 pub mod owner;
