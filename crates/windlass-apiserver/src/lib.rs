@@ -30,6 +30,7 @@ pub mod status;
 pub mod store;
 pub mod table;
 
+pub use admission::ExpressionWarning;
 pub use auth::User;
 pub use server::{ApiServer, Options};
 pub use status::Status;
