@@ -70,13 +70,22 @@ impl Call {
         let whole = options.limit == 0 || options.version == "0";
         let limit = if whole { usize::MAX } else { options.limit };
         let (mut entries, mut more, mut seen) = (Vec::new(), false, 0usize);
-        let candidates = table.range(namespace);
-        for entry in candidates {
-            if start.as_ref().is_some_and(|start| entry.key < *start) {
-                continue;
+        let begun = |entry: &&Arc<Entry>| start.as_ref().is_none_or(|start| entry.key >= *start);
+        let by_objects = self.selects_by_objects(&options.filter);
+        let selected = match by_objects {
+            true => {
+                let all = table.range(namespace).filter(begun).cloned().collect();
+                self.select(&options.filter, all).await?
             }
+            false => Vec::new(),
+        };
+        let mut candidates: Box<dyn Iterator<Item = &Arc<Entry>> + Send> = match by_objects {
+            true => Box::new(selected.iter()),
+            false => Box::new(table.range(namespace).filter(begun)),
+        };
+        for entry in &mut candidates {
             seen += 1;
-            if !options.filter.matches(entry) {
+            if !by_objects && !options.filter.matches(entry) {
                 continue;
             }
             if entries.len() == limit {
