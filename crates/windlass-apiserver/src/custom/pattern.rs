@@ -27,15 +27,27 @@ const DEPTH_MAX: u32 = 200;
 /// # Errors
 /// What is wrong with it, in Go's words.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
+    compile_within(pattern, SIZE_MAX)?.ok_or_else(|| too_large(pattern))
+}
+
+/// As [`compile`], but returns `None` for a pattern whose program has more than `size_max` bytes.
+///
+/// The time it takes is bounded by that size, too.
+pub fn compile_within(pattern: &str, size_max: usize) -> Result<Option<Regex>, String> {
     let translated = translate::translate(pattern)?;
-    let built = RegexBuilder::new(&translated).size_limit(SIZE_MAX).nest_limit(DEPTH_MAX).build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => fault("expression too large", pattern),
-        regex::Error::Syntax(why) if why.contains("nest limit") => {
-            fault("expression nests too deeply", pattern)
+    match RegexBuilder::new(&translated).size_limit(size_max).nest_limit(DEPTH_MAX).build() {
+        Ok(regex) => Ok(Some(regex)),
+        Err(regex::Error::CompiledTooBig(_)) => Ok(None),
+        Err(regex::Error::Syntax(why)) if why.contains("nest limit") => {
+            Err(fault("expression nests too deeply", pattern))
         }
-        _ => fault("invalid or unsupported Perl syntax", pattern),
-    })
+        Err(_) => Err(fault("invalid or unsupported Perl syntax", pattern)),
+    }
+}
+
+/// The error of a pattern whose program is too large.
+pub fn too_large(pattern: &str) -> String {
+    fault("expression too large", pattern)
 }
 
 fn fault(what: &str, part: &str) -> String {

@@ -69,36 +69,19 @@ impl Call {
         // Lists at version "0" are served whole, as the watch cache does.
         let whole = options.limit == 0 || options.version == "0";
         let limit = if whole { usize::MAX } else { options.limit };
-        let (mut entries, mut more, mut seen) = (Vec::new(), false, 0usize);
-        let begun = |entry: &&Arc<Entry>| start.as_ref().is_none_or(|start| entry.key >= *start);
-        let by_objects = self.selects_by_objects(&options.filter);
-        let selected = match by_objects {
-            true => {
-                let all = table.range(namespace).filter(begun).cloned().collect();
-                self.select(&options.filter, all).await?
-            }
-            false => Vec::new(),
-        };
-        let mut candidates: Box<dyn Iterator<Item = &Arc<Entry>> + Send> = match by_objects {
-            true => Box::new(selected.iter()),
-            false => Box::new(table.range(namespace).filter(begun)),
-        };
-        for entry in &mut candidates {
-            seen += 1;
-            if !by_objects && !options.filter.matches(entry) {
-                continue;
-            }
-            if entries.len() == limit {
-                more = true;
-                if !options.filter.is_plain() {
-                    break;
-                }
-                continue;
-            }
-            entries.push(entry.clone());
+        if self.selects_by_objects(&options.filter) {
+            let all = table.range(namespace, start.as_ref()).cloned().collect();
+            let mut entries = self.select(&options.filter, all).await?;
+            let more = entries.len() > limit;
+            entries.truncate(limit);
+            let cont = more.then(|| self.next_token(revision, entries.last()));
+            return Ok(Page { revision, entries, cont, remaining: None });
         }
-        let remaining =
-            (more && options.filter.is_plain()).then(|| seen.saturating_sub(entries.len()));
+        let mut candidates = table.range(namespace, start.as_ref());
+        let mut matching = candidates.by_ref().filter(|entry| options.filter.matches(entry));
+        let entries: Vec<Arc<Entry>> = matching.by_ref().take(limit).cloned().collect();
+        let more = matching.next().is_some();
+        let remaining = (more && options.filter.is_plain()).then(|| 1 + candidates.count());
         let cont = more.then(|| self.next_token(revision, entries.last()));
         Ok(Page { revision, entries, cont, remaining })
     }

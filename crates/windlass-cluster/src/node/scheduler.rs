@@ -230,12 +230,12 @@ async fn refuse(
         last_transition_time: Some(cx.clock().time()),
         ..PodCondition::default()
     };
-    let changed = cx.status(|status: &mut PodStatus| {
+    let changed = cx.status_as(|status: &mut PodStatus| {
         let conditions = status.conditions.get_or_insert_default();
         conditions.retain(|c| c.type_ != CONDITION);
-        conditions.push(condition);
+        conditions.push(condition.clone());
         if nominated.is_some() {
-            status.nominated_node_name = nominated;
+            status.nominated_node_name.clone_from(&nominated);
         }
     });
     changed.await.ignore_not_found()?;

@@ -16,7 +16,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let server = shared.server.clone();
     builder.add(
         Controller::<ValidatingAdmissionPolicy>::builder("validatingadmissionpolicy-status")
-            .build(Policies { server }),
+            .build_with(Policies { server }),
     )
 }
 
@@ -25,7 +25,9 @@ struct Policies {
 }
 
 impl Reconciler<ValidatingAdmissionPolicy> for Policies {
-    async fn reconcile(&self, cx: &Context<ValidatingAdmissionPolicy>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<ValidatingAdmissionPolicy>) -> Result<Next, Error> {
         let Some(policy) = cx.object() else { return Ok(Next::Done) };
         let generation = policy.metadata.generation;
         if policy.status.as_ref().is_some_and(|status| status.observed_generation >= generation) {
@@ -36,9 +38,10 @@ impl Reconciler<ValidatingAdmissionPolicy> for Policies {
         let warnings: Vec<ExpressionWarning> = warnings
             .map(|found| ExpressionWarning { field_ref: found.field, warning: found.warning })
             .collect();
-        let changed = cx.status(|status: &mut ValidatingAdmissionPolicyStatus| {
+        let expression_warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
+        let changed = cx.status_as(|status: &mut ValidatingAdmissionPolicyStatus| {
             status.observed_generation = generation;
-            let expression_warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
+            let expression_warnings = expression_warnings.clone();
             status.type_checking = Some(TypeChecking { expression_warnings });
         });
         again(changed.await.map(drop))
