@@ -1,7 +1,9 @@
-//! The chores of this repository: `cargo xtask bench`, `cargo xtask fuzz`.
+//! The chores of this repository: `cargo xtask bench`, `cargo xtask fuzz`,
+//! `cargo xtask go-patterns`.
 
 mod bench;
 mod fuzz;
+mod patterns;
 
 use std::process::ExitCode;
 
@@ -15,7 +17,10 @@ const USAGE: &str = "usage:
       the last results
   cargo xtask fuzz [SECONDS]
       runs every property test with fresh random cases, 60 seconds for each crate
-      unless told otherwise";
+      by default
+  cargo xtask go-patterns
+      asks the Go on this machine about generated regular expressions, and writes its
+      answers where the tests of the API server find them";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +28,7 @@ fn main() -> ExitCode {
     let outcome = match words.split_first() {
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
+        Some((&"go-patterns", rest)) => patterns::run(rest),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -42,7 +42,9 @@ mod toleration;
 mod webhook;
 
 pub(crate) use client::Routes;
+pub use policy::ExpressionWarning;
 use round::Round;
+pub(crate) use shown::kind_of;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

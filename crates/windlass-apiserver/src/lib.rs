@@ -32,6 +32,7 @@ pub mod store;
 pub mod table;
 mod work;
 
+pub use admission::ExpressionWarning;
 pub use auth::User;
 pub use server::{ApiServer, Options};
 pub use status::Status;

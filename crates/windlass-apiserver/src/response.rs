@@ -61,16 +61,27 @@ pub enum Encoding {
     Protobuf,
 }
 
+/// What kind of object is served, which decides about its forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// A built-in kind.
+    BuiltIn,
+    /// A custom resource.
+    Custom,
+    /// A built-in kind that is answered but not stored, such as an access review; it has no table.
+    Review,
+}
+
 // === impl Form ===
 
 impl Form {
     /// Chooses by the `Accept` header, in the order of preference.
     ///
-    /// `custom` objects have no protobuf form, but their metadata has.
+    /// Custom objects have no protobuf form, but their metadata has.
     ///
     /// # Errors
     /// 406 if nothing acceptable can be made.
-    pub fn negotiate(accept: Option<&str>, media: &str, custom: bool) -> Result<Self, Status> {
+    pub fn negotiate(accept: Option<&str>, media: &str, served: Served) -> Result<Self, Status> {
         let Some(accept) = accept.filter(|a| !a.trim().is_empty()) else {
             return Ok(Self::default());
         };
@@ -79,12 +90,12 @@ impl Form {
         let mut known = false;
         for (_, clause) in clauses {
             match Self::clause(clause) {
-                Some(Ok(form)) if form.is_possible(custom) => return Ok(form),
+                Some(Ok(form)) if form.is_possible(served) => return Ok(form),
                 Some(_) => known = true,
                 None => {}
             }
         }
-        Err(if known || custom {
+        Err(if known || served == Served::Custom {
             Status::new(
                 406,
                 "NotAcceptable",
@@ -148,13 +159,13 @@ impl Form {
     }
 
     /// Protobuf has no form for tables, nor for custom objects.
-    fn is_possible(&self, custom: bool) -> bool {
-        self.encoding != Encoding::Protobuf
-            || match self.shape {
-                AnswerShape::Object => !custom,
-                AnswerShape::Metadata => true,
-                AnswerShape::Table => false,
-            }
+    fn is_possible(&self, served: Served) -> bool {
+        let protobuf = self.encoding == Encoding::Protobuf;
+        match self.shape {
+            AnswerShape::Object => !protobuf || served != Served::Custom,
+            AnswerShape::Metadata => true,
+            AnswerShape::Table => !protobuf && served != Served::Review,
+        }
     }
 
     /// The version of meta.k8s.io asked for.
@@ -272,16 +283,18 @@ mod tests {
     #[test]
     fn the_preferred_form_wins() {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-        let form = Form::negotiate(Some(accept), MEDIA, false).unwrap();
+        let form = Form::negotiate(Some(accept), MEDIA, Served::BuiltIn).unwrap();
         assert_eq!(form.shape, AnswerShape::Table);
-        let form = Form::negotiate(Some("text/html, application/json;q=0.5"), MEDIA, false);
+        let form =
+            Form::negotiate(Some("text/html, application/json;q=0.5"), MEDIA, Served::BuiltIn);
         assert_eq!(form.unwrap(), Form::default());
     }
 
     #[test]
     fn protobuf_is_for_built_in_kinds_and_metadata_and_else_falls_back() {
         let encoding = |accept: &str, custom| {
-            Form::negotiate(Some(accept), MEDIA, custom).map(|form| form.encoding)
+            let served = if custom { Served::Custom } else { Served::BuiltIn };
+            Form::negotiate(Some(accept), MEDIA, served).map(|form| form.encoding)
         };
         let accept = "application/vnd.kubernetes.protobuf,application/json";
         assert_eq!(encoding(accept, false).unwrap(), Encoding::Protobuf);
@@ -307,9 +320,10 @@ mod tests {
 
     #[test]
     fn nothing_acceptable_is_406_in_two_texts() {
-        let none = Form::negotiate(Some("text/html"), MEDIA, false).unwrap_err();
+        let none = Form::negotiate(Some("text/html"), MEDIA, Served::BuiltIn).unwrap_err();
         assert!(none.message.starts_with("406: Not Acceptable"));
-        let odd = Form::negotiate(Some("application/json;as=X;v=v1;g=meta.k8s.io"), MEDIA, false);
+        let odd = "application/json;as=X;v=v1;g=meta.k8s.io";
+        let odd = Form::negotiate(Some(odd), MEDIA, Served::BuiltIn);
         assert!(odd.unwrap_err().message.starts_with("only the following"));
     }
 }

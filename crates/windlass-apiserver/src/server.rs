@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::ExpressionWarning;
 use crate::alloc::Allocator;
 use crate::auth::{Authenticator, Authorizer, Impersonator, Signer, User};
 use crate::clock::Clock;
@@ -33,6 +34,7 @@ mod dispatch;
 mod documents;
 mod expiry;
 mod flight;
+mod health;
 mod read;
 
 use flight::{InFlight, TimeLimit};
@@ -273,8 +275,18 @@ impl ApiServer {
     }
 
     /// Sends calls of webhooks that name a service to an address.
+    ///
+    /// A service whose pods are simulated needs this, or [`ApiServer::register_webhook`]: the
+    /// server never connects to the address of a simulated pod, behind which nothing of this
+    /// cluster listens.
     pub fn route_service(&self, namespace: &str, name: &str, address: std::net::SocketAddr) {
         self.inner.admission.routes.set_service(namespace, name, address);
+    }
+
+    /// Checks the expressions of a ValidatingAdmissionPolicy against the kinds it matches, and
+    /// returns what `status.typeChecking` shows.
+    pub fn type_check_policy(&self, policy: &serde_json::Value) -> Vec<ExpressionWarning> {
+        self.inner.type_check_policy(policy)
     }
 
     /// The URL-independent signer of service account tokens.

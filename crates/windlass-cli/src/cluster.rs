@@ -55,6 +55,30 @@ pub struct ClusterArgs {
     /// Write one line of JSON per request to this file.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
+
+    /// Send webhook calls for a service to this address; may be given more than once.
+    #[arg(long, value_name = "NAMESPACE/SERVICE=ADDRESS")]
+    route: Vec<Route>,
+}
+
+/// The address behind a service of the cluster.
+#[derive(Clone)]
+struct Route {
+    namespace: String,
+    service: String,
+    address: SocketAddr,
+}
+
+impl std::str::FromStr for Route {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, address) = text.split_once('=').ok_or("expected NAMESPACE/SERVICE=ADDRESS")?;
+        let (namespace, service) =
+            name.split_once('/').ok_or("expected NAMESPACE/SERVICE before the equals sign")?;
+        let address = address.parse().map_err(|_| format!("{address:?} is not IP:PORT"))?;
+        Ok(Self { namespace: namespace.to_owned(), service: service.to_owned(), address })
+    }
 }
 
 // === impl ClusterArgs ===
@@ -69,6 +93,7 @@ impl ClusterArgs {
             nodes: 1,
             no_controllers: false,
             audit_log: None,
+            route: Vec::new(),
         }
     }
 }
@@ -140,6 +165,9 @@ impl Running {
         let tls = pki::server_config(&serving, Some(keys.ca.certificate()))
             .map_err(|error| Failure::other(format!("TLS cannot be set up: {error}")))?;
         let server = start_server(journal, &keys)?;
+        for Route { namespace, service, address } in &args.route {
+            server.route_service(namespace, service, *address);
+        }
         if let Some(path) = &args.audit_log {
             audit_to(&server, path)?;
         }

@@ -1,12 +1,12 @@
 //! The client for webhooks: where they are, and one exchange of a document with them.
 //!
 //! A webhook is named by a URL or a service. Callbacks of this process come first, then services
-//! that are routed to an address, then what the service's endpoints say.
+//! that are routed to an address, then the endpoints of the service, unless they are simulated.
 //!
 //! **Invariant:** an exchange ends by its timeout, and an answer has a largest size.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,16 @@ use http::{Method, Request, Uri, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_util::rt::TokioIo;
 use parking_lot::RwLock;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::text;
 use crate::lookup::Lookup;
+
+mod service;
+mod tls;
 
 /// A webhook of this process: takes and gives the review document.
 pub(crate) type Callback = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync>;
@@ -88,18 +89,14 @@ impl Routes {
         let (namespace, name) = (text(service, &["namespace"]), text(service, &["name"]));
         let port = service["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
         let host = format!("{name}.{namespace}.svc");
-        let path = match text(service, &["path"]) {
-            "" => "/".to_owned(),
-            path => format!("/{}", path.trim_start_matches('/')),
-        };
-        let shown = if text(service, &["path"]).is_empty() { "/" } else { &path };
-        let url = format!("https://{host}:{port}{shown}");
+        let path = clean(text(service, &["path"]));
+        let url = format!("https://{host}:{port}{path}");
         let key = (namespace.to_owned(), name.to_owned());
         let routed = self.services.read().get(&key).copied();
         let place = match (self.callback(&url), routed) {
             (Some(callback), _) => Place::Callback(callback),
             (None, Some(address)) => Place::Address(address),
-            (None, None) => match endpoint(lookup, namespace, name, port) {
+            (None, None) => match service::endpoint(lookup, namespace, name, port) {
                 Ok(address) => Place::Address(address),
                 Err(why) => Place::Missing(why),
             },
@@ -113,16 +110,17 @@ impl Routes {
         let host = uri.host().ok_or_else(|| bad("the url has no host"))?.to_owned();
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = uri.port_u16().unwrap_or(443);
-        let place = match self.callback(url) {
-            Some(callback) => Place::Callback(callback),
-            None => Place::Host(bare.clone(), port),
-        };
         let authority = match uri.port_u16() {
             Some(port) => format!("{host}:{port}"),
             None => host,
         };
-        let path = uri.path().to_owned();
-        Ok(Target { url: url.to_owned(), authority, host: bare, path, place, ca })
+        let path = clean(uri.path());
+        let url = format!("https://{authority}{path}");
+        let place = match self.callback(&url) {
+            Some(callback) => Place::Callback(callback),
+            None => Place::Host(bare.clone(), port),
+        };
+        Ok(Target { url, authority, host: bare, path, place, ca })
     }
 
     fn callback(&self, url: &str) -> Option<Callback> {
@@ -130,53 +128,25 @@ impl Routes {
     }
 }
 
-/// A URL in the form callbacks are kept under: without the usual port and a slash at the end.
+/// Returns a path as clients of Kubernetes send it: absolute, without empty segments, `.`, `..`
+/// and a slash at the end.
+fn clean(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+/// A URL in the form callbacks are kept under: without the usual port, and with a clean path.
 fn plain(url: &str) -> String {
-    let url = url.trim_end_matches('/');
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
     let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    format!("{scheme}://{}{path}", host.strip_suffix(":443").unwrap_or(host))
-}
-
-/// The address of a ready endpoint of a service's port.
-fn endpoint(
-    lookup: &dyn Lookup,
-    namespace: &str,
-    name: &str,
-    port: u16,
-) -> Result<SocketAddr, String> {
-    let service = lookup.get("", "services", namespace, name);
-    let service = service.ok_or_else(|| format!("service \"{name}\" not found"))?;
-    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-    let found = ports.into_iter().find(|p| p["port"].as_u64() == Some(port.into()));
-    let port_name = found
-        .map(|p| text(p, &["name"]).to_owned())
-        .ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
-    for slice in lookup.list("discovery.k8s.io", "endpointslices", Some(namespace)) {
-        if slice["metadata"]["labels"]["kubernetes.io/service-name"] != name {
-            continue;
-        }
-        let addresses = slice["endpoints"].as_array().into_iter().flatten();
-        let ready = addresses.filter(|e| e["conditions"]["ready"] != false);
-        let address = ready.filter_map(|e| text(&e["addresses"][0], &[]).parse().ok()).next();
-        if let (Some(address), Some(port)) = (address, port_of(&slice["ports"], &port_name)) {
-            return Ok(SocketAddr::new(address, port));
-        }
-    }
-    let endpoints = lookup.get("", "endpoints", namespace, name).unwrap_or_default();
-    for subset in endpoints["subsets"].as_array().into_iter().flatten() {
-        let address: Option<IpAddr> = text(&subset["addresses"][0], &["ip"]).parse().ok();
-        if let (Some(address), Some(port)) = (address, port_of(&subset["ports"], &port_name)) {
-            return Ok(SocketAddr::new(address, port));
-        }
-    }
-    Err(format!("no endpoints available for service \"{name}\""))
-}
-
-fn port_of(ports: &Value, name: &str) -> Option<u16> {
-    let ports = ports.as_array()?;
-    let found = ports.iter().find(|port| text(port, &["name"]) == name)?;
-    u16::try_from(found["port"].as_u64()?).ok()
+    format!("{scheme}://{}{}", host.strip_suffix(":443").unwrap_or(host), clean(path))
 }
 
 // === impl Target ===
@@ -240,11 +210,11 @@ impl Target {
             .await
             .map_err(|error| format!("dial tcp {address}: connect: {}", go_error(&error)))?;
         let name = ServerName::try_from(self.host.clone())
-            .map_err(|_| format!("tls: \"{}\" is no name of a server", self.host))?;
-        let stream = TlsConnector::from(client_config(&self.ca)?)
+            .map_err(|_| format!("tls: \"{}\" is not the name of a server", self.host))?;
+        let stream = TlsConnector::from(tls::client_config(&self.ca).await?)
             .connect(name, stream)
             .await
-            .map_err(|error| tls_error(&error))?;
+            .map_err(|error| tls::explain(&error))?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| error.to_string())?;
@@ -289,22 +259,6 @@ fn eof(error: &hyper::Error) -> String {
     error.to_string()
 }
 
-/// Settings for a server whose certificate the bundle vouches for.
-fn client_config(bundle: &str) -> Result<Arc<ClientConfig>, String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
-        let certificate = certificate.map_err(|error| format!("caBundle: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("caBundle: {error}"))?;
-    }
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
-}
-
 fn go_error(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::ConnectionRefused => "connection refused".into(),
@@ -312,22 +266,6 @@ fn go_error(error: &std::io::Error) -> String {
         std::io::ErrorKind::NetworkUnreachable => "network is unreachable".into(),
         _ => error.to_string(),
     }
-}
-
-fn tls_error(error: &std::io::Error) -> String {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let why = match inner {
-        Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
-            "certificate signed by unknown authority".to_owned()
-        }
-        Some(rustls::Error::InvalidCertificate(rustls::CertificateError::Expired)) => {
-            "certificate has expired or is not yet valid".to_owned()
-        }
-        Some(rustls::Error::InvalidCertificate(other)) => other.to_string(),
-        _ if error.kind() == std::io::ErrorKind::UnexpectedEof => return "EOF".into(),
-        _ => return error.to_string(),
-    };
-    format!("tls: failed to verify certificate: x509: {why}")
 }
 
 /// What a client says about an answer that is no success.

@@ -9,6 +9,8 @@ use crate::cel::{CompileError, Decl, Expression, Shape, Type, Variable};
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
     params: bool,
+    /// What `object` and `oldObject` look like.
+    object: Arc<Decl>,
     /// The policy's own variables so far; `None` if it can not have any.
     variables: Option<Vec<(String, Type)>>,
 }
@@ -57,12 +59,17 @@ pub(super) fn namespace_decl() -> &'static Decl {
 impl Environment {
     /// The variables of a policy or webhook; `params` tells whether there is one of that name.
     pub fn new(params: bool) -> Self {
-        Self { params, variables: None }
+        Self { params, object: Arc::new(Decl::dynamic()), variables: None }
     }
 
     /// The same for what may use variables of the policy.
     pub fn composed(params: bool) -> Self {
-        Self { params, variables: Some(Vec::new()) }
+        Self { variables: Some(Vec::new()), ..Self::new(params) }
+    }
+
+    /// The same for objects that look like this.
+    pub fn of(self, object: Arc<Decl>) -> Self {
+        Self { object, ..self }
     }
 
     /// Adds a variable of the policy; one that does not compile may be anything.
@@ -80,8 +87,8 @@ impl Environment {
     ) -> Result<Expression, Unusable> {
         let any = || Arc::new(Decl::dynamic());
         let mut variables = vec![
-            Variable::new("object", any()),
-            Variable::new("oldObject", any()),
+            Variable::new("object", self.object.clone()),
+            Variable::new("oldObject", self.object.clone()),
             Variable::new("request", REQUEST.clone()),
             Variable::new("namespaceObject", NAMESPACE.clone()),
         ];

@@ -22,9 +22,11 @@ use crate::server::Inner;
 
 mod mutation;
 mod params;
+mod type_check;
 mod validation;
 
 pub(crate) use mutation::Mutation;
+pub use type_check::ExpressionWarning;
 pub(crate) use validation::Validation;
 
 const GROUP: &str = "admissionregistration.k8s.io";

@@ -27,6 +27,8 @@ const TRIES: usize = 64;
 
 /// A quota that applies to a write.
 struct Booking {
+    /// What the write uses in addition to what was used before.
+    delta: List,
     entry: Arc<Entry>,
     object: Value,
     hard: List,
@@ -45,12 +47,12 @@ impl Inner {
         for _ in 0..TRIES {
             let _one_at_a_time = self.admission.quota.lock();
             let mut bookings = self.bookings(review, evaluator, object)?;
-            let delta = delta(review, evaluator, object)?;
-            if bookings.is_empty() || delta.is_empty() {
+            bookings.retain(|booking| !booking.delta.is_empty());
+            if bookings.is_empty() {
                 return Ok(());
             }
             for booking in &mut bookings {
-                book(review, booking, &delta)?;
+                book(review, booking)?;
             }
             if review.dry_run || self.write_bookings(&bookings) {
                 return Ok(());
@@ -95,7 +97,10 @@ impl Inner {
                     counted.join(",")
                 )));
             }
-            found.push(Booking { entry: entry.clone(), object: quota, hard, used });
+            // An object that came into the scopes of the quota by this write is all new to it.
+            let known = review.old.filter(|old| scope::all_match(&quota["spec"], evaluator, old));
+            let delta = delta(review, evaluator, object, known)?;
+            found.push(Booking { delta, entry: entry.clone(), object: quota, hard, used });
         }
         Ok(found)
     }
@@ -132,8 +137,13 @@ fn quotas() -> ResourceKey {
     ResourceKey::new("", "resourcequotas")
 }
 
-/// What the write uses in addition to what was used before.
-fn delta(review: &Review<'_>, evaluator: Evaluator, object: &Value) -> Result<List> {
+/// What the write uses in addition to what the old object used.
+fn delta(
+    review: &Review<'_>,
+    evaluator: Evaluator,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<List> {
     let mut usage = evaluator.usage(object);
     let negative: Vec<String> =
         usage.iter().filter(|(_, v)| v.sign() < 0).map(|(name, _)| name.clone()).collect();
@@ -144,7 +154,7 @@ fn delta(review: &Review<'_>, evaluator: Evaluator, object: &Value) -> Result<Li
         )));
     }
     if review.is_update()
-        && let Some(old) = &review.old
+        && let Some(old) = old
         && !object::meta_str(old, "resourceVersion").is_empty()
     {
         for (name, before) in evaluator.usage(old) {
@@ -157,8 +167,9 @@ fn delta(review: &Review<'_>, evaluator: Evaluator, object: &Value) -> Result<Li
 }
 
 /// Adds the usage to a quota's object, or refuses the write.
-fn book(review: &Review<'_>, booking: &mut Booking, delta: &List) -> Result<()> {
-    let requested: List = delta
+fn book(review: &Review<'_>, booking: &mut Booking) -> Result<()> {
+    let requested: List = booking
+        .delta
         .iter()
         .filter(|(name, _)| booking.hard.contains_key(*name))
         .map(|(name, amount)| (name.clone(), amount.clone()))

@@ -25,7 +25,7 @@ pub(super) struct Shown {
 }
 
 /// The kind of the objects of a resource or its subresource.
-pub(super) fn kind_of(resource: &Resource, subresource: &str) -> Gvk {
+pub(crate) fn kind_of(resource: &Resource, subresource: &str) -> Gvk {
     match resource.subresources.get(subresource) {
         Some(sub) if sub.gvk.version.is_empty() => {
             Gvk { kind: sub.gvk.kind.clone(), ..resource.gvk.clone() }

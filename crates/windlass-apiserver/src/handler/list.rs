@@ -69,6 +69,14 @@ impl Call {
         // Lists at version "0" are served whole, as the watch cache does.
         let whole = options.limit == 0 || options.version == "0";
         let limit = if whole { usize::MAX } else { options.limit };
+        if self.selects_by_objects(&options.filter) {
+            let all = table.range(namespace, start.as_ref()).cloned().collect();
+            let mut entries = self.select(&options.filter, all).await?;
+            let more = entries.len() > limit;
+            entries.truncate(limit);
+            let cont = more.then(|| self.next_token(revision, entries.last()));
+            return Ok(Page { revision, entries, cont, remaining: None });
+        }
         let mut candidates = table.range(namespace, start.as_ref());
         let mut matching = candidates.by_ref().filter(|entry| options.filter.matches(entry));
         let entries: Vec<Arc<Entry>> = matching.by_ref().take(limit).cloned().collect();

@@ -1,6 +1,8 @@
 //! Options of lists and watches: selectors, versions, paging.
 
-use serde_json::json;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
 
 use super::Call;
 use crate::select::{FieldSelector, LabelSelector};
@@ -39,15 +41,25 @@ pub(super) struct Filter {
 }
 
 impl Filter {
+    /// Returns `true` if a stored object is shown, by its fields as they were stored.
     pub fn matches(&self, entry: &Entry) -> bool {
+        self.matches_beside_fields(entry)
+            && (self.fields.is_everything() || self.fields.matches(|f| field(entry, f)))
+    }
+
+    fn matches_beside_fields(&self, entry: &Entry) -> bool {
         if self.namespace.as_deref().is_some_and(|n| n != &*entry.key.namespace) {
             return false;
         }
         if self.name.as_deref().is_some_and(|n| n != &*entry.key.name) {
             return false;
         }
-        (self.labels.is_everything() || self.labels.matches(&entry.labels))
-            && (self.fields.is_everything() || self.fields.matches(|f| field(entry, f)))
+        self.labels.is_everything() || self.labels.matches(&entry.labels)
+    }
+
+    /// Returns `true` if a selector names fields that only an object itself can tell.
+    fn reads_objects(&self) -> bool {
+        self.fields.requirements().any(|r| !r.field.starts_with("metadata."))
     }
 
     /// Whether it lets everything of its namespace through.
@@ -65,6 +77,42 @@ fn field<'a>(entry: &'a Entry, name: &str) -> Option<&'a str> {
 }
 
 impl Call {
+    /// Returns the entries that a filter lets through, in their order.
+    ///
+    /// Fields of custom objects are those of the version that was asked for: the objects are
+    /// converted to it, all together.
+    ///
+    /// # Errors
+    /// If the conversion fails.
+    pub(super) async fn select(
+        &self,
+        filter: &Filter,
+        mut entries: Vec<Arc<Entry>>,
+    ) -> Result<Vec<Arc<Entry>>> {
+        let Some(version) = self.resource.custom.as_ref().filter(|_| filter.reads_objects()) else {
+            entries.retain(|entry| filter.matches(entry));
+            return Ok(entries);
+        };
+        entries.retain(|entry| filter.matches_beside_fields(entry));
+        let stored: Vec<&Entry> = entries.iter().map(|entry| &**entry).collect();
+        let objects = self.server.objects_of(&self.resource, &stored).await?;
+        let selected = |(entry, object): &(Arc<Entry>, Value)| {
+            let values = version.selectable_values(object);
+            filter.fields.matches(|name| match name {
+                "metadata.name" => Some(&*entry.key.name),
+                "metadata.namespace" => Some(&*entry.key.namespace),
+                name => values.iter().find(|(field, _)| field == name).map(|(_, v)| v.as_str()),
+            })
+        };
+        let pairs = entries.into_iter().zip(objects).filter(selected);
+        Ok(pairs.map(|(entry, _)| entry).collect())
+    }
+
+    /// Returns `true` if [`Call::select`] has to look at the objects themselves.
+    pub(super) fn selects_by_objects(&self, filter: &Filter) -> bool {
+        self.resource.is_custom() && filter.reads_objects()
+    }
+
     pub(super) fn list_options(&self) -> Result<ListOptions> {
         let query = &self.query;
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
@@ -176,7 +224,7 @@ impl Call {
         if selector.is_everything() {
             return Ok(());
         }
-        let own = self.rules().fields(&serde_json::Value::Null);
+        let own = self.rules().fields(&Value::Null);
         for requirement in selector.requirements() {
             let name = requirement.field.as_str();
             if name == "metadata.name" || name == "metadata.namespace" && self.selects_namespace() {

@@ -10,6 +10,7 @@ use crate::object;
 use crate::resource::Gvk;
 use crate::status::{FieldError, GroupResource, Result, Status};
 
+mod connect;
 mod eviction;
 mod scale;
 
@@ -39,7 +40,7 @@ impl Call {
             ("log", "get") => self.log().await,
             ("ephemeralcontainers" | "resize", "update") => self.update_part(Part::Pod).await,
             ("ephemeralcontainers" | "resize", "patch") => self.patch_part(Part::Pod).await,
-            _ => self.unreachable_node().await,
+            _ => self.connect().await,
         }
     }
 
@@ -114,7 +115,7 @@ impl Call {
         let call = self.on_pod(&name);
         let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
         let update = Update {
-            part: Part::Other,
+            part: Part::Binding,
             options: &options,
             options_kind: "CreateOptions",
             versioned: false,
@@ -231,7 +232,8 @@ impl Call {
         self.check_log_options()?;
         let wanted = self.query.get("container").unwrap_or_default();
         let containers = container_names(&pod);
-        if wanted.is_empty() && containers.len() > 1 {
+        let main = pod["spec"]["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if wanted.is_empty() && main.len() > 1 {
             return Err(Status::bad_request(format!(
                 "a container name must be specified for pod {}, choose one of: [{}]",
                 self.info.name,
@@ -251,10 +253,12 @@ impl Call {
                 bytes::Bytes::new(),
             )));
         }
-        let container = containers.iter().find(|c| wanted.is_empty() || *c == wanted);
+        let container = match main {
+            [only] if wanted.is_empty() => only["name"].as_str().unwrap_or_default(),
+            _ => wanted,
+        };
         let why = format!(
-            "container {:?} of pod {:?} is simulated: it does not run and writes no log",
-            container.map(String::as_str).unwrap_or_default(),
+            "container {container:?} of pod {:?} is simulated: it does not run and writes no log",
             self.info.name
         );
         if self.query.flag("follow") {
@@ -285,8 +289,23 @@ impl Call {
         }
     }
 
-    /// exec, attach, port-forward and proxies need a container, which nobody runs here.
-    async fn unreachable_node(&self) -> Result<Answer> {
+    /// Refuses exec, attach, port-forward and proxies once admission has seen them: they need a
+    /// container, and no container runs here.
+    async fn connect(&self) -> Result<Answer> {
+        let mut review = Review {
+            operation: Operation::Connect,
+            resource: &self.resource,
+            subresource: &self.info.subresource,
+            name: self.info.name.clone(),
+            namespace: self.namespace().to_owned(),
+            object: Some(connect::options(self)),
+            old: None,
+            user: &self.user,
+            dry_run: false,
+            options: Value::Null,
+        };
+        self.server.mutate(&mut review, self).await?;
+        self.server.validate(&review, self).await?;
         let object = self.entry()?.object();
         let (kind, name) = (&self.resource.gvk.kind, &self.info.name);
         let placed = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
@@ -315,9 +334,9 @@ impl Call {
     }
 }
 
-/// The names of all containers of a pod.
+/// The names of all containers of a pod, in the order in which they start.
 fn container_names(pod: &Value) -> Vec<String> {
-    let lists = ["containers", "initContainers", "ephemeralContainers"];
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
     let all = lists.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
     all.filter_map(|c| c["name"].as_str().map(str::to_owned)).collect()
 }

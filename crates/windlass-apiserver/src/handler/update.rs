@@ -31,8 +31,9 @@ pub(super) enum Part {
     Finalize,
     /// One aspect of a pod's spec: ephemeral containers, or sizes.
     Pod,
-    /// Written by another subresource, which has made the object itself.
-    Other,
+    /// The node of a pod, set by a binding. It is no change that a node could have missed, so
+    /// the generation stays.
+    Binding,
 }
 
 /// A change: what to make of the stored object, and how.
@@ -245,7 +246,7 @@ impl Call {
         let version = object::meta_str(new, "resourceVersion");
         if version.is_empty() || version == "0" {
             if update.versioned
-                && update.part != Part::Other
+                && update.part != Part::Binding
                 && !self.rules().allows_unconditional_update()
             {
                 return Err(self.version_required());
@@ -332,9 +333,10 @@ impl Call {
             Part::Status => rules.prepare_status(new, old),
             Part::Finalize => new["status"] = old["status"].clone(),
             Part::Pod => pod_parts::keep(&self.info.subresource, new, old),
-            Part::Other => {}
+            Part::Binding => {}
         }
-        if part != Part::Status && rules.has_generation() && self.spec_changed(new, old) {
+        let counted = !matches!(part, Part::Status | Part::Binding);
+        if counted && rules.has_generation() && self.spec_changed(new, old) {
             let generation = old_meta.get("generation").and_then(Value::as_i64).unwrap_or(0) + 1;
             object::meta_mut(new).insert("generation".into(), generation.into());
         }
@@ -371,7 +373,7 @@ impl Call {
             }
             Part::Status => rules.validate_status(new, old),
             Part::Pod => pod_parts::validate(&self.info.subresource, new, old).into(),
-            Part::Finalize | Part::Other => Default::default(),
+            Part::Finalize | Part::Binding => Default::default(),
         }));
         errors
     }

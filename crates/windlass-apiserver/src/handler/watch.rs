@@ -119,8 +119,11 @@ impl Call {
             let table = world.table(&self.storage);
             let namespace = watcher.options.filter.namespace.clone();
             let entries = table.range(namespace.as_deref(), None);
-            watcher.initial =
-                entries.filter(|e| watcher.options.filter.matches(e)).cloned().collect();
+            let filter = &watcher.options.filter;
+            watcher.initial = match self.selects_by_objects(filter) {
+                true => self.select(filter, entries.cloned().collect()).await?.into(),
+                false => entries.filter(|entry| filter.matches(entry)).cloned().collect(),
+            };
             watcher.cursor = world.revision;
             if watcher.options.bookmarks && watcher.options.send_initial_events.is_some() {
                 watcher.initial_end = Some(world.revision);
@@ -281,9 +284,24 @@ impl Watcher {
         let mut out: Vec<Bytes> = Vec::with_capacity(events.len());
         for event in events {
             self.cursor = event.revision;
-            let filter = &self.options.filter;
-            let now = event.kind != EventKind::Deleted && filter.matches(&event.entry);
-            let before = event.previous.as_ref().is_some_and(|entry| filter.matches(entry));
+            let exists = event.kind != EventKind::Deleted;
+            let selected = async {
+                let now = exists && self.selects(&event.entry).await?;
+                let before = match &event.previous {
+                    Some(previous) => self.selects(previous).await?,
+                    None => false,
+                };
+                Ok((before, now))
+            };
+            let (before, now) = match selected.await {
+                Ok(selected) => selected,
+                Err(status) => {
+                    let status: Status = status;
+                    self.done = true;
+                    out.push(self.call.line_of("ERROR", &status.to_json()));
+                    break;
+                }
+            };
             let kind = match (before, now) {
                 (false, false) => continue,
                 (false, true) => EventKind::Added,
@@ -307,6 +325,14 @@ impl Watcher {
         match out.len() {
             1 => out.remove(0),
             _ => out.concat().into(),
+        }
+    }
+
+    async fn selects(&self, entry: &Arc<Entry>) -> Result<bool> {
+        let filter = &self.options.filter;
+        match self.call.selects_by_objects(filter) {
+            false => Ok(filter.matches(entry)),
+            true => Ok(!self.call.select(filter, vec![entry.clone()]).await?.is_empty()),
         }
     }
 

@@ -56,9 +56,14 @@ fn meta(dialect: Dialect, kind: &str, description: &str) -> Value {
 }
 
 fn object(gvk: &Gvk, schema: Option<&Value>, dialect: Dialect) -> Value {
-    let mut schema = schema
-        .cloned()
-        .unwrap_or_else(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    let open = |schema: &&Value| schema["x-kubernetes-preserve-unknown-fields"] == true;
+    let listed = schema.filter(|schema| dialect != Dialect::V2 || !open(schema));
+    let Some(mut schema) = listed.cloned() else {
+        // Clients of the second version take listed fields for all there are, so an object that
+        // may have any others lists none.
+        let extension = gvk_extension(gvk, &gvk.kind);
+        return json!({"type": "object", "x-kubernetes-group-version-kind": extension});
+    };
     if dialect == Dialect::V2 {
         simplify(&mut schema, 0);
     }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Response, header};
+use http::{HeaderMap, Method, Response, header};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Identity, Inner, Routed, warning_header};
+use super::{Identity, Inner, Routed, health, warning_header};
 use crate::auth::{Attributes, PeerCertificate, User};
 use crate::handler::Call;
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
-use crate::response::{AnswerShape, Body, Encoding, Form, LIST_MEDIA, MEDIA, failure};
+use crate::response::{AnswerShape, Body, Encoding, Form, LIST_MEDIA, MEDIA, Served, failure};
 use crate::serve::OverWire;
 use crate::status::{Result, Status};
 use crate::store::Key;
@@ -48,7 +48,7 @@ impl Inner {
         let accept = accept_of(&parts.headers);
         let lists = matches!(info.verb.as_str(), "list" | "watch");
         let media = if lists { LIST_MEDIA } else { MEDIA };
-        let mut form = Form::negotiate(accept, media, resource.is_custom())?;
+        let mut form = Form::negotiate(accept, media, served(&resource, &info))?;
         let failing = Form::of_failure(accept);
         form.pretty = query.flag("pretty") || (query.get("pretty").is_none() && is_human(&parts));
         let yaml = form.encoding == Encoding::Yaml;
@@ -170,7 +170,7 @@ impl Inner {
         let path = info.path.trim_end_matches('/');
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         match segments.as_slice() {
-            ["healthz" | "livez" | "readyz", ..] => return health(&segments, query),
+            ["healthz" | "livez" | "readyz", ..] => return health::answer(&segments, query),
             ["api" | "apis", ..] => return self.discover(parts, &segments),
             ["openapi", ..] => return self.schemas(parts, query, &segments),
             _ => {}
@@ -199,6 +199,19 @@ impl Inner {
             _ => return Err(Status::no_such_path()),
         };
         Ok(crate::response::value(200, Form::default(), &value))
+    }
+}
+
+/// What a request is answered with.
+fn served(resource: &Resource, info: &RequestInfo) -> Served {
+    let review = matches!(&*resource.gvk.group, "authentication.k8s.io" | "authorization.k8s.io");
+    let posted = matches!(info.subresource.as_str(), "binding" | "eviction" | "token");
+    if resource.is_custom() {
+        Served::Custom
+    } else if review || posted || &*resource.gvk.kind == "Binding" {
+        Served::Review
+    } else {
+        Served::BuiltIn
     }
 }
 
@@ -262,25 +275,4 @@ fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
             response.headers_mut().append("warning", value);
         }
     }
-}
-
-fn health(segments: &[&str], query: &Query) -> Result<Response<Body>> {
-    const CHECKS: [&str; 3] = ["ping", "log", "etcd"];
-    let text = match segments {
-        [_, check] if !CHECKS.contains(check) => return Err(Status::no_such_path()),
-        [_, _, ..] => "ok".to_owned(),
-        [name] if query.get("verbose").is_some() => {
-            let excluded = query.all("exclude");
-            let mut out = String::new();
-            for check in CHECKS {
-                let word = if excluded.iter().any(|e| e == check) { "excluded: ok" } else { "ok" };
-                out.push_str(&format!("[+]{check} {word}\n"));
-            }
-            format!("{out}{name} check passed\n")
-        }
-        _ => "ok".to_owned(),
-    };
-    let mut response = crate::response::bytes_of(200, "text/plain; charset=utf-8", text.into());
-    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    Ok(response)
 }

@@ -7,7 +7,7 @@ use super::Inner;
 use crate::discovery::{self, Document, Wanted};
 use crate::openapi;
 use crate::request::Query;
-use crate::response::{Body, Form, MEDIA, bytes_of, value};
+use crate::response::{Body, Form, MEDIA, Served, bytes_of, value};
 use crate::status::{Result, Status};
 
 const AGGREGATED_TYPE: &str =
@@ -33,7 +33,7 @@ impl Inner {
             };
             return Ok(tagged(parts, document, AGGREGATED_TYPE));
         }
-        let form = match Form::negotiate(accept, MEDIA, false) {
+        let form = match Form::negotiate(accept, MEDIA, Served::BuiltIn) {
             Err(status) if wanted == Wanted::Nothing => return Err(status),
             negotiated => negotiated.unwrap_or_default(),
         };

@@ -92,15 +92,37 @@ pub fn patch(review: &Value, patch: Value) -> Value {
     answer(review, json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
 }
 
-/// A webhook on a loopback socket; gives its address and its CA as a `caBundle`.
+/// A webhook on a loopback socket; returns its address and its CA as a `caBundle`.
 pub async fn webhook<F>(host: &str, handler: F) -> (SocketAddr, String)
 where
     F: Fn(Value) -> Vec<u8> + Clone + Send + Sync + 'static,
 {
-    let now = jiff::Timestamp::now();
-    let ca = pki::Ca::generate("webhook", now).unwrap();
+    let ca = pki::Ca::generate("webhook", jiff::Timestamp::now()).unwrap();
     let serving = ca.serving(&[host.to_owned(), "127.0.0.1".to_owned()]).unwrap();
-    let tls = pki::server_config(&serving, None).unwrap();
+    (webhook_with(&serving, handler).await, STANDARD.encode(ca.certificate()))
+}
+
+/// A self-signed certificate that ends this many years from now.
+pub fn self_signed(hosts: &[&str], is_ca: bool, years: i32) -> pki::Identity {
+    let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+    let mut params = rcgen::CertificateParams::new(hosts).unwrap();
+    params.not_before = rcgen::date_time_ymd(2000, 1, 1);
+    let year = i32::from(jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).year());
+    params.not_after = rcgen::date_time_ymd(year + years, 1, 1);
+    if is_ca {
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    }
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    pki::Identity { certificate, key: key.serialize_pem() }
+}
+
+/// A webhook on a loopback socket with this certificate; returns its address.
+pub async fn webhook_with<F>(serving: &pki::Identity, handler: F) -> SocketAddr
+where
+    F: Fn(Value) -> Vec<u8> + Clone + Send + Sync + 'static,
+{
+    let tls = pki::server_config(serving, None).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = tower::service_fn(move |request: Request<RequestBody>| {
@@ -113,7 +135,7 @@ where
         }
     });
     tokio::spawn(serve::serve(listener, Some(tls), service, std::future::pending()));
-    (address, STANDARD.encode(ca.certificate()))
+    address
 }
 
 /// A webhook configuration with one webhook for config maps; `more` is laid over it.

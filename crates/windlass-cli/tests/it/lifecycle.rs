@@ -85,6 +85,7 @@ fn wrong_flags_are_the_callers_fault() {
         vec!["cluster", "--bind", "nowhere"],
         vec!["cluster", "--nodes", "x"],
         vec!["cluster", "--nodes", "-1"],
+        vec!["cluster", "--route", "ops/hook=nowhere"],
         vec!["no-such-command"],
     ] {
         let ended = output(&args);

@@ -22,6 +22,7 @@ pub mod evictions;
 pub mod mirrors;
 pub mod node_life;
 pub mod pod_collector;
+pub mod policies;
 pub mod protection;
 pub mod quotas;
 pub mod roles;
@@ -42,6 +43,7 @@ pub const LIST: &[(&str, Add)] = &[
     ("persistentvolumeclaim-protection", protection::add_claims),
     ("persistentvolume-protection", protection::add_volumes),
     ("clusterrole-aggregation", roles::add),
+    ("validatingadmissionpolicy-status", policies::add),
     ("horizontal-pod-autoscaler", autoscalers::add),
     ("pod-garbage-collector", pod_collector::add),
     ("node-lifecycle", node_life::add),

@@ -39,6 +39,11 @@ pub fn against(pod: &Pod, node: &Node, used: &Amounts, request: &Amounts) -> Vec
     lacking.iter().map(text).collect()
 }
 
+/// Returns `true` for a reason that goes away when pods leave the node.
+pub fn is_about_room(reason: &str) -> bool {
+    reason.starts_with("Insufficient ") || reason == "Too many pods"
+}
+
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration.effect.as_deref().unwrap_or_default();
     let key = toleration.key.as_deref().unwrap_or_default();

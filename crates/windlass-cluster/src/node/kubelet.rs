@@ -13,7 +13,8 @@ use windlass::events::{EventType, Recorder};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, List, Result, ResultExt};
 
-use super::life::{self, Place, Told};
+use super::config::{self, Missing};
+use super::life::{self, Place, PodEvent};
 use super::steer::{Health, health};
 use crate::controllers::pod;
 
@@ -50,11 +51,15 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
     let known = pod.status.as_ref().and_then(|s| s.pod_ip.clone());
     let pod_ip =
         if on_host { host_ip.clone() } else { addresses.lock().of(cx.key(), known.as_deref()) };
-    let step = life::step(&pod, &Place { host_ip, pod_ip }, cx.clock().now());
+    let missing = match awaits_config(&pod) {
+        true => config::missing(cx, &pod).await?,
+        false => Missing::default(),
+    };
+    let step = life::step(&pod, &Place { host_ip, pod_ip }, &missing, cx.clock().now());
     if let Some(status) = step.status {
         let wanted = Pod { status: Some(status), ..(*pod).clone() };
         match cx.client().update_status(&wanted).await.ignore_not_found() {
-            // Somebody was faster: look at what there is now.
+            // Somebody else wrote the pod: decide again about what there is now.
             Err(error) if error.is_conflict() => {
                 return Ok(Next::After(Duration::from_millis(1)));
             }
@@ -63,7 +68,7 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
     }
     if !step.events.is_empty() {
         let recorder = cx.recorder().on_host(name);
-        step.events.into_iter().for_each(|told| publish(&recorder, &pod, told));
+        step.events.into_iter().for_each(|event| publish(&recorder, &pod, event));
     }
     if step.remove {
         let how = Deletion::only(&*pod).grace_seconds(0);
@@ -75,12 +80,20 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
     Ok(step.again.map_or(Next::Done, Next::After))
 }
 
-fn publish(recorder: &Recorder, pod: &Pod, told: Told) {
+/// Returns `true` if a container of a pod may start that needs a ConfigMap or a Secret.
+fn awaits_config(pod: &Pod) -> bool {
+    let statuses = pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten());
+    let running = statuses.filter(|s| s.state.as_ref().is_some_and(|s| s.running.is_some()));
+    let all = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
+    pod::is_active(pod) && running.count() < all && config::has_references(pod)
+}
+
+fn publish(recorder: &Recorder, pod: &Pod, event: PodEvent) {
     let mut regarding = Key::of(pod).object_reference(&Kind::of::<Pod>().api_resource());
     regarding.uid = pod.metadata.uid.clone();
-    regarding.field_path = Some(told.field);
-    let event_type = if told.warning { EventType::Warning } else { EventType::Normal };
-    recorder.publish(event_type, regarding, told.reason, "Reconcile", told.text);
+    regarding.field_path = event.field;
+    let event_type = if event.warning { EventType::Warning } else { EventType::Normal };
+    recorder.publish(event_type, regarding, event.reason, "Reconcile", event.text);
 }
 
 fn host_ip(node: &Node) -> String {

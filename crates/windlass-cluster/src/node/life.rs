@@ -10,9 +10,11 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStatus, EphemeralContainer, HostIP, Pod, PodIP, PodStatus,
 };
 
+use super::config::Missing;
 use super::steer::Steer;
 
 mod state;
+mod trouble;
 
 use state::{ended, pause, put, running, time, until, waits};
 
@@ -28,9 +30,9 @@ pub struct Place {
 pub struct Step {
     /// The status to write, if it differs.
     pub status: Option<PodStatus>,
-    /// What is told about it.
-    pub events: Vec<Told>,
-    /// When to look again.
+    /// The events to record.
+    pub events: Vec<PodEvent>,
+    /// When to decide again.
     pub again: Option<Duration>,
     /// The pod is to be removed for good.
     pub remove: bool,
@@ -38,40 +40,45 @@ pub struct Step {
 
 /// An event about a pod or one of its containers.
 #[derive(Debug)]
-pub struct Told {
+pub struct PodEvent {
     pub warning: bool,
     pub reason: &'static str,
     pub text: String,
-    /// The container, as references name it.
-    pub field: String,
+    /// The container, as references name it; `None` for an event about the whole pod.
+    pub field: Option<String>,
 }
 
-/// One look at one pod.
-struct Look<'a> {
+/// One decision about one pod.
+struct Decision<'a> {
     pod: &'a Pod,
+    missing: &'a Missing,
     steer: Steer,
     restart: &'a str,
     now: Timestamp,
+    /// An init container can not run, so nothing after it starts.
+    init_blocked: bool,
     step: Step,
 }
 
 /// Decides what happens next to a pod that has a node.
-pub fn step(pod: &Pod, place: &Place, now: Timestamp) -> Step {
+pub fn step(pod: &Pod, place: &Place, missing: &Missing, now: Timestamp) -> Step {
     let policy = pod.spec.as_ref().and_then(|s| s.restart_policy.as_deref());
-    let look = Look {
+    let decision = Decision {
         pod,
+        missing,
         steer: Steer::of(pod),
         restart: policy.unwrap_or("Always"),
         now,
+        init_blocked: false,
         step: Step::default(),
     };
-    look.take(place)
+    decision.take(place)
 }
 
 // === impl Step ===
 
 impl Step {
-    fn tell(
+    fn record(
         &mut self,
         warning: bool,
         reason: &'static str,
@@ -79,24 +86,24 @@ impl Step {
         list: &str,
         container: &str,
     ) {
-        let field = format!("spec.{list}{{{container}}}");
-        self.events.push(Told { warning, reason, text: text.into(), field });
+        let field = Some(format!("spec.{list}{{{container}}}"));
+        self.events.push(PodEvent { warning, reason, text: text.into(), field });
     }
 
-    fn tell_start(&mut self, list: &str, container: &str, image: Option<&str>) {
+    fn record_start(&mut self, list: &str, container: &str, image: Option<&str>) {
         let image = image.unwrap_or_default();
         let text = format!(
             "Container image \"{image}\" already present on machine and can be accessed by the pod"
         );
-        self.tell(false, "Pulled", text, list, container);
-        self.tell(false, "Created", "Container created", list, container);
-        self.tell(false, "Started", "Container started", list, container);
+        self.record(false, "Pulled", text, list, container);
+        self.record(false, "Created", "Container created", list, container);
+        self.record(false, "Started", "Container started", list, container);
     }
 }
 
-// === impl Look ===
+// === impl Decision ===
 
-impl Look<'_> {
+impl Decision<'_> {
     fn take(mut self, place: &Place) -> Step {
         let before = self.pod.status.clone().unwrap_or_default();
         let finished = matches!(before.phase.as_deref(), Some("Succeeded" | "Failed"));
@@ -111,11 +118,16 @@ impl Look<'_> {
         status.host_ip = Some(place.host_ip.clone());
         status.host_ips = Some(vec![HostIP { ip: place.host_ip.clone() }]);
         status.observed_generation = self.pod.metadata.generation;
-        if !self.steer.image_missing || status.pod_ip.is_some() {
+        let unmounted = self.unmounted(&before);
+        if !(self.steer.image_missing || unmounted) || status.pod_ip.is_some() {
             status.pod_ip = Some(place.pod_ip.clone());
             status.pod_ips = Some(vec![PodIP { ip: place.pod_ip.clone() }]);
         }
-        self.containers(&before, &mut status);
+        if unmounted {
+            self.await_volumes(&before, &mut status);
+        } else {
+            self.containers(&before, &mut status);
+        }
         self.conclude(&mut status);
         if status != before {
             self.step.status = Some(status);
@@ -123,12 +135,12 @@ impl Look<'_> {
         self.step
     }
 
-    /// A deleted pod takes its time, then its containers are stopped and it goes.
+    /// A deleted pod takes its time, then its containers are stopped and it is removed.
     fn leave(mut self, at: Timestamp, before: PodStatus, finished: bool) -> Step {
         let grace = self.pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
         if grace.is_zero() {
-            // Only finalizers keep it; the end of its containers is still told once.
+            // Only finalizers keep it; the end of its containers is still written once.
             if !finished {
                 self.step.status = Some(self.stopped(before));
             }
@@ -142,7 +154,7 @@ impl Look<'_> {
             if !finished {
                 for container in containers {
                     let text = format!("Stopping container {}", container.name);
-                    self.step.tell(false, "Killing", text, "containers", &container.name);
+                    self.step.record(false, "Killing", text, "containers", &container.name);
                 }
                 if self.pod.metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty()) {
                     self.step.status = Some(self.stopped(before));
@@ -198,12 +210,23 @@ impl Look<'_> {
     }
 
     /// Init containers are done at once; those that stay beside the others run.
-    fn init(&self, container: &Container, old: Option<ContainerStatus>) -> ContainerStatus {
-        if let Some(old) = old {
-            return old;
+    fn init(&mut self, container: &Container, old: Option<ContainerStatus>) -> ContainerStatus {
+        let waits_for = |s: &ContainerState| s.waiting.is_some();
+        if let Some(old) = &old
+            && !old.state.as_ref().is_some_and(waits_for)
+        {
+            return old.clone();
         }
-        let mut status = self.fresh(container);
+        let mut status = old.unwrap_or_else(|| self.fresh(container));
         if self.steer.image_missing {
+            return status;
+        }
+        if self.init_blocked {
+            status.state = Some(waits("PodInitializing", String::new()));
+            return status;
+        }
+        if self.lacks_config("initContainers", container, &mut status) {
+            self.init_blocked = true;
             return status;
         }
         if container.restart_policy.as_deref() == Some("Always") {
@@ -224,6 +247,10 @@ impl Look<'_> {
         old: Option<ContainerStatus>,
     ) -> ContainerStatus {
         let mut status = old.unwrap_or_else(|| self.fresh(container));
+        if self.init_blocked {
+            status.state = Some(waits("PodInitializing", String::new()));
+            return status;
+        }
         // Each turn is one change of state; a crash that restarts at once takes six.
         for _ in 0..8 {
             if !self.turn(container, &mut status) {
@@ -232,7 +259,7 @@ impl Look<'_> {
             let runs = status.state.as_ref().is_some_and(|s| s.running.is_some());
             if runs && !self.steer.crash && self.steer.complete_after == Some(Duration::ZERO) {
                 // Even the shortest run is seen by those who watch.
-                self.look_in(Duration::from_millis(1));
+                self.decide_in(Duration::from_millis(1));
                 break;
             }
         }
@@ -240,7 +267,7 @@ impl Look<'_> {
         status
     }
 
-    /// Brings a container one state further; tells whether it did.
+    /// Brings a container one state further; returns `true` if it did.
     fn turn(&mut self, container: &Container, status: &mut ContainerStatus) -> bool {
         let state = status.state.clone().unwrap_or_default();
         if let Some(run) = &state.running {
@@ -248,7 +275,7 @@ impl Look<'_> {
             let Some(after) = self.steer.complete_after else { return false };
             let left = until(started + after, self.now);
             if !left.is_zero() {
-                self.look_in(left);
+                self.decide_in(left);
                 return false;
             }
             let code = self.steer.exit_code;
@@ -275,7 +302,7 @@ impl Look<'_> {
             let ended = last.and_then(|l| l.finished_at.as_ref()).map_or(self.now, |at| at.0);
             let left = until(ended + pause(status.restart_count), self.now);
             if !left.is_zero() {
-                self.look_in(left);
+                self.decide_in(left);
                 return false;
             }
             status.restart_count += 1;
@@ -288,14 +315,17 @@ impl Look<'_> {
     }
 
     fn start(&mut self, container: &Container, status: &mut ContainerStatus) -> bool {
+        if self.lacks_config("containers", container, status) {
+            return false;
+        }
         status.state = Some(running(self.now));
         status.started = Some(true);
         status.container_id = Some(self.container_id(container, status.restart_count));
-        self.step.tell_start("containers", &container.name, container.image.as_deref());
+        self.step.record_start("containers", &container.name, container.image.as_deref());
         true
     }
 
-    /// A container for somebody who looks into the pod runs at once and is never ready.
+    /// An ephemeral container runs at once and is never ready.
     fn ephemeral(
         &mut self,
         container: &EphemeralContainer,
@@ -312,7 +342,7 @@ impl Look<'_> {
         let mut status = self.fresh(&plain);
         status.state = Some(running(self.now));
         status.container_id = Some(self.container_id(&plain, 0));
-        self.step.tell_start("ephemeralContainers", &plain.name, plain.image.as_deref());
+        self.step.record_start("ephemeralContainers", &plain.name, plain.image.as_deref());
         status
     }
 
@@ -323,79 +353,6 @@ impl Look<'_> {
             h.wrapping_mul(0x0100_0000_01b3).wrapping_add(u64::from(b))
         });
         format!("windlass://{uid}{name:016x}")
-    }
-
-    fn pull_fails(
-        &mut self,
-        container: &Container,
-        status: &mut ContainerStatus,
-        waiting: &str,
-    ) -> bool {
-        let image = container.image.as_deref().unwrap_or_default();
-        if waiting == "ImagePullBackOff" {
-            return false;
-        }
-        let since = self.pod.status.as_ref().and_then(|s| s.start_time.as_ref());
-        let left = since.map_or(Duration::from_secs(10), |since| {
-            until(since.0 + Duration::from_secs(10), self.now)
-        });
-        if waiting == "ErrImagePull" && !left.is_zero() {
-            self.look_in(left);
-            return false;
-        }
-        let failure = format!("failed to pull and unpack image \"{image}\": not found");
-        if waiting == "ErrImagePull" {
-            let text = format!("Back-off pulling image \"{image}\": ErrImagePull: {failure}");
-            status.state = Some(waits("ImagePullBackOff", text));
-            let text = format!("Back-off pulling image \"{image}\"");
-            self.step.tell(false, "BackOff", text, "containers", &container.name);
-            self.step.tell(
-                true,
-                "Failed",
-                "Error: ImagePullBackOff",
-                "containers",
-                &container.name,
-            );
-        } else {
-            status.state = Some(waits("ErrImagePull", failure.clone()));
-            self.step.tell(
-                false,
-                "Pulling",
-                format!("Pulling image \"{image}\""),
-                "containers",
-                &container.name,
-            );
-            let text = format!("Failed to pull image \"{image}\": {failure}");
-            self.step.tell(true, "Failed", text, "containers", &container.name);
-            self.step.tell(true, "Failed", "Error: ErrImagePull", "containers", &container.name);
-            self.look_in(left);
-        }
-        false
-    }
-
-    fn back_off(&mut self, container: &Container, status: &ContainerStatus) -> ContainerState {
-        let meta = &self.pod.metadata;
-        let text = |part: &Option<String>| part.clone().unwrap_or_default();
-        let whose = format!(
-            "container={} pod={}_{}({})",
-            container.name,
-            text(&meta.name),
-            text(&meta.namespace),
-            text(&meta.uid)
-        );
-        let wait = pause(status.restart_count);
-        if !wait.is_zero() {
-            let note = format!(
-                "Back-off restarting failed container {} in pod {}_{}({})",
-                container.name,
-                text(&meta.name),
-                text(&meta.namespace),
-                text(&meta.uid)
-            );
-            self.step.tell(true, "BackOff", note, "containers", &container.name);
-        }
-        let message = format!("back-off {}s restarting failed {whose}", wait.as_secs());
-        waits("CrashLoopBackOff", message)
     }
 
     fn readiness(&mut self, container: &Container, status: &mut ContainerStatus) {
@@ -414,11 +371,11 @@ impl Look<'_> {
         if left.is_zero() {
             status.ready = self.steer.ready;
         } else {
-            self.look_in(left);
+            self.decide_in(left);
         }
     }
 
-    fn look_in(&mut self, wait: Duration) {
+    fn decide_in(&mut self, wait: Duration) {
         self.step.again = Some(self.step.again.map_or(wait, |known| known.min(wait)));
     }
 
@@ -466,7 +423,17 @@ impl Look<'_> {
         let ready = why.is_none();
         let completed = (phase == "Succeeded").then(|| ("PodCompleted", String::new()));
         put(status, "PodReadyToStartContainers", status.pod_ip.is_some(), None, self.now);
-        put(status, "Initialized", true, completed, self.now);
+        match self.init_blocked {
+            true => {
+                let inits = status.init_container_statuses.iter().flatten();
+                let names: Vec<&str> =
+                    inits.filter(|s| !s.ready).map(|s| s.name.as_str()).collect();
+                let text = format!("containers with incomplete status: [{}]", names.join(" "));
+                let why = Some(("ContainersNotInitialized", text));
+                put(status, "Initialized", false, why, self.now);
+            }
+            false => put(status, "Initialized", true, completed, self.now),
+        }
         put(status, "ContainersReady", ready, why.clone(), self.now);
         let gates = self.pod.spec.iter().flat_map(|s| s.readiness_gates.iter().flatten());
         let open = |type_: &str| {

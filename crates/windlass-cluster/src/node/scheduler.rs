@@ -1,9 +1,10 @@
 //! The scheduler: one pod after the other onto the node with the fewest pods that fits.
 //!
 //! What nodes have given away is counted as pods pass through the reconcile, so no decision walks
-//! over all pods. Spreading and affinity between pods are not simulated.
+//! over all pods, unless a pod fits nowhere: then pods of lower priority make room for it.
+//! Spreading and affinity between pods are not simulated.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
@@ -14,36 +15,27 @@ use windlass::manager::Builder;
 use windlass::{Key, Kind, Result, ResultExt};
 
 use super::amount::Amounts;
-use super::fit;
+use super::placements::{Placements, priority};
+use super::{fit, preemption};
 use crate::controllers::pod;
 
-const NAME: &str = "default-scheduler";
+pub(super) const NAME: &str = "default-scheduler";
 
 /// Adds the scheduler.
 pub fn add(builder: Builder) -> Builder {
-    let book = Arc::new(Mutex::new(Book::default()));
-    let (by_node, by_pod) = (book.clone(), book.clone());
+    let placements = Arc::new(Mutex::new(Placements::default()));
+    let (by_node, by_pod) = (placements.clone(), placements.clone());
     let controller = Controller::<Pod>::builder(NAME)
-        .watch(Watch::changes(Kind::of::<Node>(), move |_| by_node.lock().refused()))
+        .watch(Watch::changes(Kind::of::<Node>(), move |_| by_node.lock().waiting()))
         .watch(Watch::changes(Kind::of::<Pod>(), move |change| {
-            let refused = by_pod.lock().refused();
-            if refused.is_empty() || !frees(change) { Vec::new() } else { refused }
+            let waiting = by_pod.lock().waiting();
+            if waiting.is_empty() || !frees(change) { Vec::new() } else { waiting }
         }))
         .build(move |cx: Context<Pod>| {
-            let book = book.clone();
-            async move { reconcile(&cx, &book).await }
+            let placements = placements.clone();
+            async move { reconcile(&cx, &placements).await }
         });
     builder.add(controller)
-}
-
-/// Who has taken what, and who found no place.
-#[derive(Debug, Default)]
-struct Book {
-    /// The UID, the node and the request of each pod that has a node.
-    pods: BTreeMap<Key, (String, String, Amounts)>,
-    nodes: BTreeMap<String, Amounts>,
-    refused: BTreeSet<Key>,
-    read: bool,
 }
 
 const CONDITION: &str = "PodScheduled";
@@ -66,68 +58,77 @@ fn ours(pod: &Pod) -> bool {
         && scheduler.is_none_or(|name| name == NAME)
 }
 
-async fn reconcile(cx: &Context<Pod>, book: &Mutex<Book>) -> Result<Next> {
-    first_read(cx, book)?;
+async fn reconcile(cx: &Context<Pod>, placements: &Mutex<Placements>) -> Result<Next> {
+    first_read(cx, placements)?;
     let Some(pod) = cx.object() else {
-        book.lock().remove(cx.key());
+        placements.lock().remove(cx.key());
         return Ok(Next::Done);
     };
     if pod::node(&pod).is_some() {
-        let mut book = book.lock();
+        let mut placements = placements.lock();
         if pod::is_finished(&pod) {
-            book.remove(cx.key());
+            placements.remove(cx.key());
         } else {
-            book.put(cx.key(), &pod);
+            placements.put(cx.key(), &pod);
         }
         return Ok(Next::Done);
     }
     if !ours(&pod) {
         return Ok(Next::Done);
     }
-    if book.lock().has(cx.key(), &pod) {
-        // It was given a node already; the watch has not told yet.
+    if placements.lock().has(cx.key(), &pod) {
+        // The pod was given a node already; the watch has not delivered it yet.
         return Ok(Next::Done);
     }
-    let request = Amounts::of_pod(&pod);
     let nodes = cx.list::<Node>().items()?;
-    let choice = choose(&pod, &nodes, &book.lock(), &request);
-    match choice {
-        Ok(node) => bind(cx, &pod, &node, book).await,
-        Err(message) => {
-            book.lock().refused.insert(cx.key().clone());
-            refuse(cx, &pod, message).await
-        }
+    let choice = choose(cx.key(), &pod, &nodes, &placements.lock());
+    let refusal = match choice {
+        Ok(node) => return bind(cx, &pod, &node, placements).await,
+        Err(refusal) => refusal,
+    };
+    placements.lock().refuse(cx.key());
+    if placements.lock().is_awaiting_victims(cx.key()) {
+        return Ok(Next::Done);
     }
+    let nominated = preemption::preempt(cx, &pod, &nodes, placements).await?;
+    refuse(cx, &pod, refusal.message(nominated.is_some()), nominated).await
 }
 
 /// Counts what is placed already before the first decision.
-fn first_read(cx: &Context<Pod>, book: &Mutex<Book>) -> Result<()> {
-    if book.lock().read {
+fn first_read(cx: &Context<Pod>, placements: &Mutex<Placements>) -> Result<()> {
+    if placements.lock().counted {
         return Ok(());
     }
     let all = cx.list::<Pod>().all_namespaces().items()?;
-    let mut book = book.lock();
+    let mut placements = placements.lock();
     for pod in all.iter().filter(|pod| pod::node(pod).is_some() && !pod::is_finished(pod)) {
-        book.put(&Key::of(&**pod), pod);
+        placements.put(&Key::of(&**pod), pod);
     }
-    book.read = true;
+    placements.counted = true;
     Ok(())
 }
 
-/// The name of the node, or why there is none.
+/// Why a pod fits on no node.
+struct Refusal {
+    nodes: usize,
+    /// How many nodes there are for each reason.
+    reasons: BTreeMap<String, usize>,
+}
+
+/// Chooses the node with the fewest pods among those that fit.
 fn choose(
+    key: &Key,
     pod: &Pod,
     nodes: &[Arc<Node>],
-    book: &Book,
-    request: &Amounts,
-) -> Result<String, String> {
-    let none = Amounts::default();
+    placements: &Placements,
+) -> Result<String, Refusal> {
+    let (request, priority) = (Amounts::of_pod(pod), priority(pod));
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut best: Option<(i128, String)> = None;
     for node in nodes {
         let name = node.metadata.name.clone().unwrap_or_default();
-        let used = book.nodes.get(&name).unwrap_or(&none);
-        let against = fit::against(pod, node, used, request);
+        let used = placements.used(&name, key, priority);
+        let against = fit::against(pod, node, &used, &request);
         if against.is_empty() {
             let candidate = (used.0.get("pods").copied().unwrap_or(0), name);
             best = Some(best.map_or(candidate.clone(), |best| best.min(candidate)));
@@ -136,35 +137,48 @@ fn choose(
             *reasons.entry(reason).or_default() += 1;
         }
     }
-    best.map(|(_, name)| name).ok_or_else(|| explain(nodes.len(), &reasons))
+    best.map(|(_, name)| name).ok_or(Refusal { nodes: nodes.len(), reasons })
 }
 
-fn explain(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
-    if nodes == 0 {
-        return "no nodes available to schedule pods".into();
+// === impl Refusal ===
+
+impl Refusal {
+    /// The text of the condition and the event; the second half is about preemption.
+    fn message(&self, preempted: bool) -> String {
+        let Self { nodes, reasons } = self;
+        if *nodes == 0 {
+            return "no nodes available to schedule pods".into();
+        }
+        let mut texts: Vec<String> =
+            reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        texts.sort();
+        let head = format!("0/{nodes} nodes are available: {}.", texts.join(", "));
+        if preempted {
+            return head;
+        }
+        let hopeless: usize =
+            reasons.iter().filter(|(reason, _)| !fit::is_about_room(reason)).map(|(_, n)| n).sum();
+        let mut preemption = Vec::new();
+        if *nodes > hopeless {
+            let count = nodes - hopeless;
+            preemption.push(format!("{count} No preemption victims found for incoming pod"));
+        }
+        if hopeless > 0 {
+            preemption.push(format!("{hopeless} Preemption is not helpful for scheduling"));
+        }
+        format!(
+            "{head} no new claims to deallocate, preemption: 0/{nodes} nodes are available: {}.",
+            preemption.join(", ")
+        )
     }
-    let mut texts: Vec<String> =
-        reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    texts.sort();
-    let full = |reason: &String| reason.starts_with("Insufficient") || reason == "Too many pods";
-    let hopeless: usize = reasons.iter().filter(|(r, _)| !full(r)).map(|(_, n)| n).sum();
-    let mut preemption = Vec::new();
-    if nodes > hopeless {
-        let count = nodes - hopeless;
-        preemption.push(format!("{count} No preemption victims found for incoming pod"));
-    }
-    if hopeless > 0 {
-        preemption.push(format!("{hopeless} Preemption is not helpful for scheduling"));
-    }
-    format!(
-        "0/{nodes} nodes are available: {}. no new claims to deallocate, \
-         preemption: 0/{nodes} nodes are available: {}.",
-        texts.join(", "),
-        preemption.join(", ")
-    )
 }
 
-async fn bind(cx: &Context<Pod>, pod: &Pod, node: &str, book: &Mutex<Book>) -> Result<Next> {
+async fn bind(
+    cx: &Context<Pod>,
+    pod: &Pod,
+    node: &str,
+    placements: &Mutex<Placements>,
+) -> Result<Next> {
     let body = json!({
         "apiVersion": "v1",
         "kind": "Binding",
@@ -172,7 +186,7 @@ async fn bind(cx: &Context<Pod>, pod: &Pod, node: &str, book: &Mutex<Book>) -> R
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     });
     match post_binding(cx, &body).await {
-        // Gone, going, or placed by somebody else: the watch tells.
+        // The pod is gone, is being deleted or has a node: the watch delivers it.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Ok(Next::Done),
         bound => drop(bound?),
     }
@@ -180,15 +194,15 @@ async fn bind(cx: &Context<Pod>, pod: &Pod, node: &str, book: &Mutex<Book>) -> R
     if let Some(spec) = bound.spec.as_mut() {
         spec.node_name = Some(node.to_string());
     }
-    book.lock().put(cx.key(), &bound);
+    placements.lock().put(cx.key(), &bound);
     let namespace = cx.namespace().unwrap_or_default();
     let name = cx.name();
     cx.event("Scheduled", format!("Successfully assigned {namespace}/{name} to {node}"));
     Ok(Next::Done)
 }
 
-/// Sends a binding, and no more: the book knows what was given away, so the cache need not be
-/// shown the bound pod before the watch brings it.
+/// Sends a binding, and no more: the placements know what was given away, so the cache need not
+/// have the bound pod before the watch delivers it.
 async fn post_binding(cx: &Context<Pod>, body: &Value) -> kube::Result<Value> {
     let (namespace, name) = (cx.namespace().unwrap_or_default(), cx.name());
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/binding?fieldManager={NAME}");
@@ -197,7 +211,13 @@ async fn post_binding(cx: &Context<Pod>, body: &Value) -> kube::Result<Value> {
     cx.client().kube().request(request).await
 }
 
-async fn refuse(cx: &Context<Pod>, pod: &Pod, message: String) -> Result<Next> {
+/// Writes down why a pod has no node, and which node is kept for it.
+async fn refuse(
+    cx: &Context<Pod>,
+    pod: &Pod,
+    message: String,
+    nominated: Option<String>,
+) -> Result<Next> {
     let known = pod::condition(pod, CONDITION);
     if known.is_some_and(|c| c.message.as_deref() == Some(message.as_str())) {
         return Ok(Next::Done);
@@ -214,46 +234,13 @@ async fn refuse(cx: &Context<Pod>, pod: &Pod, message: String) -> Result<Next> {
         let conditions = status.conditions.get_or_insert_default();
         conditions.retain(|c| c.type_ != CONDITION);
         conditions.push(condition.clone());
+        if nominated.is_some() {
+            status.nominated_node_name.clone_from(&nominated);
+        }
     });
     changed.await.ignore_not_found()?;
     cx.warn("FailedScheduling", message);
     Ok(Next::Done)
-}
-
-// === impl Book ===
-
-impl Book {
-    /// Whether this very pod has a node.
-    fn has(&self, key: &Key, pod: &Pod) -> bool {
-        self.pods.get(key).is_some_and(|(uid, _, _)| pod.metadata.uid.as_ref() == Some(uid))
-    }
-
-    /// Notes a pod that has a node.
-    fn put(&mut self, key: &Key, pod: &Pod) {
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
-        if self.pods.get(key).is_some_and(|(known, _, _)| *known == uid) {
-            return;
-        }
-        self.remove(key);
-        let (node, amounts) =
-            (pod::node(pod).unwrap_or_default().to_string(), Amounts::of_pod(pod));
-        self.nodes.entry(node.clone()).or_default().add(&amounts);
-        self.pods.insert(key.clone(), (uid, node, amounts));
-    }
-
-    fn remove(&mut self, key: &Key) {
-        self.refused.remove(key);
-        if let Some((_, node, amounts)) = self.pods.remove(key)
-            && let Some(used) = self.nodes.get_mut(&node)
-        {
-            used.sub(&amounts);
-        }
-    }
-
-    /// The pods that wait for a node to change or for another pod to go.
-    fn refused(&self) -> Vec<Key> {
-        self.refused.iter().cloned().collect()
-    }
 }
 
 #[cfg(test)]
@@ -266,12 +253,18 @@ mod tests {
             ("Insufficient cpu".to_string(), 2),
             ("node(s) were unschedulable".to_string(), 1),
         ]);
+        let refusal = Refusal { nodes: 3, reasons };
         assert_eq!(
-            explain(3, &reasons),
+            refusal.message(true),
+            "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
+        );
+        assert_eq!(
+            refusal.message(false),
             "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. \
              no new claims to deallocate, preemption: 0/3 nodes are available: 2 No preemption victims found for incoming pod, \
              1 Preemption is not helpful for scheduling."
         );
-        assert_eq!(explain(0, &BTreeMap::new()), "no nodes available to schedule pods");
+        let none = Refusal { nodes: 0, reasons: BTreeMap::new() };
+        assert_eq!(none.message(false), "no nodes available to schedule pods");
     }
 }

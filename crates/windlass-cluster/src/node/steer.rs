@@ -1,4 +1,4 @@
-//! The annotations that steer pods and nodes.
+//! The annotations that decide what pods and nodes do.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use windlass::owner;
 
-/// What a pod is told to do.
+/// When a pod that is not started again ends by default.
+const COMPLETE_AFTER: Duration = Duration::from_secs(1);
+
+/// What the annotations of a pod ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Steer {
     pub pending: bool,
@@ -29,7 +32,12 @@ impl Steer {
         let time = |name: &str| text(name).and_then(duration);
         let crash = text("crash") == Some("true");
         let of_job = owner::controller_of(pod).is_some_and(|owner| owner.kind == "Job");
-        let at_once = (crash || of_job).then_some(Duration::ZERO);
+        let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+        let ends = match policy {
+            _ if crash || of_job => Some(Duration::ZERO),
+            Some("Never" | "OnFailure") => Some(COMPLETE_AFTER),
+            _ => None,
+        };
         let code = text("exit-code").and_then(|code| code.parse().ok());
         Self {
             pending: text("pending") == Some("true"),
@@ -37,7 +45,11 @@ impl Steer {
             crash,
             ready: text("ready") != Some("false"),
             ready_after: time("ready-after").unwrap_or_default(),
-            complete_after: time("complete-after").or(at_once),
+            complete_after: match text("complete-after") {
+                Some("never") => None,
+                Some(text) => duration(text).or(ends),
+                None => ends,
+            },
             exit_code: code.unwrap_or(i32::from(crash)),
             terminate_after: time("terminate-after").unwrap_or_default(),
         }
@@ -52,7 +64,7 @@ pub enum Health {
     Offline,
 }
 
-/// The health a node is told to have; `None` for nodes that are not simulated.
+/// The health that the annotations of a node ask for; `None` for nodes that are not simulated.
 pub fn health(node: &Node) -> Option<Health> {
     let all = node.metadata.annotations.as_ref()?;
     let says = |name: &str, value: &str| all.get(name).is_some_and(|v| v == value);

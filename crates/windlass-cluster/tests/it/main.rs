@@ -17,6 +17,7 @@ mod many_clusters;
 mod node_pods;
 mod node_taint;
 mod podgc_orphans;
+mod policy_types;
 mod quota_usage;
 mod role_aggregation;
 mod statefulset_claims;

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass::Key;
 use windlass::client::Patch;
+use windlass::{Key, List};
 use windlass_cluster::Cluster;
 
-use crate::common::{client, events, gone, key, object, pod, until, value};
+use crate::common::{client, deployment, events, gone, key, object, pod, until, value};
 
 fn ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -102,7 +105,7 @@ async fn a_pod_too_large_for_what_is_left_gets_its_place_when_another_goes() {
 async fn pods_spread_over_the_nodes() {
     let cluster = Cluster::with_nodes(3).await;
     let client = client(&cluster);
-    client.create(&crate::common::deployment("web", 9)).await.expect("created");
+    client.create(&deployment("web", 9)).await.expect("created");
     crate::common::available(&client, "web", 9).await;
     let pods = crate::common::pods_of(&client, "web").await;
     for number in 1..=3 {
@@ -207,5 +210,160 @@ async fn a_node_says_what_it_is_told() {
         "windlass.dev/ready": null, "windlass.dev/offline": null}}}));
     client.patch::<Node>(&node, &both).await.expect("patched");
     until::<Node>(&client, &node, is("True")).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_runs_once_completes_by_itself() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    let mut test = value(&pod("test", json!({})));
+    test["spec"]["restartPolicy"] = json!("Never");
+    client.create(&object::<Pod>(test)).await.expect("created");
+    until::<Pod>(&client, &key("test"), |p| p["status"]["phase"] == "Succeeded").await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_the_config_map_of_its_environment() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    let mut p = value(&pod("p", json!({})));
+    p["spec"]["containers"][0]["envFrom"] = json!([{"configMapRef": {"name": "settings"}}]);
+    p["spec"]["containers"][0]["env"] = json!([
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "x", "key": "b", "optional": true}}}]);
+    client.create(&object::<Pod>(p)).await.expect("created");
+    let waiting = |p: &Value| p["status"]["containerStatuses"][0]["state"]["waiting"].clone();
+    let says = |text: &'static str| {
+        move |p: &Value| {
+            let state = waiting(p);
+            state["reason"] == "CreateContainerConfigError" && state["message"] == text
+        }
+    };
+    until::<Pod>(&client, &key("p"), says("configmap \"settings\" not found")).await;
+    let map = |data: Value| {
+        object::<ConfigMap>(json!({
+            "metadata": {"name": "settings", "namespace": "default"}, "data": data}))
+    };
+    client.create(&map(json!({}))).await.expect("created");
+    let text = "couldn't find key a in ConfigMap default/settings";
+    until::<Pod>(&client, &key("p"), says(text)).await;
+    let data = Patch::Merge(json!({"data": {"a": "1"}}));
+    client.patch::<ConfigMap>(&key("settings"), &data).await.expect("patched");
+    let p = until::<Pod>(&client, &key("p"), ready).await;
+    assert_eq!(p["status"]["phase"], "Running");
+    let failed = "Failed: Error: configmap \"settings\" not found".to_string();
+    assert!(events(&client, "p").await.contains(&failed));
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_the_secret_it_mounts() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    let mut p = value(&pod("p", json!({})));
+    p["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "s"}}]);
+    client.create(&object::<Pod>(p)).await.expect("created");
+    let reason = |p: &Value| {
+        let status = &p["status"]["containerStatuses"][0];
+        status["state"]["waiting"]["reason"] == "ContainerCreating"
+            && p["status"]["podIP"].is_null()
+    };
+    until::<Pod>(&client, &key("p"), reason).await;
+    let text = "FailedMount: MountVolume.SetUp failed for volume \"v\" : secret \"s\" not found";
+    assert!(events(&client, "p").await.contains(&text.to_string()));
+    let secret = json!({"metadata": {"name": "s", "namespace": "default"}});
+    client.create(&object::<Secret>(secret)).await.expect("created");
+    until::<Pod>(&client, &key("p"), ready).await;
+    cluster.stop().await;
+}
+
+fn large(name: &str, class: &str, cpu: &str) -> Pod {
+    let mut pod = value(&pod(name, json!({"windlass.dev/terminate-after": "3s"})));
+    pod["spec"]["priorityClassName"] = json!(class);
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}});
+    object(pod)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_important_pod_takes_the_place_of_the_least_important_ones() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    for (name, level) in [("low", 1), ("middle", 5), ("high", 10)] {
+        let class = json!({"metadata": {"name": name}, "value": level});
+        client.create(&object::<PriorityClass>(class)).await.expect("created");
+    }
+    for (name, class) in [("a", "middle"), ("b", "low")] {
+        client.create(&large(name, class, "120")).await.expect("created");
+        until::<Pod>(&client, &key(name), ready).await;
+    }
+    client.create(&large("c", "low", "120")).await.expect("created");
+    let refused = |p: &Value| p["status"]["conditions"][0]["reason"] == "Unschedulable";
+    until::<Pod>(&client, &key("c"), refused).await;
+    client.create(&large("vip", "high", "120")).await.expect("created");
+    let nominated = |p: &Value| p["status"]["nominatedNodeName"] == "node-1";
+    until::<Pod>(&client, &key("vip"), nominated).await;
+    let b =
+        until::<Pod>(&client, &key("b"), |b| !b["metadata"]["deletionTimestamp"].is_null()).await;
+    let conditions = b["status"]["conditions"].as_array().expect("has conditions");
+    let target = conditions.iter().find(|c| c["type"] == "DisruptionTarget").expect("is marked");
+    assert_eq!(target["reason"], "PreemptionByScheduler");
+    let vip = until::<Pod>(&client, &key("vip"), ready).await;
+    let uid = vip["metadata"]["uid"].as_str().expect("has one");
+    let text = format!("Preempted: Preempted by pod {uid} on node node-1");
+    assert!(events(&client, "b").await.contains(&text));
+    gone::<Pod>(&client, &key("b")).await;
+    let a = client.get::<Pod>(&key("a")).await.expect("read").expect("is still there");
+    assert!(a.metadata.deletion_timestamp.is_none());
+    until::<Pod>(&client, &key("c"), refused).await;
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_preempts_never_waits() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    let class = json!({"metadata": {"name": "polite"}, "value": 10, "preemptionPolicy": "Never"});
+    client.create(&object::<PriorityClass>(class)).await.expect("created");
+    let mut first = value(&large("first", "", "200"));
+    first["spec"].as_object_mut().expect("a map").remove("priorityClassName");
+    client.create(&object::<Pod>(first)).await.expect("created");
+    until::<Pod>(&client, &key("first"), ready).await;
+    client.create(&large("second", "polite", "200")).await.expect("created");
+    let refused = |p: &Value| p["status"]["conditions"][0]["reason"] == "Unschedulable";
+    let second = until::<Pod>(&client, &key("second"), refused).await;
+    assert!(second["status"]["nominatedNodeName"].is_null());
+    let first = client.get::<Pod>(&key("first")).await.expect("read").expect("is still there");
+    assert!(first.metadata.deletion_timestamp.is_none());
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_behind_simulated_pods_is_reported_and_not_dialled() {
+    let cluster = Cluster::start().await;
+    let client = client(&cluster);
+    client.create(&deployment("hook", 1)).await.expect("created");
+    let service = json!({"metadata": {"name": "hook", "namespace": "default"},
+        "spec": {"selector": {"app": "hook"}, "ports": [{"port": 443}]}});
+    client.create(&object::<Service>(service)).await.expect("created");
+    let name = "kubernetes.io/service-name";
+    let list = List::within("default").label(name, "hook");
+    for _ in 0..1_000 {
+        let slices = client.list::<EndpointSlice>(&list).await.expect("can be listed");
+        if slices.iter().any(|slice| slice.endpoints.iter().flatten().count() > 0) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let hooks = json!({"metadata": {"name": "hooks"}, "webhooks": [{
+        "name": "v.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"namespace": "default", "name": "hook"}},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["configmaps"]}]}]});
+    client.create(&object::<ValidatingWebhookConfiguration>(hooks)).await.expect("created");
+    let map = json!({"metadata": {"name": "m", "namespace": "default"}});
+    let refused = client.create(&object::<ConfigMap>(map)).await.expect_err("is not called");
+    assert!(refused.chain().contains("service \"hook\" is simulated"), "{}", refused.chain());
     cluster.stop().await;
 }

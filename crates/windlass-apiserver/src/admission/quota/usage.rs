@@ -41,7 +41,7 @@ impl<'a> Evaluator<'a> {
         }
         let (group, plural) = (&*review.resource.gvk.group, &*review.resource.plural);
         let (evaluator, updates) = match (group, plural) {
-            ("", "pods") => (Self::Pods, resized),
+            ("", "pods") => (Self::Pods, resized || gains_deadline(review)),
             ("", "services") => (Self::Services, true),
             ("", "persistentvolumeclaims") => (Self::Claims, true),
             _ => (Self::Objects(group, plural), false),
@@ -121,6 +121,14 @@ impl<'a> Evaluator<'a> {
             }
         }
     }
+}
+
+/// Returns `true` if an update gives a pod a deadline, which moves it to other quotas.
+fn gains_deadline(review: &Review<'_>) -> bool {
+    let before = review.old.is_some_and(super::scope::is_terminating);
+    review.is_update()
+        && !before
+        && review.object.as_ref().is_some_and(super::scope::is_terminating)
 }
 
 fn count_name(group: &str, plural: &str) -> String {

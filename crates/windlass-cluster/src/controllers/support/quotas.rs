@@ -6,6 +6,7 @@
 //! **Invariant:** `used` falls only when something was given back. What admission has booked may
 //! not be in the caches yet, and a count without it would let too many in.
 
+mod claim;
 mod pod;
 mod usage;
 

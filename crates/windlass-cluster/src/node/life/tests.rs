@@ -23,14 +23,14 @@ fn live(pod: &mut Pod, seconds: i64) -> Vec<(i64, String)> {
     let mut phases: Vec<(i64, String)> = Vec::new();
     let mut now = Timestamp::from_second(1_000).expect("in range");
     for _ in 0..1_000 {
-        let step = step(pod, &place(), now);
+        let step = step(pod, &place(), &Missing::default(), now);
         if let Some(status) = step.status {
             let phase = status.phase.clone().unwrap_or_default();
             pod.status = Some(status);
             if phases.last().map(|(_, last)| last) != Some(&phase) {
                 phases.push((now.as_second() - 1_000, phase));
             }
-            let again = super::step(pod, &place(), now);
+            let again = super::step(pod, &place(), &Missing::default(), now);
             assert!(again.status.is_none(), "a step that was written leads to another");
         }
         let Some(wait) = step.again else { return phases };
@@ -57,6 +57,40 @@ fn a_pod_that_ends_ends_once() {
     let mut pod = pod(told, json!({"restartPolicy": "Never"}));
     let expected = [(0, "Running".to_string()), (7, "Succeeded".to_string())];
     assert_eq!(live(&mut pod, 3600), expected);
+}
+
+#[test]
+fn a_pod_that_is_not_started_again_ends_after_a_second_by_default() {
+    for policy in ["Never", "OnFailure"] {
+        let mut once = pod(json!({}), json!({"restartPolicy": policy}));
+        let expected = [(0, "Running".to_string()), (1, "Succeeded".to_string())];
+        assert_eq!(live(&mut once, 3600), expected);
+        let told = json!({"windlass.dev/complete-after": "never"});
+        let mut lasting = pod(told, json!({"restartPolicy": policy}));
+        assert_eq!(live(&mut lasting, 3600), [(0, "Running".to_string())]);
+    }
+}
+
+#[test]
+fn a_container_without_its_configuration_waits_for_it() {
+    let mut pod = pod(json!({}), json!({}));
+    let why = "configmap \"m\" not found".to_string();
+    let missing =
+        Missing { containers: [("c".to_string(), why.clone())].into(), ..Missing::default() };
+    let now = Timestamp::from_second(1_000).expect("in range");
+    let first = step(&pod, &place(), &missing, now);
+    let status = first.status.expect("has one");
+    let state = status.container_statuses.as_ref().expect("has containers")[0].state.clone();
+    let waiting = state.and_then(|s| s.waiting).expect("waits");
+    assert_eq!(waiting.reason.as_deref(), Some("CreateContainerConfigError"));
+    assert_eq!(waiting.message, Some(why));
+    assert_eq!(status.phase.as_deref(), Some("Pending"));
+    assert_eq!(first.events[0].text, "Error: configmap \"m\" not found");
+    assert_eq!(first.again, Some(Duration::from_secs(1)));
+    pod.status = Some(status);
+    let second = step(&pod, &place(), &missing, now);
+    assert!(second.status.is_none() && second.events.is_empty());
+    assert_eq!(live(&mut pod, 10), [(0, "Running".to_string())]);
 }
 
 #[test]
@@ -89,9 +123,9 @@ fn a_deleted_pod_is_removed_after_its_time_and_never_later_than_its_grace() {
         pod.metadata.deletion_timestamp =
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(end));
         pod.metadata.deletion_grace_period_seconds = Some(30);
-        let first = step(&pod, &place(), asked);
+        let first = step(&pod, &place(), &Missing::default(), asked);
         assert_eq!(first.remove, expected == 0);
-        let last = step(&pod, &place(), asked + Duration::from_secs(expected));
+        let last = step(&pod, &place(), &Missing::default(), asked + Duration::from_secs(expected));
         assert!(last.remove, "{told}");
     }
 }

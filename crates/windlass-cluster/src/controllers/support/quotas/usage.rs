@@ -22,6 +22,7 @@ use windlass::{Kind, List, Result};
 use windlass_apiserver::decode::quantity::{Format, Quantity};
 
 use super::Counted;
+use super::claim as quota_claim;
 use super::pod as quota_pod;
 use crate::controllers::pod;
 
@@ -70,10 +71,14 @@ pub async fn of(
     usage.pods(&cx.list::<Pod>().items()?, now);
     let scoped = spec.scopes.as_ref().is_some_and(|s| !s.is_empty())
         || spec.scope_selector.as_ref().is_some_and(|s| s.match_expressions.is_some());
+    let mut claims = cx.list::<PersistentVolumeClaim>().items()?;
+    claims.retain(|claim| quota_claim::in_scopes(claim, spec));
+    usage.claims(&claims);
     let mut unwatched = Vec::new();
-    if !scoped {
+    if scoped {
+        usage.add_count("count/persistentvolumeclaims", claims.len());
+    } else {
         usage.services(&cx.list::<Service>().items()?);
-        usage.claims(&cx.list::<PersistentVolumeClaim>().items()?);
         unwatched = usage.objects(cx).await?;
     }
     Ok((usage.used, unwatched))
@@ -155,7 +160,7 @@ impl Usage<'_> {
         }
     }
 
-    /// Counts of objects by kind; tells which kinds were listed that are not watched.
+    /// Counts objects by kind; returns the kinds that were listed but are not watched.
     async fn objects(&mut self, cx: &Context<ResourceQuota>) -> Result<Vec<Kind>> {
         let watched = counted();
         for (name, kind) in &watched {
