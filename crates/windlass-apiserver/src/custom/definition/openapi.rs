@@ -8,7 +8,7 @@ use super::{defaults, structural};
 use crate::custom::path;
 use crate::custom::rules::{self, Rule};
 use crate::custom::schema::Schema;
-use crate::status::{FieldError, FieldErrors};
+use crate::status::{FieldError, FieldErrors, WHOLE_LISTS_MAX};
 
 /// The estimated cost one rule may have.
 const RULE_COST_MAX: u64 = 10_000_000;
@@ -358,11 +358,8 @@ impl Walker {
             return;
         }
         let shown = Value::from(keys.clone());
-        let mut seen = HashSet::new();
+        let (mut seen, mut wrong) = (HashSet::new(), Vec::new());
         for key in keys {
-            if self.errors.is_full() {
-                return;
-            }
             match items.properties.get(key) {
                 Some(one) if one.kind == "array" || one.kind == "object" => {
                     let field = format!("{place}.items.properties[{key}].type");
@@ -373,13 +370,15 @@ impl Walker {
                 Some(_) => {}
                 None => {
                     let detail = "entries must all be names of item properties";
-                    self.errors.push(FieldError::invalid(&field, &shown, detail));
+                    wrong.push(detail);
                 }
             }
             if !seen.insert(key) {
-                let detail = "must not contain duplicate entries";
-                self.errors.push(FieldError::invalid(&field, &shown, detail));
+                wrong.push("must not contain duplicate entries");
             }
+        }
+        for detail in wrong.into_iter().take(WHOLE_LISTS_MAX) {
+            self.errors.push(FieldError::invalid(&field, &shown, detail));
         }
     }
 
