@@ -358,7 +358,13 @@ impl Walker {
             return;
         }
         let shown = Value::from(keys.clone());
-        let (mut seen, mut wrong) = (HashSet::new(), Vec::new());
+        let (mut seen, mut shown_count) = (HashSet::new(), 0);
+        let mut refuse = |errors: &mut FieldErrors, detail: &str| {
+            shown_count += 1;
+            if shown_count <= WHOLE_LISTS_MAX {
+                errors.push(FieldError::invalid(&field, &shown, detail));
+            }
+        };
         for key in keys {
             match items.properties.get(key) {
                 Some(one) if one.kind == "array" || one.kind == "object" => {
@@ -369,16 +375,12 @@ impl Walker {
                 }
                 Some(_) => {}
                 None => {
-                    let detail = "entries must all be names of item properties";
-                    wrong.push(detail);
+                    refuse(&mut self.errors, "entries must all be names of item properties");
                 }
             }
             if !seen.insert(key) {
-                wrong.push("must not contain duplicate entries");
+                refuse(&mut self.errors, "must not contain duplicate entries");
             }
-        }
-        for detail in wrong.into_iter().take(WHOLE_LISTS_MAX) {
-            self.errors.push(FieldError::invalid(&field, &shown, detail));
         }
     }
 
