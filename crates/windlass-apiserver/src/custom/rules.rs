@@ -13,10 +13,10 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
+use super::correlation::{Correlation, unchanged};
 use super::path;
 use super::prune::child;
 use super::schema::Schema;
-use super::validate::{Correlation, unchanged};
 use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote, show};
 
 /// The cost all rules of one object may have together.
