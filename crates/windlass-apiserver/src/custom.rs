@@ -17,6 +17,7 @@ use crate::resource::{Gvk, Resource, Subresource};
 use crate::status::{FieldError, FieldErrors};
 
 pub mod convert;
+mod correlation;
 pub mod defaulting;
 pub mod definition;
 pub mod format;

@@ -12,6 +12,7 @@ use crate::work;
 
 mod field;
 
+pub(crate) use field::WHOLE_LISTS_MAX;
 pub use field::{FieldError, FieldErrorKind, FieldErrors, quote, show};
 
 /// The result of a handler: a value, or the `Status` to answer with.

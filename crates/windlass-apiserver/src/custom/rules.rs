@@ -13,10 +13,10 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
+use super::correlation::{Correlation, unchanged};
 use super::path;
 use super::prune::child;
 use super::schema::Schema;
-use super::validate::{Correlation, unchanged};
 use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote, show};
 
 /// The cost all rules of one object may have together.
@@ -225,8 +225,7 @@ pub fn evaluate(
     base: &str,
     budget: &mut i64,
 ) -> Verdict {
-    let mut run =
-        Run { verdict: Verdict::default(), budget: *budget, unchanged: HashMap::new() };
+    let mut run = Run { verdict: Verdict::default(), budget: *budget, unchanged: HashMap::new() };
     let place = Place { path: base.to_owned(), current: old, parent: None, root: true };
     run.node(schema, value, old, &place);
     *budget = run.budget;
@@ -482,7 +481,6 @@ impl<'a> Place<'a> {
         };
         Self { path, current, parent, root: false }
     }
-
 }
 
 fn or_nil(path: &str) -> &str {

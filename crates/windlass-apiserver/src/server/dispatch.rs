@@ -17,7 +17,7 @@ use crate::resource::Resource;
 use crate::response::{AnswerShape, Body, Encoding, Form, LIST_MEDIA, MEDIA, Served, failure};
 use crate::serve::OverWire;
 use crate::status::{Result, Status};
-use crate::store::Key;
+use crate::store::{Key, ResourceKey};
 
 /// The most bytes all warnings of an answer may have, and each one past that.
 const WARNINGS_CHARS_MAX: usize = 4096;
@@ -72,7 +72,7 @@ impl Inner {
             response
         };
         match heavy {
-            true => apart(answer).await,
+            true => on_own_thread(answer).await,
             false => Ok(answer.await),
         }
     }
@@ -85,12 +85,18 @@ impl Inner {
         if !call.over_wire || matches!(call.info.verb.as_str(), "get" | "list" | "watch") {
             return false;
         }
-        let key = Key::new(call.namespace(), &call.info.name);
-        let stored = || self.store.world().get(&call.storage, &key);
-        // The rules of custom resources are programs.
+        let world = self.store.world();
+        let stored = world.get(&call.storage, &Key::new(call.namespace(), &call.info.name));
+        let policies = ["validatingadmissionpolicies", "mutatingadmissionpolicies"];
+        let has_any = |plural: &&str| {
+            let policies = ResourceKey::new("admissionregistration.k8s.io", plural);
+            !world.table(&policies).items.is_empty()
+        };
+        // The rules of custom resources and policies are programs.
         call.resource.is_custom()
             || call.body.len() >= HEAVY_BYTES
-            || stored().is_some_and(|entry| entry.body.len() >= HEAVY_BYTES)
+            || stored.is_some_and(|entry| entry.body.len() >= HEAVY_BYTES)
+            || policies.iter().any(has_any)
     }
 
     pub(super) fn identify(&self, parts: &Parts, info: &RequestInfo) -> Result<User> {
@@ -230,7 +236,9 @@ fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
 
 /// Runs a future on a thread where it may compute for long; it ends at its next await point when
 /// nobody waits for it any more.
-async fn apart(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Result<Response<Body>> {
+async fn on_own_thread(
+    answer: impl Future<Output = Response<Body>> + Send + 'static,
+) -> Result<Response<Body>> {
     let (runtime, abandoned) = (Handle::current(), CancellationToken::new());
     let _guard = abandoned.clone().drop_guard();
     let work = move || {

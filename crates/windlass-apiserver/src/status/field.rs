@@ -15,6 +15,10 @@ const ERRORS_MAX: usize = 1_000;
 /// The most bytes of text in the field errors of one answer; the first error is always kept.
 const ERROR_BYTES_MAX: usize = 2 << 20;
 
+/// The most errors of one list that each show the whole list: their text would grow with the
+/// square of its length.
+pub(crate) const WHOLE_LISTS_MAX: usize = 4;
+
 /// The field errors of one object, in the order in which they were found.
 ///
 /// Only the first 1,000 errors (and 2 MiB of text) are kept: an answer with more of them helps
@@ -264,8 +268,7 @@ impl FieldError {
         value: impl Into<String>,
         detail: impl Into<String>,
     ) -> Self {
-        let error =
-            Self { kind, field: field.into(), value: value.into(), detail: detail.into() };
+        let error = Self { kind, field: field.into(), value: value.into(), detail: detail.into() };
         work::spent(error.bytes());
         error
     }

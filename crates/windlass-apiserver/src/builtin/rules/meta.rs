@@ -10,7 +10,7 @@ use super::names;
 use super::value::{entries, int, items, show_ordered, text};
 use super::{each_invalid, immutable, non_negative};
 use crate::builtin::NameRule;
-use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors, WHOLE_LISTS_MAX, quote};
 
 /// The most bytes all annotations of an object may have together.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
@@ -117,6 +117,7 @@ pub fn annotations(errors: &mut FieldErrors, annotations: &Value, field: &str) {
 fn owner_references(errors: &mut FieldErrors, meta: &Value) {
     const FIELD: &str = "metadata.ownerReferences";
     let mut controller: Option<String> = None;
+    let mut shown = 0;
     for owner in items(meta, "ownerReferences") {
         let (kind, name) = (text(owner, "kind"), text(owner, "name"));
         // An apiVersion with more than one slash parses to nothing.
@@ -149,17 +150,19 @@ fn owner_references(errors: &mut FieldErrors, meta: &Value) {
         }
         match &controller {
             None => controller = Some(format!("{kind}/{name}")),
-            // The error shows the whole list, so it is not made in vain.
-            Some(_) if errors.is_full() => {}
-            Some(first) => errors.push(FieldError::raw(
-                FieldErrorKind::Invalid,
-                FIELD,
-                show_ordered(&meta["ownerReferences"], OWNER_ORDER),
-                format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in \
-                     references for {first} and {kind}/{name}"
-                ),
-            )),
+            Some(_) if shown == WHOLE_LISTS_MAX => {}
+            Some(first) => {
+                shown += 1;
+                errors.push(FieldError::raw(
+                    FieldErrorKind::Invalid,
+                    FIELD,
+                    show_ordered(&meta["ownerReferences"], OWNER_ORDER),
+                    format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in \
+                         references for {first} and {kind}/{name}"
+                    ),
+                ));
+            }
         }
     }
 }

@@ -158,3 +158,23 @@ fn results_without_bounds_make_rules_expensive() {
     let cubic = cost(ints, "self.all(x, self.all(y, self.all(z, x == y)))");
     assert_eq!(format!("{:.1}", cubic as f64 / 100_000_000.0), "50.1");
 }
+
+#[test]
+fn a_pattern_in_the_data_costs_what_compiling_it_takes() {
+    let schema = object(json!({"p": {"type": "array", "items": {"type": "string"}}}));
+    let cost = |pattern: &str| run(&schema, &json!({"p": [pattern]}), "'a'.matches(self.p[0])");
+    let (plain, small) = cost("^[a-z]+$");
+    assert!(plain.is_ok() && small < 200, "{plain:?} {small}");
+    let (class, large) = cost("^\\pL{2}$");
+    assert!(class.is_ok() && large > small, "{class:?} {large}");
+    let (refused, most) = cost("\\pL{900}\\pL{1}c");
+    assert_eq!(
+        refused.unwrap_err(),
+        "error parsing regexp: expression too large: `\\pL{900}\\pL{1}c`"
+    );
+    assert!(most > 20_000, "{most}");
+    let patterns: Vec<String> = (0..4_000).map(|n| format!("\\pL{{900}}{n}")).collect();
+    let rule = "self.p.all(x, !('a'.matches(x)))";
+    let (stopped, cost) = run(&schema, &json!({"p": patterns}), rule);
+    assert!(stopped.is_err() && cost < 1_100_000, "{stopped:?} {cost}");
+}

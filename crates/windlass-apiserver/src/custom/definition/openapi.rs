@@ -8,7 +8,7 @@ use super::{defaults, structural};
 use crate::custom::path;
 use crate::custom::rules::{self, Rule};
 use crate::custom::schema::Schema;
-use crate::status::{FieldError, FieldErrors};
+use crate::status::{FieldError, FieldErrors, WHOLE_LISTS_MAX};
 
 /// The estimated cost one rule may have.
 const RULE_COST_MAX: u64 = 10_000_000;
@@ -358,11 +358,14 @@ impl Walker {
             return;
         }
         let shown = Value::from(keys.clone());
-        let mut seen = HashSet::new();
-        for key in keys {
-            if self.errors.is_full() {
-                return;
+        let (mut seen, mut shown_count) = (HashSet::new(), 0);
+        let mut refuse = |errors: &mut FieldErrors, detail: &str| {
+            shown_count += 1;
+            if shown_count <= WHOLE_LISTS_MAX {
+                errors.push(FieldError::invalid(&field, &shown, detail));
             }
+        };
+        for key in keys {
             match items.properties.get(key) {
                 Some(one) if one.kind == "array" || one.kind == "object" => {
                     let field = format!("{place}.items.properties[{key}].type");
@@ -372,13 +375,11 @@ impl Walker {
                 }
                 Some(_) => {}
                 None => {
-                    let detail = "entries must all be names of item properties";
-                    self.errors.push(FieldError::invalid(&field, &shown, detail));
+                    refuse(&mut self.errors, "entries must all be names of item properties");
                 }
             }
             if !seen.insert(key) {
-                let detail = "must not contain duplicate entries";
-                self.errors.push(FieldError::invalid(&field, &shown, detail));
+                refuse(&mut self.errors, "must not contain duplicate entries");
             }
         }
     }
