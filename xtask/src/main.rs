@@ -1,11 +1,15 @@
-//! The chores of this repository: `cargo xtask bench`, `cargo xtask fuzz`.
+//! The chores of this repository: `cargo xtask api`, `cargo xtask bench`, `cargo xtask fuzz`.
 
+mod api;
 mod bench;
 mod fuzz;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "usage:
+  cargo xtask api [--write]
+      compares the public API of windlass with crates/windlass/api.txt; --write
+      accepts the present API
   cargo xtask bench [--quick] [--only GLOBS] [--sizes N,N] [--rounds N]
                     [--no-build] [--report]
       measures windlass beside kube-rs, controller-runtime and a real API server,
@@ -15,12 +19,13 @@ const USAGE: &str = "usage:
       the last results
   cargo xtask fuzz [SECONDS]
       runs every property test with fresh random cases, 60 seconds for each crate
-      unless told otherwise";
+      by default";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.split_first() {
+        Some((&"api", rest)) => api::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
         _ => Err(USAGE.to_owned()),
