@@ -94,15 +94,12 @@ struct Inner<K> {
     shared: Arc<Shared>,
     reader: Reader<K>,
     key: Key,
-    /// The object when somebody first asked for it; decoded when somebody looks at it.
-    object: OnceLock<Option<Object<K>>>,
+    /// The object in the cache when the reconcile began; known to decode.
+    object: Option<Object<K>>,
+    /// The decoded object, once it was needed.
     decoded: OnceLock<Arc<K>>,
     failures: u32,
 }
-
-/// What a reconcile unwinds with that looks at an object which does not decode: it must neither
-/// go on nor believe that the object is gone.
-pub(crate) struct Undecodable(pub(crate) Malformed);
 
 /// What all reconciles of a controller share.
 pub(crate) struct Shared {
@@ -118,36 +115,44 @@ pub(crate) struct Shared {
 // === impl Context ===
 
 impl<K: kind::Object> Context<K> {
-    /// Makes a context, in the room of one `before` that nobody else holds.
+    /// Makes a context, reusing the memory of one `before` that nobody else holds.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the object does not decode into `K`.
     pub(crate) fn new(
         before: Option<Self>,
         shared: &Arc<Shared>,
         reader: &Reader<K>,
         key: Key,
         failures: u32,
-    ) -> Self {
+    ) -> Result<Self, Malformed> {
+        let object = reader.object(&key);
+        let decoded = OnceLock::new();
+        if let Some(fresh) = object.as_ref().map(Object::verify).transpose()?.flatten() {
+            drop(decoded.set(fresh));
+        }
         if let Some(mut before) = before
             && let Some(inner) = Arc::get_mut(&mut before.0)
         {
             (inner.key, inner.failures) = (key, failures);
-            return before;
+            (inner.object, inner.decoded) = (object, decoded);
+            return Ok(before);
         }
         let (shared, reader) = (shared.clone(), reader.clone());
-        let (object, decoded) = (OnceLock::new(), OnceLock::new());
-        Self(Arc::new(Inner { shared, reader, key, object, decoded, failures }))
+        Ok(Self(Arc::new(Inner { shared, reader, key, object, decoded, failures })))
     }
 
-    /// Lets go of the object when the reconcile is over; `None` if somebody else holds the context.
+    /// Drops the object when the reconcile is over; `None` if somebody else holds the context.
     pub(crate) fn cleared(mut self) -> Option<Self> {
         let inner = Arc::get_mut(&mut self.0)?;
-        (inner.object, inner.decoded) = (OnceLock::new(), OnceLock::new());
+        (inner.object, inner.decoded) = (None, OnceLock::new());
         Some(self)
     }
 
-    /// The object without decoding it: looked up once, by the first who asks. Most who are told of
-    /// a change ask at once, and who does not is not to wait for it.
+    /// The object without decoding it.
     pub(crate) fn found(&self) -> Option<&Object<K>> {
-        self.0.object.get_or_init(|| self.0.reader.object(&self.0.key)).as_ref()
+        self.0.object.as_ref()
     }
 
     /// The key to reconcile.
@@ -165,19 +170,18 @@ impl<K: kind::Object> Context<K> {
         self.0.key.namespace()
     }
 
-    /// The object as the cache had it when this reconcile first asked for it; `None` if it is gone.
+    /// Returns the object as the cache had it when this reconcile began; `None` if it does not
+    /// exist.
     ///
-    /// It stays the same for the rest of the reconcile. A reconcile of an object that does not
-    /// decode ends here: the error is recorded and not retried before the object changes.
+    /// It stays the same for the rest of the reconcile. An object that does not decode into `K` is
+    /// never reconciled: the error is logged, counted and recorded as an event, and the object is
+    /// looked at again when it changes.
     pub fn object(&self) -> Option<Arc<K>> {
         let object = self.found()?;
-        if let Some(decoded) = self.0.decoded.get() {
-            return Some(decoded.clone());
-        }
-        match object.get() {
-            Ok(object) => Some(self.0.decoded.get_or_init(|| object).clone()),
-            Err(malformed) => std::panic::resume_unwind(Box::new(Undecodable(malformed))),
-        }
+        let decoded = self.0.decoded.get_or_init(|| {
+            object.get().expect("this version of the object was decoded before the reconcile began")
+        });
+        Some(decoded.clone())
     }
 
     /// The kind that is reconciled.
