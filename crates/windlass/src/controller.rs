@@ -17,15 +17,23 @@
 //! **Invariant:** workers start only when every watch has delivered its first list, so the first
 //! reconcile sees the whole state.
 
+mod attempt_id;
+mod component;
 mod context;
-mod crew;
-mod inbox;
+mod env;
+mod event_handler;
+mod handle;
+mod key_sink;
+mod key_stream;
 mod listing;
+mod map_output;
+mod map_retries;
+mod pool;
 mod predicate;
 mod reconcile;
-mod route;
-mod running;
+mod running_watch;
 mod source;
+mod watch_guard;
 mod worker;
 
 use std::fmt;
@@ -43,15 +51,18 @@ use crate::kind::{Kind, Object};
 use crate::queue::{Limiter, QueueOptions};
 
 pub use context::Context;
+pub use handle::ControllerHandle;
 pub use listing::Listing;
 pub use predicate::Predicate;
 pub use reconcile::{Next, Reconciler};
-pub use running::{ControllerHandle, WatchGuard};
 pub use source::{Change, Watch};
+pub use watch_guard::WatchGuard;
 
-pub(crate) use running::{Component, Ground, Prepared};
+pub(crate) use component::{Component, Prepared};
+pub(crate) use env::ControllerEnv;
 pub(crate) use worker::panic_text;
 
+use map_output::MapOutput;
 use worker::DynReconciler;
 
 /// Reconciles objects of one kind; run by a manager.
@@ -261,9 +272,9 @@ impl<K: Object> Builder<K> {
     }
 
     /// Reconciles what `map` names when an object of this kind changes, and caches the kind.
-    pub fn watches<T: Object<DynamicType = ()>>(
+    pub fn watches<T: Object<DynamicType = ()>, R: MapOutput>(
         self,
-        map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static,
+        map: impl Fn(&T) -> R + Send + Sync + 'static,
     ) -> Self {
         self.watch(Watch::map(map))
     }

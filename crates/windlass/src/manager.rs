@@ -43,7 +43,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::Client;
 use crate::clock::{Jump, Jumps};
-use crate::controller::{Component, ControllerHandle, Ground};
+use crate::controller::{Component, ControllerEnv, ControllerHandle};
 use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
 use crate::lease::{Lease, LeaseStatus};
@@ -117,7 +117,7 @@ struct Stage {
 #[derive(Debug, Clone)]
 pub(crate) struct Cluster {
     name: String,
-    ground: Ground,
+    ground: ControllerEnv,
 }
 
 /// A controller that is to be started.

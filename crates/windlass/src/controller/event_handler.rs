@@ -1,13 +1,17 @@
-//! From the changes of one watch to the keys in the queue.
+//! The handler of one watch: from its events to keys in the queue.
+//!
+//! **Invariant:** no change is lost. A predicate that panics lets the change pass, and a map
+//! function that fails or panics is called again later, with a growing delay.
 
-use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kube::core::DynamicObject;
 
-use super::inbox::Inbox;
+use super::key_sink::KeySink;
+use super::map_output::MapError;
+use super::map_retries::MapRetries;
 use super::source::Change;
 use super::worker::panic_text;
 use super::{Predicate, Watch};
@@ -16,58 +20,95 @@ use crate::client::Client;
 use crate::kind::Kind;
 use crate::queue::{Add, LOW_PRIORITY};
 
-/// From one watch to the queue.
-pub(super) struct Route {
+/// The handler of one watch of a controller.
+pub(super) struct EventHandler {
     pub(super) name: Arc<str>,
     pub(super) reconciled: Kind,
     pub(super) filter: Option<Predicate>,
-    pub(super) inbox: Inbox,
+    pub(super) sink: KeySink,
     pub(super) client: Client,
     pub(super) panics: Arc<AtomicU64>,
     pub(super) watch: Watch,
+    pub(super) retries: MapRetries,
 }
 
-// === impl Route ===
+// === impl EventHandler ===
 
-impl Route {
-    /// Queues whom an event concerns.
-    pub(super) fn take(&self, event: &Event<DynamicObject>) {
+impl EventHandler {
+    /// Queues the keys that an event concerns.
+    pub(super) fn handle(self: &Arc<Self>, event: &Event<DynamicObject>) {
         for change in changes(event).into_iter().flatten() {
-            self.follow(&change, event.key());
+            let passes = |p: &Option<Predicate>| p.as_ref().is_none_or(|p| self.passes(p, &change));
+            if passes(&self.filter) && passes(&self.watch.predicate) && !self.enqueue(&change) {
+                self.retries.add(event.key(), change, self);
+            }
         }
     }
 
-    /// Queues whom one change concerns.
-    fn follow(&self, change: &Change, object: &Key) {
-        let keys = catch_unwind(AssertUnwindSafe(|| {
-            let pass = |p: &Option<Predicate>| p.as_ref().is_none_or(|p| p.passes(change));
-            if pass(&self.filter) && pass(&self.watch.predicate) {
-                self.watch.keys(change, &self.reconciled, self.client.caches())
-            } else {
-                Cow::default()
+    /// Maps the changes of an object again for which the map function failed.
+    pub(super) fn retry(self: &Arc<Self>, object: &Key) {
+        for change in self.retries.take(object) {
+            if !self.enqueue(&change) {
+                self.retries.add(object, change, self);
             }
-        }));
-        let keys = keys.unwrap_or_else(|panic| {
+        }
+    }
+
+    /// Evaluates a predicate. A change passes if the predicate panics: an additional reconcile does
+    /// no harm, a missing one would.
+    fn passes(&self, predicate: &Predicate, change: &Change) -> bool {
+        catch_unwind(AssertUnwindSafe(|| predicate.passes(change))).unwrap_or_else(|panic| {
             self.panics.fetch_add(1, Ordering::Relaxed);
             tracing::error!(
                 controller = %self.name,
                 kind = %self.watch.kind,
-                object = %object,
+                object = %change.key(),
                 panic = panic_text(&*panic),
-                "a predicate or map function panicked: the change is not followed"
+                "predicate panicked; the change passes"
             );
-            Cow::default()
-        });
-        // What is old news must not delay what is new.
+            true
+        })
+    }
+
+    /// Queues the keys that one change concerns. Returns `false` if the map function failed.
+    fn enqueue(&self, change: &Change) -> bool {
+        let keys = catch_unwind(AssertUnwindSafe(|| {
+            self.watch.keys(change, &self.reconciled, self.client.caches())
+        }));
+        let keys = match keys {
+            Ok(Ok(keys)) => keys,
+            Ok(Err(error)) => {
+                self.report_failure(change, &error);
+                return false;
+            }
+            Err(panic) => {
+                self.panics.fetch_add(1, Ordering::Relaxed);
+                let error = format!("panicked: {}", panic_text(&*panic));
+                self.report_failure(change, &error.into());
+                return false;
+            }
+        };
+        // Objects that did not change must not delay those that did.
         let usual = if change.is_old_news() { LOW_PRIORITY } else { 0 };
         let priority = self.watch.priority.unwrap_or(usual);
         for key in &*keys {
-            self.inbox.add(key, Add { priority, ..Add::default() });
+            self.sink.add(key, Add::default().priority(priority));
         }
+        true
+    }
+
+    fn report_failure(&self, change: &Change, error: &MapError) {
+        tracing::error!(
+            controller = %self.name,
+            kind = %self.watch.kind,
+            object = %change.key(),
+            error = %error,
+            "map function failed; it is retried"
+        );
     }
 }
 
-/// The changes that an event stands for: mostly one.
+/// Returns the changes that an event consists of, usually one.
 fn changes(event: &Event<DynamicObject>) -> [Option<Change>; 2] {
     let update = |old: &Object<DynamicObject>, new: &Object<DynamicObject>| Change {
         old: Some(old.entry().clone()),
@@ -80,7 +121,7 @@ fn changes(event: &Event<DynamicObject>) -> [Option<Change>; 2] {
             [Some(Change { new, initial: *initial, ..Change::default() }), None]
         }
         Event::Updated { old, new } => [Some(update(old, new)), None],
-        // Who was concerned before the last change has not heard of it yet.
+        // Those who were concerned by the state before the last one have not been notified yet.
         Event::Deleted { last, old, .. } => {
             let gone = Change { old: Some(last.entry().clone()), ..Change::default() };
             [old.as_ref().map(|old| update(old, last)), Some(gone)]

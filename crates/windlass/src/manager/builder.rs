@@ -14,7 +14,7 @@ use crate::cache::{CacheOptions, Watch};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::cluster::Caches;
-use crate::controller::{Component, Controller, Ground};
+use crate::controller::{Component, Controller, ControllerEnv};
 use crate::error::{Error, Result};
 use crate::events::{EventForm, Recorder};
 use crate::fence::Fence;
@@ -436,7 +436,7 @@ impl Builder {
             let recorder = recorder.in_form(self.event_form);
             publishers.push(publisher);
             first.get_or_insert_with(|| (client.clone(), recorder.clone()));
-            let ground = Ground {
+            let ground = ControllerEnv {
                 client,
                 recorder,
                 clock: self.clock.clone(),

@@ -187,7 +187,10 @@ impl<K: QueueKey> State<K> {
 
     /// Takes the first ready key for a parked worker, if there are both.
     #[inline]
-    pub(super) fn take_for_hand_off(&mut self, now: u64) -> Option<(Arc<dyn HandOff<K>>, Taken<K>)> {
+    pub(super) fn take_for_hand_off(
+        &mut self,
+        now: u64,
+    ) -> Option<(Arc<dyn HandOff<K>>, Taken<K>)> {
         let hand_off = self.hand_off.as_ref().filter(|_| !self.ready.is_empty())?;
         let hand_off = hand_off.reserve().then(|| hand_off.clone())?;
         let taken = self.pop(now).expect("there is a ready key");
@@ -226,6 +229,7 @@ impl<K: QueueKey> State<K> {
     }
 
     /// Returns the number of delayed keys.
+    #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.timers.live
     }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::mem::replace;
 use std::sync::Arc;
 
+use super::Shared;
 use super::key::QueueKey;
 use super::state::Taken;
-use super::Shared;
 
 /// A key that a worker has taken from a [`WorkQueue`](super::WorkQueue). Dropping it marks the
 /// work as done.

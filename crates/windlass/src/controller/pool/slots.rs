@@ -1,15 +1,16 @@
-//! The tasks that work for a pool: made when they are needed, kept for a while when they are not.
+//! The tasks of a worker pool: spawned when they are needed, kept for a while when they are not.
 //!
-//! A task that finds nothing to do rests until it is called with a key in its hands. The last that
-//! lay down is called first, for its memory is the warmest, and those that nobody called between
-//! two looks end. So a limit of 32,000 costs nothing until it is used, and a burst that comes again
-//! finds its tasks made.
+//! Each task has a slot. A task that finds nothing to do parks until it is woken with a key. The
+//! task that parked last is woken first, because its memory is most likely still cached, and tasks
+//! that were not needed between two checks are retired. So a limit of 32,000 costs nothing until it
+//! is used, and a burst that comes again finds its tasks already spawned.
 //!
-//! **Invariant:** at most as many are busy as may be; who calls has a place reserved before.
-//! **Invariant:** nobody is called or hired once the crew is closed.
-//! **Invariant:** a task is called once for each time it rests.
-//! **Invariant:** nothing is spawned and no key is dropped under the lock: a runtime that closes
-//! drops a task at once, and its place and its key come back here.
+//! **Invariant:** no more tasks are busy than the limit allows; whoever wakes or spawns one has
+//! reserved its place before.
+//! **Invariant:** no task is woken or spawned once the pool is closed.
+//! **Invariant:** a task is woken once for each time it parks.
+//! **Invariant:** nothing is spawned and no key is dropped under the lock: a runtime that shuts
+//! down drops a new task at once, and both its slot and its key come back here.
 
 #[cfg(test)]
 mod tests;
@@ -26,37 +27,37 @@ use tokio::task::JoinHandle;
 use crate::cache::Key;
 use crate::queue::Work;
 
-pub(super) struct Crew {
-    /// As many as may be busy at once.
-    most: usize,
+pub(super) struct Slots {
+    /// The most tasks that may be busy at once.
+    max: usize,
     busy: AtomicUsize,
-    /// Tells that not all are busy any more.
-    room: Notify,
-    /// How many rest, for those who only want to know whether any does.
-    resting: AtomicUsize,
-    rota: Mutex<Rota>,
+    /// Notified when not all tasks are busy any more.
+    has_room: Notify,
+    /// The number of parked tasks, readable without the lock.
+    parked: AtomicUsize,
+    table: Mutex<Table>,
     /// Wakes those who wait for the last task to end.
-    ended: Notify,
+    all_ended: Notify,
 }
 
 #[derive(Default)]
-struct Rota {
-    seats: Vec<Seat>,
-    /// Seats without a task.
+struct Table {
+    slots: Vec<Slot>,
+    /// The slots without a task.
     vacant: Vec<usize>,
-    /// Seats of tasks at rest, the last to lie down at the back; some have been left.
-    resting: VecDeque<usize>,
-    /// The fewest that rested since the last look.
-    unused: usize,
-    /// Tasks that were ever hired.
-    hired: u64,
+    /// The slots of parked tasks, the last one that parked at the back. Some have been vacated.
+    parked: VecDeque<usize>,
+    /// The fewest parked tasks since the last check.
+    unneeded: usize,
+    /// The number of tasks that were ever spawned.
+    spawned: u64,
     closed: bool,
     aborted: bool,
 }
 
-struct Seat {
+struct Slot {
     state: State,
-    /// Which of all that were hired has the seat.
+    /// Which of all spawned tasks has the slot.
     number: u64,
     task: Option<JoinHandle<()>>,
 }
@@ -64,190 +65,190 @@ struct Seat {
 enum State {
     Vacant,
     Busy,
-    Resting(Waker),
-    Called(Work<Key>),
-    Dismissed,
+    Parked(Waker),
+    Woken(Work<Key>),
+    Retired,
 }
 
-// === impl Crew ===
+// === impl Slots ===
 
-impl Crew {
-    pub(super) fn new(most: usize) -> Self {
+impl Slots {
+    pub(super) fn new(max: usize) -> Self {
         Self {
-            most,
+            max,
             busy: AtomicUsize::new(0),
-            room: Notify::new(),
-            resting: AtomicUsize::new(0),
-            rota: Mutex::default(),
-            ended: Notify::new(),
+            has_room: Notify::new(),
+            parked: AtomicUsize::new(0),
+            table: Mutex::default(),
+            all_ended: Notify::new(),
         }
     }
 
-    /// Tells whether there is any task, at work or at rest.
+    /// Returns `true` if there is any task, busy or parked.
     pub(super) fn any(&self) -> bool {
-        !self.rota.lock().seats.is_empty()
+        !self.table.lock().slots.is_empty()
     }
 
-    /// Tells whether as many are busy as may be.
+    /// Returns `true` if as many tasks are busy as may be.
     pub(super) fn full(&self) -> bool {
-        self.busy.load(Ordering::Acquire) >= self.most
+        self.busy.load(Ordering::Acquire) >= self.max
     }
 
-    /// Waits until there is room for one more.
+    /// Waits until one more task may be busy.
     pub(super) async fn has_room(&self) {
         while self.full() {
-            self.room.notified().await;
+            self.has_room.notified().await;
         }
     }
 
-    /// Reserves a place for one more, if not as many are busy as may be.
+    /// Reserves a place for one more busy task. Returns `false` if the limit is reached.
     pub(super) fn reserve(&self) -> bool {
-        let more = |busy: usize| (busy < self.most).then_some(busy + 1);
+        let more = |busy: usize| (busy < self.max).then_some(busy + 1);
         self.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// Gives a place back that was reserved, or that a task needs no more.
+    /// Releases a place that was reserved, or that a task no longer needs.
     pub(super) fn release(&self) {
-        if self.busy.fetch_sub(1, Ordering::AcqRel) == self.most {
-            self.room.notify_one();
+        if self.busy.fetch_sub(1, Ordering::AcqRel) == self.max {
+            self.has_room.notify_one();
         }
     }
 
-    /// Gives a key, for which a place is reserved, to a task at rest, or to one that `hire` spawns
-    /// for a seat.
-    pub(super) fn call(
+    /// Gives a key, for which a place is reserved, to a parked task, or to one that `spawn` spawns
+    /// for a slot.
+    pub(super) fn wake(
         &self,
         work: Work<Key>,
-        hire: impl FnOnce(usize, Work<Key>) -> JoinHandle<()>,
+        spawn: impl FnOnce(usize, Work<Key>) -> JoinHandle<()>,
     ) {
-        let mut rota = self.rota.lock();
-        if rota.closed {
-            drop(rota);
+        let mut table = self.table.lock();
+        if table.closed {
+            drop(table);
             return self.release();
         }
-        while let Some(at) = rota.resting.pop_back() {
-            rota.unused = rota.unused.min(rota.resting.len());
-            self.count(&rota);
-            let state = &mut rota.seats[at].state;
-            if matches!(state, State::Resting(_)) {
-                let before = replace(state, State::Called(work));
-                drop(rota);
+        while let Some(at) = table.parked.pop_back() {
+            table.unneeded = table.unneeded.min(table.parked.len());
+            self.count_parked(&table);
+            let state = &mut table.slots[at].state;
+            if matches!(state, State::Parked(_)) {
+                let before = replace(state, State::Woken(work));
+                drop(table);
                 before.wake();
                 return;
             }
         }
-        let (at, number) = rota.seat();
-        drop(rota);
-        self.file(at, number, hire(at, work));
+        let (at, number) = table.occupy();
+        drop(table);
+        self.store(at, number, spawn(at, work));
     }
 
-    /// Notes the task of a seat, unless it has left it already.
-    fn file(&self, at: usize, number: u64, task: JoinHandle<()>) {
-        let mut rota = self.rota.lock();
-        if rota.aborted {
-            drop(rota);
+    /// Stores the handle of a task in its slot, unless the task has already left it.
+    fn store(&self, at: usize, number: u64, task: JoinHandle<()>) {
+        let mut table = self.table.lock();
+        if table.aborted {
+            drop(table);
             return task.abort();
         }
-        let seat = rota.seats.get_mut(at).filter(|seat| seat.number == number);
-        let unused = match seat {
-            Some(seat) => seat.task.replace(task),
+        let slot = table.slots.get_mut(at).filter(|slot| slot.number == number);
+        let unused = match slot {
+            Some(slot) => slot.task.replace(task),
             None => Some(task),
         };
-        drop((rota, unused));
+        drop((table, unused));
     }
 
-    /// Lets the task of a seat rest until it is called; `None` if it is to end.
-    pub(super) fn poll_rest(&self, at: usize, cx: &Context<'_>) -> Poll<Option<Work<Key>>> {
-        let mut rota = self.rota.lock();
-        let closed = rota.closed;
-        let state = &mut rota.seats[at].state;
+    /// Parks the task of a slot until it is woken with a key. `None` if the task has to end.
+    pub(super) fn poll_park(&self, at: usize, cx: &Context<'_>) -> Poll<Option<Work<Key>>> {
+        let mut table = self.table.lock();
+        let closed = table.closed;
+        let state = &mut table.slots[at].state;
         match replace(state, State::Busy) {
-            State::Called(work) => Poll::Ready(Some(work)),
+            State::Woken(work) => Poll::Ready(Some(work)),
             State::Busy if !closed => {
-                *state = State::Resting(cx.waker().clone());
-                rota.resting.push_back(at);
-                self.count(&rota);
-                drop(rota);
+                *state = State::Parked(cx.waker().clone());
+                table.parked.push_back(at);
+                self.count_parked(&table);
+                drop(table);
                 self.release();
                 Poll::Pending
             }
-            State::Resting(_) => {
-                *state = State::Resting(cx.waker().clone());
+            State::Parked(_) => {
+                *state = State::Parked(cx.waker().clone());
                 Poll::Pending
             }
-            before @ (State::Busy | State::Dismissed | State::Vacant) => {
+            before @ (State::Busy | State::Retired | State::Vacant) => {
                 *state = before;
                 Poll::Ready(None)
             }
         }
     }
 
-    /// Takes back the seat of a task that ends.
-    pub(super) fn leave(&self, at: usize) {
-        let mut rota = self.rota.lock();
-        let left = replace(&mut rota.seats[at], Seat::vacant());
-        rota.vacant.push(at);
-        let last = rota.vacant.len() == rota.seats.len();
+    /// Vacates the slot of a task that ends.
+    pub(super) fn vacate(&self, at: usize) {
+        let mut table = self.table.lock();
+        let left = replace(&mut table.slots[at], Slot::vacant());
+        table.vacant.push(at);
+        let last = table.vacant.len() == table.slots.len();
         if last {
-            let Rota { hired, closed, aborted, .. } = *rota;
-            *rota = Rota { hired, closed, aborted, ..Rota::default() };
-            self.count(&rota);
+            let Table { spawned, closed, aborted, .. } = *table;
+            *table = Table { spawned, closed, aborted, ..Table::default() };
+            self.count_parked(&table);
         }
-        drop(rota);
-        if matches!(left.state, State::Busy | State::Called(_)) {
+        drop(table);
+        if matches!(left.state, State::Busy | State::Woken(_)) {
             self.release();
         }
         if last {
-            self.ended.notify_waiters();
+            self.all_ended.notify_waiters();
         }
     }
 
-    /// Tells whether any task rests.
-    pub(super) fn rests(&self) -> bool {
-        self.resting.load(Ordering::Acquire) > 0
+    /// Returns `true` if any task is parked.
+    pub(super) fn any_parked(&self) -> bool {
+        self.parked.load(Ordering::Acquire) > 0
     }
 
-    fn count(&self, rota: &Rota) {
-        self.resting.store(rota.resting.len(), Ordering::Release);
+    fn count_parked(&self, table: &Table) {
+        self.parked.store(table.parked.len(), Ordering::Release);
     }
 
-    /// Ends the tasks that were not needed since the last look.
-    pub(super) fn look(&self) {
-        let mut rota = self.rota.lock();
-        let unneeded = rota.unused;
-        let dismissed = rota.dismiss(unneeded);
-        rota.unused = rota.resting.len();
-        self.count(&rota);
-        drop(rota);
-        dismissed.into_iter().for_each(State::wake);
+    /// Retires the tasks that were not needed since the last call.
+    pub(super) fn retire_unneeded(&self) {
+        let mut table = self.table.lock();
+        let unneeded = table.unneeded;
+        let retired = table.retire(unneeded);
+        table.unneeded = table.parked.len();
+        self.count_parked(&table);
+        drop(table);
+        retired.into_iter().for_each(State::wake);
     }
 
-    /// Ends tasks at rest now and others when they would rest.
+    /// Retires parked tasks now, and the others when they would park.
     pub(super) fn close(&self) {
-        let mut rota = self.rota.lock();
-        rota.closed = true;
-        let dismissed = rota.dismiss(usize::MAX);
-        self.count(&rota);
-        drop(rota);
-        dismissed.into_iter().for_each(State::wake);
+        let mut table = self.table.lock();
+        table.closed = true;
+        let retired = table.retire(usize::MAX);
+        self.count_parked(&table);
+        drop(table);
+        retired.into_iter().for_each(State::wake);
     }
 
-    /// Drops what tasks have in their hands, at their next await.
+    /// Aborts all tasks, at their next await.
     pub(super) fn abort(&self) {
-        let mut rota = self.rota.lock();
-        rota.aborted = true;
-        let tasks: Vec<_> = rota.seats.iter_mut().filter_map(|seat| seat.task.take()).collect();
-        drop(rota);
+        let mut table = self.table.lock();
+        table.aborted = true;
+        let tasks: Vec<_> = table.slots.iter_mut().filter_map(|slot| slot.task.take()).collect();
+        drop(table);
         tasks.iter().for_each(JoinHandle::abort);
     }
 
     /// Waits until no task is left.
-    pub(super) async fn ended(&self) {
+    pub(super) async fn all_ended(&self) {
         loop {
-            let ended = self.ended.notified();
+            let ended = self.all_ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if self.rota.lock().seats.is_empty() {
+            if self.table.lock().slots.is_empty() {
                 return;
             }
             ended.await;
@@ -255,35 +256,36 @@ impl Crew {
     }
 }
 
-// === impl Rota ===
+// === impl Table ===
 
-impl Rota {
-    /// Takes a seat for one that is hired now.
-    fn seat(&mut self) -> (usize, u64) {
-        self.hired += 1;
+impl Table {
+    /// Takes a slot for a task that is about to be spawned.
+    fn occupy(&mut self) -> (usize, u64) {
+        self.spawned += 1;
         let at = self.vacant.pop().unwrap_or_else(|| {
-            self.seats.push(Seat::vacant());
-            self.seats.len() - 1
+            self.slots.push(Slot::vacant());
+            self.slots.len() - 1
         });
-        self.seats[at] = Seat { state: State::Busy, number: self.hired, task: None };
-        (at, self.hired)
+        self.slots[at] = Slot { state: State::Busy, number: self.spawned, task: None };
+        (at, self.spawned)
     }
 
-    /// Takes up to `count` tasks that rest for longest; who calls this has to wake them.
-    fn dismiss(&mut self, count: usize) -> Vec<State> {
-        let count = count.min(self.resting.len());
-        let seats = &mut self.seats;
-        let resting = self.resting.drain(..count).filter_map(|at| {
-            let state = &mut seats[at].state;
-            matches!(state, State::Resting(_)).then(|| replace(state, State::Dismissed))
+    /// Marks up to `count` tasks that have been parked for longest as retired. The caller has to
+    /// wake them.
+    fn retire(&mut self, count: usize) -> Vec<State> {
+        let count = count.min(self.parked.len());
+        let slots = &mut self.slots;
+        let parked = self.parked.drain(..count).filter_map(|at| {
+            let state = &mut slots[at].state;
+            matches!(state, State::Parked(_)).then(|| replace(state, State::Retired))
         });
-        resting.collect()
+        parked.collect()
     }
 }
 
-// === impl Seat ===
+// === impl Slot ===
 
-impl Seat {
+impl Slot {
     fn vacant() -> Self {
         Self { state: State::Vacant, number: 0, task: None }
     }
@@ -293,7 +295,7 @@ impl Seat {
 
 impl State {
     fn wake(self) {
-        if let Self::Resting(waker) = self {
+        if let Self::Parked(waker) = self {
             waker.wake();
         }
     }

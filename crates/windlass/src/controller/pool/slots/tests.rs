@@ -1,4 +1,4 @@
-//! Tasks that come, rest and go.
+//! Tasks that are spawned, parked, woken and retired.
 
 use std::future::{pending, poll_fn};
 use std::sync::atomic::AtomicUsize;
@@ -8,136 +8,136 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
 use super::*;
-use crate::queue::{Hands, WorkQueue};
+use crate::queue::{HandOff, WorkQueue};
 
-impl Crew {
-    /// Tells whether any task has a key in its hands.
+impl Slots {
+    /// Returns `true` if any task works on a key.
     fn busy(&self) -> bool {
         self.busy.load(Ordering::Acquire) > 0
     }
 }
 
-/// Calls for `count` keys at once and waits until all are worked off.
-async fn burst(crew: &Arc<Crew>, hired: &Arc<AtomicUsize>, count: usize) {
+/// Wakes tasks for `count` keys at once and waits until all are done.
+async fn burst(slots: &Arc<Slots>, spawned: &Arc<AtomicUsize>, count: usize) {
     let queue = WorkQueue::new();
     for n in 0..count {
         queue.add(Key::cluster(&n.to_string()));
         let work = queue.try_get().expect("was added");
-        crew.has_room().await;
-        assert!(crew.reserve());
-        crew.call(work, |at, work| {
-            hired.fetch_add(1, Ordering::Relaxed);
-            let crew = crew.clone();
+        slots.has_room().await;
+        assert!(slots.reserve());
+        slots.wake(work, |at, work| {
+            spawned.fetch_add(1, Ordering::Relaxed);
+            let slots = slots.clone();
             tokio::spawn(async move {
                 let mut work = Some(work);
                 while work.take().is_some() {
-                    work = poll_fn(|cx| crew.poll_rest(at, cx)).await;
+                    work = poll_fn(|cx| slots.poll_park(at, cx)).await;
                 }
-                crew.leave(at);
+                slots.vacate(at);
             })
         });
     }
-    while crew.busy() {
+    while slots.busy() {
         tokio::task::yield_now().await;
     }
     assert!(queue.is_empty());
 }
 
 #[tokio::test]
-async fn a_burst_that_comes_again_finds_its_tasks_made() {
-    let (crew, hired) = (Arc::new(Crew::new(8)), Arc::default());
+async fn a_burst_that_comes_again_finds_its_tasks_spawned() {
+    let (slots, spawned) = (Arc::new(Slots::new(8)), Arc::default());
     for _ in 0..3 {
-        burst(&crew, &hired, 5).await;
+        burst(&slots, &spawned, 5).await;
     }
-    assert_eq!(hired.load(Ordering::Relaxed), 5);
-    assert!(crew.rests() && !crew.full());
+    assert_eq!(spawned.load(Ordering::Relaxed), 5);
+    assert!(slots.any_parked() && !slots.full());
 }
 
 #[tokio::test]
-async fn tasks_that_nobody_needs_between_two_looks_end() {
-    let (crew, hired) = (Arc::new(Crew::new(8)), Arc::default());
-    burst(&crew, &hired, 6).await;
-    crew.look();
-    burst(&crew, &hired, 2).await;
-    crew.look();
+async fn tasks_that_are_not_needed_between_two_checks_end() {
+    let (slots, spawned) = (Arc::new(Slots::new(8)), Arc::default());
+    burst(&slots, &spawned, 6).await;
+    slots.retire_unneeded();
+    burst(&slots, &spawned, 2).await;
+    slots.retire_unneeded();
     tokio::task::yield_now().await;
-    assert_eq!(crew.rota.lock().resting.len(), 2, "the two that were needed stay");
-    crew.look();
-    crew.ended().await;
-    assert!(!crew.rests());
-    burst(&crew, &hired, 1).await;
-    assert_eq!(hired.load(Ordering::Relaxed), 7);
+    assert_eq!(slots.table.lock().parked.len(), 2, "the two that were needed are kept");
+    slots.retire_unneeded();
+    slots.all_ended().await;
+    assert!(!slots.any_parked());
+    burst(&slots, &spawned, 1).await;
+    assert_eq!(spawned.load(Ordering::Relaxed), 7);
 }
 
 #[tokio::test]
-async fn no_more_are_busy_than_may_be() {
-    let (crew, hired) = (Arc::new(Crew::new(2)), Arc::default());
-    burst(&crew, &hired, 10).await;
-    assert_eq!(hired.load(Ordering::Relaxed), 2);
+async fn no_more_tasks_are_busy_than_the_limit() {
+    let (slots, spawned) = (Arc::new(Slots::new(2)), Arc::default());
+    burst(&slots, &spawned, 10).await;
+    assert_eq!(spawned.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]
-async fn nobody_is_called_or_hired_once_the_crew_is_closed() {
-    let (crew, hired) = (Arc::new(Crew::new(4)), Arc::default());
-    burst(&crew, &hired, 1).await;
+async fn no_task_is_woken_or_spawned_once_the_slots_are_closed() {
+    let (slots, spawned) = (Arc::new(Slots::new(4)), Arc::default());
+    burst(&slots, &spawned, 1).await;
     let queue = WorkQueue::new();
     queue.add(Key::cluster("late"));
-    assert!(crew.reserve());
-    crew.close();
+    assert!(slots.reserve());
+    slots.close();
     let work = queue.try_get().expect("was added");
-    crew.call(work, |_, _| unreachable!("nobody is hired"));
-    crew.ended().await;
-    assert!(!crew.busy() && !crew.rests());
-    assert_eq!(queue.stats().processing, 0, "the key is given back");
+    slots.wake(work, |_, _| unreachable!("no task is spawned"));
+    slots.all_ended().await;
+    assert!(!slots.busy() && !slots.any_parked());
+    assert_eq!(queue.stats().processing, 0, "the key is marked as done");
 }
 
 #[tokio::test]
-async fn no_more_places_are_reserved_than_there_are() {
-    let crew = Crew::new(2);
-    assert_eq!([(); 3].map(|()| crew.reserve()), [true, true, false]);
-    crew.release();
-    crew.has_room().await;
-    assert!(crew.reserve() && crew.full());
+async fn no_more_places_are_reserved_than_the_limit() {
+    let slots = Slots::new(2);
+    assert_eq!([(); 3].map(|()| slots.reserve()), [true, true, false]);
+    slots.release();
+    slots.has_room().await;
+    assert!(slots.reserve() && slots.full());
 }
 
 #[tokio::test]
-async fn a_crew_that_is_closed_or_aborted_ends() {
+async fn closed_or_aborted_tasks_end() {
     for aborted in [false, true] {
-        let (crew, hired) = (Arc::new(Crew::new(4)), Arc::default());
-        burst(&crew, &hired, 3).await;
-        crew.close();
+        let (slots, spawned) = (Arc::new(Slots::new(4)), Arc::default());
+        burst(&slots, &spawned, 3).await;
+        slots.close();
         if aborted {
-            crew.abort();
-            // What is dropped does not leave by itself here, as a place does.
-            (0..3).for_each(|at| crew.leave(at));
+            slots.abort();
+            // These tasks have no guard that vacates their slot when they are dropped.
+            (0..3).for_each(|at| slots.vacate(at));
         }
-        crew.ended().await;
+        slots.all_ended().await;
     }
 }
 
-/// Leaves its seat when it is dropped.
-struct Place(Arc<Crew>, usize);
+/// Vacates its slot when it is dropped.
+struct Guard(Arc<Slots>, usize);
 
-impl Drop for Place {
+impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.leave(self.1);
+        self.0.vacate(self.1);
     }
 }
 
-/// Has keys worked off on a runtime that is closed.
+/// Spawns tasks on a runtime that has shut down.
 struct Closed {
-    crew: Arc<Crew>,
+    slots: Arc<Slots>,
     runtime: Handle,
 }
 
-impl Hands<Key> for Closed {
+impl HandOff<Key> for Closed {
     fn reserve(&self) -> bool {
-        self.crew.rests() && self.crew.reserve()
+        self.slots.any_parked() && self.slots.reserve()
     }
 
-    fn give(self: Arc<Self>, work: Work<Key>) {
-        self.crew.call(work, |at, work| {
-            let held = (Place(self.crew.clone(), at), work);
+    fn accept(self: Arc<Self>, work: Work<Key>) {
+        self.slots.wake(work, |at, work| {
+            let held = (Guard(self.slots.clone(), at), work);
             self.runtime.spawn(async move {
                 let _held = held;
                 pending::<()>().await;
@@ -146,39 +146,39 @@ impl Hands<Key> for Closed {
     }
 }
 
-/// Hires on a runtime that is closed, in both ways that lead there.
-fn hire_in_vain() {
+/// Spawns tasks on a runtime that has shut down, in both ways that lead there.
+fn spawn_in_vain() {
     let runtime = Builder::new_multi_thread().worker_threads(1).build().expect("starts");
-    let (crew, queue) = (Arc::new(Crew::new(4)), WorkQueue::new());
-    let closed = Arc::new(Closed { crew: crew.clone(), runtime: runtime.handle().clone() });
+    let (slots, queue) = (Arc::new(Slots::new(4)), WorkQueue::new());
+    let closed = Arc::new(Closed { slots: slots.clone(), runtime: runtime.handle().clone() });
     drop(runtime);
     queue.add(Key::cluster("a"));
-    assert!(crew.reserve());
-    closed.clone().give(queue.try_get().expect("was added"));
-    assert!(!crew.busy() && queue.stats().processing == 0, "dropped at once");
+    assert!(slots.reserve());
+    closed.clone().accept(queue.try_get().expect("was added"));
+    assert!(!slots.busy() && queue.stats().processing == 0, "dropped at once");
 
-    // One that rests is dropped before one that has a key which is to come again.
-    let [rests, works] = [(); 2].map(|()| {
-        assert!(crew.reserve());
-        crew.rota.lock().seat().0
+    // A parked task is dropped before a busy one whose key is queued again.
+    let [parked, busy] = [(); 2].map(|()| {
+        assert!(slots.reserve());
+        slots.table.lock().occupy().0
     });
-    assert!(crew.poll_rest(rests, &Context::from_waker(Waker::noop())).is_pending());
-    crew.leave(rests);
+    assert!(slots.poll_park(parked, &Context::from_waker(Waker::noop())).is_pending());
+    slots.vacate(parked);
     queue.add(Key::cluster("b"));
     let work = queue.try_get().expect("was added");
     queue.add(Key::cluster("b"));
-    queue.set_hands(Some(closed));
+    queue.hand_off_to(Some(closed));
     drop(work);
-    crew.leave(works);
-    assert!(!crew.busy() && !crew.rests());
+    slots.vacate(busy);
+    assert!(!slots.busy() && !slots.any_parked());
     assert_eq!((queue.len(), queue.stats().processing), (0, 0));
 }
 
 #[test]
-fn nobody_waits_for_himself_when_a_runtime_closes() {
+fn a_runtime_that_shuts_down_causes_no_deadlock() {
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || {
-        hire_in_vain();
+        spawn_in_vain();
         done.send(()).expect("is waited for");
     });
     ended.recv_timeout(Duration::from_secs(20)).expect("ends");
