@@ -38,8 +38,9 @@ impl EventHandler {
     /// Queues the keys that an event concerns.
     pub(super) fn handle(self: &Arc<Self>, event: &Event<DynamicObject>) {
         for change in changes(event).into_iter().flatten() {
-            let passes = |p: &Option<Predicate>| p.as_ref().is_none_or(|p| self.passes(p, &change));
-            if passes(&self.filter) && passes(&self.watch.predicate) && !self.enqueue(&change) {
+            let passes = |p: &Option<Predicate>| p.as_ref().is_none_or(|p| self.passes(p, event.key(), &change));
+            if passes(&self.filter) && passes(&self.watch.predicate) && !self.enqueue(event.key(), &change)
+            {
                 self.retries.add(event.key(), change, self);
             }
         }
@@ -48,7 +49,7 @@ impl EventHandler {
     /// Maps the changes of an object again for which the map function failed.
     pub(super) fn retry(self: &Arc<Self>, object: &Key) {
         for change in self.retries.take(object) {
-            if !self.enqueue(&change) {
+            if !self.enqueue(object, &change) {
                 self.retries.add(object, change, self);
             }
         }
@@ -56,13 +57,13 @@ impl EventHandler {
 
     /// Evaluates a predicate. A change passes if the predicate panics: an additional reconcile does
     /// no harm, a missing one would.
-    fn passes(&self, predicate: &Predicate, change: &Change) -> bool {
+    fn passes(&self, predicate: &Predicate, object: &Key, change: &Change) -> bool {
         catch_unwind(AssertUnwindSafe(|| predicate.passes(change))).unwrap_or_else(|panic| {
             self.panics.fetch_add(1, Ordering::Relaxed);
             tracing::error!(
                 controller = %self.name,
                 kind = %self.watch.kind,
-                object = %change.key(),
+                object = %object,
                 panic = panic_text(&*panic),
                 "predicate panicked; the change passes"
             );
@@ -71,20 +72,20 @@ impl EventHandler {
     }
 
     /// Queues the keys that one change concerns. Returns `false` if the map function failed.
-    fn enqueue(&self, change: &Change) -> bool {
+    fn enqueue(&self, object: &Key, change: &Change) -> bool {
         let keys = catch_unwind(AssertUnwindSafe(|| {
             self.watch.keys(change, &self.reconciled, self.client.caches())
         }));
         let keys = match keys {
             Ok(Ok(keys)) => keys,
             Ok(Err(error)) => {
-                self.report_failure(change, &error);
+                self.report_failure(object, &error);
                 return false;
             }
             Err(panic) => {
                 self.panics.fetch_add(1, Ordering::Relaxed);
                 let error = format!("panicked: {}", panic_text(&*panic));
-                self.report_failure(change, &error.into());
+                self.report_failure(object, &error.into());
                 return false;
             }
         };
@@ -97,11 +98,11 @@ impl EventHandler {
         true
     }
 
-    fn report_failure(&self, change: &Change, error: &MapError) {
+    fn report_failure(&self, object: &Key, error: &MapError) {
         tracing::error!(
             controller = %self.name,
             kind = %self.watch.kind,
-            object = %change.key(),
+            object = %object,
             error = %error,
             "map function failed; it is retried"
         );

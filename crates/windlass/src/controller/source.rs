@@ -127,11 +127,6 @@ impl Change {
         self.new.is_none()
     }
 
-    /// Returns the key of the object; empty if there is no state at all.
-    pub(crate) fn key(&self) -> Key {
-        self.entry().map_or_else(|| Key::cluster(""), |entry| entry.key().clone())
-    }
-
     /// Returns `true` if nothing is new: part of the first list, or the same version before and
     /// after.
     pub(crate) fn is_old_news(&self) -> bool {

@@ -195,6 +195,7 @@ async fn a_deletion_whose_map_function_failed_is_mapped_with_the_last_state() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(runs.lock().len(), 1);
     fails.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(300)).await; // the longest delay
     eventually("the deletion", || runs.lock().len() == 2).await;
     handle.stop().await.expect("stops");
 }

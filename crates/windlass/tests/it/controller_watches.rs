@@ -214,7 +214,7 @@ async fn nothing_is_watched_once_the_manager_has_stopped() {
     let (controller, client) = (handle.controller("maps").expect("runs"), handle.client().clone());
     handle.stop().await.expect("stops");
     let error = controller.watch(secrets()).expect_err("nobody would end it");
-    assert_eq!(error.to_string(), "Secret.v1 is not watched: the manager has stopped");
+    assert_eq!(error.to_string(), "cannot watch Secret.v1: the manager has stopped");
     assert!(!client.caches().holds(&Kind::of::<Secret>()));
     controller.synced().await;
 }
