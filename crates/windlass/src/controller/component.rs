@@ -13,10 +13,10 @@ use super::handle::ControllerHandle;
 use super::key_sink::KeySink;
 use super::key_stream::KeyStreams;
 use super::worker::Worker;
+use super::write_loop::WriteLoopDetector;
 use super::{Controller, pool};
 use crate::apply::Applied;
 use crate::cache::Key;
-use crate::client::Loops;
 use crate::error::Result;
 use crate::kind::{Kind, Object};
 use crate::metrics::HandlerFigures;
@@ -71,17 +71,22 @@ impl<K: Object> Component for Controller<K> {
 
     fn prepare(self: Box<Self>, env: &ControllerEnv) -> Result<Prepared> {
         let Controller { options, reconciler } = *self;
+        options.check()?;
         let display_name = env.display_name(&options.name);
         let queue = Arc::new(options.queue.build());
         let stats = queue.clone();
         env.metrics.queue(&display_name, move || stats.stats());
         let metrics = env.metrics.controller(&display_name, options.workers);
-        let loops =
-            Arc::new(Loops::new(display_name.clone(), options.kind.clone(), metrics.clone()));
         let client = env.client.field_owner(&options.name);
         // A controller that runs on every replica needs no lease.
         let client = if options.leader { client } else { client.unfenced() };
-        let client = client.looked_after(loops.clone());
+        let loops = Arc::new(WriteLoopDetector::new(
+            display_name.clone(),
+            options.kind.clone(),
+            metrics.clone(),
+            client.caches().clone(),
+        ));
+        let client = client.observed_by(loops.clone());
         let handle = ControllerHandle::new(super::handle::Inner {
             name: options.name.as_str().into(),
             kind: options.kind.clone(),

@@ -38,8 +38,12 @@ impl EventHandler {
     /// Queues the keys that an event concerns.
     pub(super) fn handle(self: &Arc<Self>, event: &Event<DynamicObject>) {
         for change in changes(event).into_iter().flatten() {
-            let passes = |p: &Option<Predicate>| p.as_ref().is_none_or(|p| self.passes(p, event.key(), &change));
-            if passes(&self.filter) && passes(&self.watch.predicate) && !self.enqueue(event.key(), &change)
+            let passes = |p: &Option<Predicate>| {
+                p.as_ref().is_none_or(|p| self.passes(p, event.key(), &change))
+            };
+            if passes(&self.filter)
+                && passes(&self.watch.predicate)
+                && !self.enqueue(event.key(), &change)
             {
                 self.retries.add(event.key(), change, self);
             }

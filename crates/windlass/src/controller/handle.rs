@@ -13,9 +13,10 @@ use super::key_stream::KeyStreams;
 use super::map_retries::MapRetries;
 use super::running_watch::{RunningWatch, RunningWatches};
 use super::watch_guard::WatchGuard;
+use super::write_loop::WriteLoopDetector;
 use super::{Predicate, Watch};
 use crate::cache::{HandlerOptions, Key};
-use crate::client::{Client, Loops};
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::metrics::ControllerMetrics;
@@ -62,7 +63,7 @@ pub(super) struct Inner {
     /// The panics of predicates, map functions and sources.
     pub(super) panics: Arc<AtomicU64>,
     pub(super) metrics: ControllerMetrics,
-    pub(super) loops: Arc<Loops>,
+    pub(super) loops: Arc<WriteLoopDetector>,
 }
 
 /// A handle that does not keep the controller alive.

@@ -42,7 +42,7 @@ type Run = ReusableBoxFuture<'static, Result<Next>>;
 impl<K: Object, R: Reconciler<K>> DynReconciler<K> for R {
     fn run(self: Arc<Self>, cx: Context<K>, memory: &mut Option<Run>) -> &mut Run {
         // Inside an async block, so that a panic before the first await is caught as well.
-        let run = async move { self.reconcile(&cx).await };
+        let run = async move { self.reconcile(cx).await.map_err(Error::other) };
         match memory.take() {
             Some(mut old) => {
                 old.set(run);
@@ -222,6 +222,12 @@ impl<K: Object> Worker<K> {
                 self.metrics.ended(Outcome::Success, took);
                 self.queue.forget(key);
                 tracing::trace!("Reconcile successful");
+            }
+            Ok(Next::After(Duration::ZERO)) => {
+                self.metrics.ended(Outcome::RequeueAfter, took);
+                let add = Add::default().priority(priority).rate_limited();
+                let retry = self.queue.add_with(key, add);
+                tracing::trace!(?retry, "Reconcile successful");
             }
             Ok(Next::After(after)) => {
                 self.metrics.ended(Outcome::RequeueAfter, took);

@@ -325,7 +325,7 @@ async fn a_kind_that_vanishes_is_named_and_followed_again_when_it_is_back() {
         async { Ok(Next::Done) }
     };
     let boxes = Kind::new("example.com", "v1", "Box", "boxes");
-    let controller = Controller::dynamic("boxes", &boxes).build(reconcile);
+    let controller = Controller::<DynamicObject>::of_kind("boxes", &boxes).build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     create_box(&setup, "one", serde_json::json!(1)).await;
     eventually("one", || runs.lock().contains(&"one".to_string())).await;
