@@ -1,6 +1,7 @@
-//! The chores of this repository: `cargo xtask bench`, `cargo xtask fuzz`,
+//! The chores of this repository: `cargo xtask api`, `cargo xtask bench`, `cargo xtask fuzz`,
 //! `cargo xtask go-patterns`.
 
+mod api;
 mod bench;
 mod fuzz;
 mod patterns;
@@ -8,6 +9,9 @@ mod patterns;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage:
+  cargo xtask api [--write]
+      compares the public API of windlass with crates/windlass/api.txt; --write
+      accepts the present API
   cargo xtask bench [--quick] [--only GLOBS] [--sizes N,N] [--rounds N]
                     [--no-build] [--report]
       measures windlass beside kube-rs, controller-runtime and a real API server,
@@ -26,6 +30,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.split_first() {
+        Some((&"api", rest)) => api::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"go-patterns", rest)) => patterns::run(rest),

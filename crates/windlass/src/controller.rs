@@ -16,18 +16,26 @@
 //! **Invariant:** workers start only when every watch has delivered its first list, so the first
 //! reconcile sees the whole state.
 
+mod attempt_id;
 mod builder;
+mod component;
 mod context;
-mod crew;
-mod inbox;
+mod env;
+mod event_handler;
+mod handle;
+mod key_sink;
+mod key_stream;
 mod listing;
+mod map_output;
+mod map_retries;
 mod owned;
+mod pool;
 mod predicate;
 mod reconcile;
-mod route;
-mod running;
+mod running_watch;
 mod source;
 mod status;
+mod watch_guard;
 mod worker;
 mod write_loop;
 
@@ -44,13 +52,15 @@ use crate::queue::QueueOptions;
 
 pub use builder::Builder;
 pub use context::Context;
+pub use handle::ControllerHandle;
 pub use listing::Listing;
 pub use predicate::Predicate;
 pub use reconcile::{Next, Reconciler};
-pub use running::{ControllerHandle, WatchGuard};
 pub use source::{Change, Watch};
+pub use watch_guard::WatchGuard;
 
-pub(crate) use running::{Component, Ground, Prepared};
+pub(crate) use component::{Component, Prepared};
+pub(crate) use env::ControllerEnv;
 pub(crate) use worker::panic_text;
 
 use worker::DynReconciler;

@@ -56,7 +56,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::Client;
 use crate::clock::{Jump, Jumps};
-use crate::controller::{Component, ControllerHandle, Ground};
+use crate::controller::{Component, ControllerEnv, ControllerHandle};
 use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
 use crate::lease::{Elector, LeaseStatus};
@@ -126,7 +126,7 @@ pub struct Manager {
 #[derive(Debug, Clone)]
 pub(crate) struct Cluster {
     name: String,
-    ground: Ground,
+    ground: ControllerEnv,
 }
 
 /// A controller that has not been started yet.

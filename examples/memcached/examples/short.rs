@@ -63,7 +63,9 @@ pub fn controller() -> Controller<Memcached> {
         .owns::<Deployment>()
         .watches(|pod: &Pod| {
             let instance = pod.metadata.labels.iter().flat_map(|labels| labels.get("instance"));
-            instance.map(|name| Key::new(pod.metadata.namespace.as_deref(), name)).collect()
+            instance
+                .map(|name| Key::new(pod.metadata.namespace.as_deref(), name))
+                .collect::<Vec<_>>()
         })
         .build(reconcile)
 }

@@ -53,7 +53,9 @@ pub fn controller() -> Controller<Memcached> {
         .owns::<Deployment>()
         .watches(|pod: &Pod| {
             let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get(INSTANCE));
-            name.map(|name| Key::new(pod.metadata.namespace.as_deref(), name)).into_iter().collect()
+            name.map(|name| Key::new(pod.metadata.namespace.as_deref(), name))
+                .into_iter()
+                .collect::<Vec<_>>()
         })
         .build(reconcile)
 }

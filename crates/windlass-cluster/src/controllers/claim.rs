@@ -155,7 +155,7 @@ pub fn orphans<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSele
         let labels = orphan_labels(change).into_iter().filter(|labels| !labels.is_empty());
         let keys = labels
             .flat_map(|labels| matching::<K>(caches, namespace.as_deref(), &labels, selector));
-        keys.collect()
+        keys.collect::<Vec<_>>()
     })
 }
 

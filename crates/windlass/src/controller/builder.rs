@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::stream::{Stream, StreamExt};
 use tokio::sync::mpsc;
 
+use super::map_output::MapOutput;
 use super::{Context, Controller, Next, Options, Predicate, Reconciler, Watch};
 use crate::cache::Key;
 use crate::error::Result;
@@ -139,9 +140,9 @@ impl<K: Object> Builder<K> {
 
     /// Reconciles the keys that `map` returns when an object of this kind changes, and caches the
     /// kind.
-    pub fn watches<T: Object<DynamicType = ()>>(
+    pub fn watches<T: Object<DynamicType = ()>, R: MapOutput>(
         self,
-        map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static,
+        map: impl Fn(&T) -> R + Send + Sync + 'static,
     ) -> Self {
         self.watch(Watch::map(map))
     }

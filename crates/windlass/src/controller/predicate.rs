@@ -1,8 +1,8 @@
-//! Which changes matter.
+//! Predicates: which changes lead to a reconcile.
 //!
-//! A predicate looks at one [`Change`] and says whether it leads to a reconcile. Resyncs are asked
-//! about like any other change only if [`Predicate::resyncs`] says so: by default they always pass,
-//! so that a generation filter does not silently switch periodic resyncs off.
+//! By default a resync passes every predicate, so that a filter such as
+//! [`Predicate::generation_changed`] does not silently turn periodic resyncs off.
+//! [`Predicate::resyncs`] changes that.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::kind::Object;
 
 type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 
-/// Says whether a change leads to a reconcile.
+/// Decides whether a change leads to a reconcile.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 /// use windlass::cache::Store;
 /// use windlass::controller::Change;
 ///
-/// // States as the cache holds them, made by hand.
+/// // States as they are in the cache.
 /// let store = Store::detached(&ApiResource::erase::<Deployment>(&()));
 /// let state = |version: u32, generation: u32, labels: &str| {
 ///     let json = format!(
@@ -45,10 +45,10 @@ type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 /// let spec_or_labels = spec.or(Predicate::labels_changed());
 /// assert!(!spec_or_labels.passes(&status) && spec_or_labels.passes(&labels));
 ///
-/// // A reminder passes, unless the predicate asks to be asked.
-/// let reminder = Change { resync: true, ..status };
+/// // A resync passes, unless the predicate is evaluated for resyncs too.
+/// let resync = Change { resync: true, ..status };
 /// let never = Predicate::new(|_| false);
-/// assert!(never.passes(&reminder) && !never.resyncs().passes(&reminder));
+/// assert!(never.passes(&resync) && !never.resyncs().passes(&resync));
 /// ```
 #[derive(Clone)]
 pub struct Predicate {
@@ -59,22 +59,24 @@ pub struct Predicate {
 // === impl Predicate ===
 
 impl Predicate {
-    /// A predicate of the author's own.
+    /// Creates a predicate from a function.
     pub fn new(test: impl Fn(&Change) -> bool + Send + Sync + 'static) -> Self {
         Self { test: Arc::new(test), resyncs: false }
     }
 
-    /// Looks at the object itself: the new state, or the last one of a deletion.
+    /// Creates a predicate from a function of the object: its new state, or its last one if it was
+    /// deleted.
     ///
-    /// An object that does not decode passes, so that the reconcile reports it.
+    /// An object that cannot be decoded passes, so that the reconcile reports it.
     pub fn object<K: Object>(test: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         Self::new(move |change| change.object::<K>().is_none_or(|object| test(&object)))
     }
 
-    /// The desired state changed; updates of status and metadata do not pass.
+    /// Passes updates that change `metadata.generation`, that is the desired state; updates of status
+    /// and metadata do not pass.
     ///
-    /// Kinds without a generation, such as ConfigMap and Secret, have it at 0 for ever: none of
-    /// their updates passes but the beginning of their deletion.
+    /// Some kinds have no generation, such as ConfigMap and Secret: of their updates only the
+    /// beginning of a deletion passes.
     pub fn generation_changed() -> Self {
         Self::on_update(|change| match (&change.old, &change.new) {
             (Some(old), Some(new)) => {
@@ -84,7 +86,7 @@ impl Predicate {
         })
     }
 
-    /// Anything changed.
+    /// Passes updates that change `metadata.resourceVersion`, that is anything at all.
     pub fn resource_version_changed() -> Self {
         Self::on_update(|change| match (&change.old, &change.new) {
             (Some(old), Some(new)) => old.version() != new.version(),
@@ -92,7 +94,7 @@ impl Predicate {
         })
     }
 
-    /// The labels changed.
+    /// Passes updates that change the labels.
     pub fn labels_changed() -> Self {
         Self::on_update(|change| match (&change.old, &change.new) {
             (Some(old), Some(new)) => old.labels() != new.labels(),
@@ -100,7 +102,7 @@ impl Predicate {
         })
     }
 
-    /// The annotations changed.
+    /// Passes updates that change the annotations.
     pub fn annotations_changed() -> Self {
         Self::on_update(|change| {
             let read = |entry: &Option<Arc<crate::cache::Entry>>| {
@@ -111,7 +113,7 @@ impl Predicate {
         })
     }
 
-    /// The labels match, before or after.
+    /// Passes changes of objects whose labels match a selector, before or after the change.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -125,7 +127,7 @@ impl Predicate {
     /// let old = store.read(br#"{"metadata": {"name": "a", "labels": {"app": "web"}}}"#)?;
     /// let new = store.read(br#"{"metadata": {"name": "a"}}"#)?;
     /// let lost = Change { old: Some(old), new: Some(new), ..Change::default() };
-    /// assert!(web.passes(&lost), "it has to be told that it is no longer selected");
+    /// assert!(web.passes(&lost), "the controller has to know that it is no longer selected");
     /// assert!(!web.not().passes(&lost));
     /// # Ok::<(), windlass::cache::Malformed>(())
     /// ```
@@ -139,35 +141,36 @@ impl Predicate {
     }
 
     fn on_update(test: impl Fn(&Change) -> bool + Send + Sync + 'static) -> Self {
-        // A deletion and a creation in one: whatever is compared belongs to two objects.
+        // A replacement is a deletion and a creation: the two states are of different objects.
         let both = |change: &Change| change.is_update() && !change.is_replacement();
         Self::new(move |change| !both(change) || test(change))
     }
 
-    /// Both say yes.
+    /// Passes changes that pass both predicates.
     pub fn and(self, other: Self) -> Self {
-        // Each part keeps its own rule for resyncs.
+        // Each predicate keeps its own rule for resyncs.
         Self::new(move |change| self.passes(change) && other.passes(change)).resyncs()
     }
 
-    /// One of them says yes.
+    /// Passes changes that pass at least one of both predicates.
     pub fn or(self, other: Self) -> Self {
         Self::new(move |change| self.passes(change) || other.passes(change)).resyncs()
     }
 
-    /// The opposite; a resync it was not asked about passes nevertheless.
-    #[expect(clippy::should_implement_trait, reason = "reads as the other combinators do")]
+    /// Passes changes that do not pass this predicate. A resync still passes, unless
+    /// [`resyncs`](Self::resyncs) was called.
+    #[expect(clippy::should_implement_trait, reason = "consistent with `and` and `or`")]
     pub fn not(self) -> Self {
         Self { resyncs: self.resyncs, ..Self::new(move |change| !(self.test)(change)) }
     }
 
-    /// Asks this predicate about resyncs too; otherwise every resync passes.
+    /// Evaluates this predicate for resyncs too. Otherwise every resync passes.
     pub fn resyncs(mut self) -> Self {
         self.resyncs = true;
         self
     }
 
-    /// Says whether `change` leads to a reconcile.
+    /// Returns `true` if `change` leads to a reconcile.
     pub fn passes(&self, change: &Change) -> bool {
         (change.resync && !self.resyncs) || (self.test)(change)
     }
@@ -206,7 +209,7 @@ mod tests {
         store.read(object.to_string().as_bytes()).expect("an object")
     }
 
-    /// An object that changes in this way, with another version.
+    /// An update with these changes of the metadata.
     fn update(change: Value) -> Change {
         let mut change = change;
         change["resourceVersion"] = json!("2");
@@ -269,13 +272,13 @@ mod tests {
     }
 
     #[test]
-    fn each_part_decides_on_reminders_by_its_own_rule() {
+    fn each_part_decides_on_resyncs_by_its_own_rule() {
         let quiet = Predicate::generation_changed;
         let yes = || Predicate::new(|_| true).resyncs();
         let no = || Predicate::new(|_| false).resyncs();
         assert!(quiet().passes(&resync()) && quiet().not().passes(&resync()));
         assert!(quiet().and(quiet()).passes(&resync()));
-        // Who does not ask about reminders lets them pass, also beside one who does.
+        // A predicate that is not evaluated for resyncs lets them pass, also beside one that is.
         assert!(quiet().and(yes()).passes(&resync()) && yes().and(quiet()).passes(&resync()));
         assert!(!quiet().and(no()).passes(&resync()) && !no().and(yes()).passes(&resync()));
         assert!(quiet().or(no()).passes(&resync()) && no().or(yes()).passes(&resync()));

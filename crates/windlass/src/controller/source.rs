@@ -1,13 +1,12 @@
-//! Where keys come from: changes of watched objects, mapped to the keys they concern.
+//! The watches of a controller: which objects it follows, and which keys their changes concern.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, slice};
 
-use kube::core::DynamicObject;
-
 use super::Predicate;
+use super::map_output::{MapError, MapOutput};
 use crate::cache::{Entry, Key};
 use crate::cluster::Caches;
 use crate::kind::{Kind, Object};
@@ -20,97 +19,116 @@ use crate::kind::{Kind, Object};
 /// use windlass::Predicate;
 /// use windlass::controller::Change;
 ///
-/// /// Deletions, and what is new under a name that was in use before.
+/// /// Deletions, and new objects with a name that was in use before.
 /// fn gone(change: &Change) -> bool {
 ///     change.is_delete() || change.is_replacement()
 /// }
 ///
 /// let predicate = Predicate::new(gone);
-/// assert!(predicate.passes(&Change::default()), "neither before nor after: it is gone");
+/// assert!(predicate.passes(&Change::default()), "there is no state now");
 /// ```
 #[derive(Clone, Default)]
 pub struct Change {
-    /// The state before; `None` if it is new here.
+    /// The state before; `None` if the object is new to this watch.
     pub old: Option<Arc<Entry>>,
-    /// The state now; `None` if it is gone.
+    /// The state now; `None` if the object was deleted.
     pub new: Option<Arc<Entry>>,
-    /// Part of the first list of this watch.
+    /// Whether the object is part of the first list of this watch.
     pub initial: bool,
-    /// Nothing changed: a periodic reminder.
+    /// Whether this is a resync: nothing has changed.
     pub resync: bool,
 }
 
-/// One watched kind and what its changes mean to a controller.
+/// One watched kind and the keys that its changes concern.
+///
+/// | constructor | keys | for kinds known |
+/// |---|---|---|
+/// | [`owned`](Self::owned) | of the controlling owner | at compile time |
+/// | [`owned_kind`](Self::owned_kind) | of the controlling owner | at run time |
+/// | [`map`](Self::map) | those that a function of the object returns | at compile time |
+/// | [`changes`](Self::changes) | those that a function of the change returns | at run time |
+/// | [`reading`](Self::reading) | those that a function of the change and the caches returns | at run time |
+///
+/// A map function returns a `Vec<Key>`, or a `Result` with one and any error. A function that fails
+/// or panics is called again with the same change, after 100 ms at first and with a growing delay of
+/// up to five minutes, until it succeeds.
+///
+/// # Examples
 ///
 /// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use windlass::cache::Key;
-/// use windlass::controller::{Predicate, Watch};
-/// let watch = Watch::map(|pod: &Pod| pod.spec.iter()
-///         .filter_map(|s| s.node_name.as_deref())
-///         .map(Key::cluster)
-///         .collect())
-///     .when(Predicate::generation_changed());
+/// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// use windlass::{Key, Predicate, Watch};
+///
+/// let nodes = Watch::map(|pod: &Pod| {
+///     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+///     node.map(Key::cluster).into_iter().collect::<Vec<_>>()
+/// })
+/// .when(Predicate::generation_changed());
+///
+/// /// Fails if the annotation is missing, and is called again until it is there.
+/// fn user(map: &ConfigMap) -> Result<Vec<Key>, String> {
+///     let annotations = map.metadata.annotations.as_ref();
+///     let name = annotations.and_then(|all| all.get("user")).ok_or("there is no user")?;
+///     Ok(vec![Key::new(map.metadata.namespace.as_deref(), name)])
+/// }
+/// let users = Watch::map(user);
 /// ```
 #[derive(Clone)]
 pub struct Watch {
     pub(crate) kind: Kind,
     pub(crate) metadata_only: bool,
     pub(crate) predicate: Option<Predicate>,
-    pub(crate) map: Mapper,
+    pub(crate) mapper: Mapper,
     pub(crate) priority: Option<i32>,
     pub(crate) resync: Option<Duration>,
 }
 
-/// A function of the author, from a change to keys.
-pub(crate) type Map = Arc<dyn Fn(&Change) -> Vec<Key> + Send + Sync>;
-
-/// How a change becomes keys.
+/// How a change is mapped to keys.
 #[derive(Clone)]
 pub(crate) enum Mapper {
-    /// The object's own key.
+    /// The key of the object itself.
     Itself,
-    /// The keys of its owners of the controller's kind.
+    /// The keys of its owners of the reconciled kind.
     Owner { controller_only: bool },
-    /// A function of the author.
-    With(Map),
-    /// A function of the author that looks other objects up.
-    Reading(Arc<ReadingMap>),
+    /// What a function of the author returns.
+    Function(Arc<MapFunction>),
     /// No keys: the kind is only read.
     Nothing,
 }
 
-type ReadingMap = dyn Fn(&Change, &Caches) -> Vec<Key> + Send + Sync;
+type MapFunction = dyn Fn(&Change, &Caches) -> Result<Vec<Key>, MapError> + Send + Sync;
 
 // === impl Change ===
 
 impl Change {
-    /// The state now, or the last one known of an object that is gone.
+    /// Returns the state now, or the last known state of an object that was deleted.
     pub fn entry(&self) -> Option<&Arc<Entry>> {
         self.new.as_ref().or(self.old.as_ref())
     }
 
-    /// The same as a Rust value; `None` if it does not decode.
+    /// Returns the object in that state; `None` if it cannot be decoded.
     pub fn object<K: Object>(&self) -> Option<K> {
         self.entry()?.decode().ok()
     }
 
-    /// There was a state before and there is one now.
+    /// Returns `true` if there is a state before and one now.
     pub fn is_update(&self) -> bool {
         self.old.is_some() && self.new.is_some()
     }
 
-    /// The object was deleted and another of its name created since the last change.
+    /// Returns `true` if the object was deleted and another one of the same name created since the
+    /// last change.
     pub fn is_replacement(&self) -> bool {
         matches!((&self.old, &self.new), (Some(old), Some(new)) if old.uid() != new.uid())
     }
 
-    /// The object is gone.
+    /// Returns `true` if the object was deleted.
     pub fn is_delete(&self) -> bool {
         self.new.is_none()
     }
 
-    /// Nothing new: same version before and after, or part of the first list.
+    /// Returns `true` if nothing is new: part of the first list, or the same version before and
+    /// after.
     pub(crate) fn is_old_news(&self) -> bool {
         self.initial
             || self.resync
@@ -133,69 +151,61 @@ impl fmt::Debug for Change {
 // === impl Watch ===
 
 impl Watch {
-    fn new(kind: Kind, map: Mapper) -> Self {
-        Self { kind, metadata_only: false, predicate: None, map, priority: None, resync: None }
+    fn new(kind: Kind, mapper: Mapper) -> Self {
+        Self { kind, metadata_only: false, predicate: None, mapper, priority: None, resync: None }
     }
 
-    /// Changes of objects the reconciled object controls.
+    /// Watches objects of type `T`, and reconciles their controlling owner when they change.
     ///
-    /// Whole objects are cached, which [`Context::apply`](super::Context::apply) compares with; of
-    /// a `PartialObjectMeta<T>` the metadata only.
+    /// Whole objects are cached, which lets [`Context::apply`](super::Context::apply) compare them.
+    /// With a `PartialObjectMeta<T>` only metadata is cached.
     pub fn owned<T: Object<DynamicType = ()>>() -> Self {
         Self { metadata_only: T::metadata_api(), ..Self::owned_kind(Kind::of::<T>()) }
     }
 
-    /// The same for a kind known at run time.
+    /// Watches objects of a kind, and reconciles their controlling owner when they change.
     pub fn owned_kind(kind: Kind) -> Self {
         Self::new(kind, Mapper::Owner { controller_only: true })
     }
 
-    /// Any owner reference counts, not only that of the managing controller.
-    ///
-    /// For watches of owned objects: what another watch maps to is replaced.
+    /// Reconciles all owners instead of the controlling one. Replaces the map function of a watch
+    /// that has one.
     pub fn any_owner(mut self) -> Self {
-        self.map = Mapper::Owner { controller_only: false };
+        self.mapper = Mapper::Owner { controller_only: false };
         self
     }
 
-    /// Changes of any object, mapped to keys; on an update the old and the new state are mapped.
-    pub fn map<T: Object<DynamicType = ()>>(
-        map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static,
+    /// Watches objects of type `T`, and reconciles the keys that `map` returns for them. On an
+    /// update, the states before and after are mapped.
+    ///
+    /// An object that cannot be decoded is logged and concerns no key.
+    pub fn map<T: Object<DynamicType = ()>, R: MapOutput>(
+        map: impl Fn(&T) -> R + Send + Sync + 'static,
     ) -> Self {
-        Self::with(Kind::of::<T>(), map)
-    }
-
-    /// The same for a kind known at run time.
-    pub fn map_kind(
-        kind: Kind,
-        map: impl Fn(&DynamicObject) -> Vec<Key> + Send + Sync + 'static,
-    ) -> Self {
-        Self::with(kind, map)
-    }
-
-    fn with<T: Object>(kind: Kind, map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static) -> Self {
+        let kind = Kind::of::<T>();
         let of = kind.clone();
         let watch = Self::reading(kind, move |change, caches| {
             let mut keys = Vec::new();
             for entry in [&change.old, &change.new].into_iter().flatten() {
                 match entry.decode::<T>() {
-                    Ok(object) => keys.extend(map(&object)),
+                    Ok(object) => keys.extend(map(&object).into_keys()?),
                     Err(error) => {
                         caches.count_undecodable::<T>(&of, entry);
                         tracing::warn!(
                             object = %entry.key(),
                             error = %error,
-                            "an object does not decode: its change maps to nothing"
+                            "object cannot be decoded; its change concerns no key"
                         );
                     }
                 }
             }
-            keys
+            Ok::<_, MapError>(keys)
         });
         Self { metadata_only: T::metadata_api(), ..watch }
     }
 
-    /// Changes as they are, mapped to keys without decoding the object.
+    /// Watches objects of a kind, and reconciles the keys that `map` returns for a change. The
+    /// object is not decoded.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -210,17 +220,17 @@ impl Watch {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
-    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
-    /// // The config map of the same name, when a secret goes.
+    /// let (sender, mut keys) = tokio::sync::mpsc::channel(8);
+    /// // Reconciles the config map of the same name when a secret is deleted.
     /// let gone = Watch::changes(Kind::of::<Secret>(), |change| {
     ///     let entry = change.entry().filter(|_| change.is_delete());
-    ///     entry.map(|entry| entry.key().clone()).into_iter().collect()
+    ///     entry.map(|entry| entry.key().clone()).into_iter().collect::<Vec<_>>()
     /// });
     /// let controller = Controller::<ConfigMap>::builder("gone").watch(gone.metadata_only()).build(
     ///     move |cx: Context<ConfigMap>| {
-    ///         let tell = tell.clone();
+    ///         let sender = sender.clone();
     ///         async move {
-    ///             let _ = tell.send(cx.key().clone()).await;
+    ///             let _ = sender.send(cx.key().clone()).await;
     ///             Ok(Next::Done)
     ///         }
     ///     },
@@ -231,17 +241,21 @@ impl Watch {
     /// let secret = Secret { metadata: config_map("a").metadata, ..Secret::default() };
     /// handle.client().create(&secret).await?;
     /// handle.client().delete::<Secret>(&Key::of(&secret)).await?;
-    /// assert_eq!(told.recv().await, Some(Key::of(&secret)));
+    /// assert_eq!(keys.recv().await, Some(Key::of(&secret)));
     /// # handle.stop().await
     /// # }
     /// ```
-    pub fn changes(kind: Kind, map: impl Fn(&Change) -> Vec<Key> + Send + Sync + 'static) -> Self {
-        Self::new(kind, Mapper::With(Arc::new(map)))
+    pub fn changes<R: MapOutput>(
+        kind: Kind,
+        map: impl Fn(&Change) -> R + Send + Sync + 'static,
+    ) -> Self {
+        Self::reading(kind, move |change, _| map(change))
     }
 
-    /// Changes mapped to keys by a function that may look other objects up in the cache.
+    /// Watches objects of a kind, and reconciles the keys that `map` returns for a change. The
+    /// function may read other objects from the caches.
     ///
-    /// Only kinds that the controller declares are there; what is read may be older than the
+    /// Only kinds that the controller declares are cached, and what is read may be older than the
     /// change.
     ///
     /// ```
@@ -260,8 +274,8 @@ impl Watch {
     /// # let mut map = config_map("uses-gold");
     /// # map.data = Some([("secret".into(), "gold".into())].into());
     /// # windlass::Client::new(server.client()).create(&map).await?;
-    /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
-    /// // All config maps that name the secret which changed.
+    /// let (sender, mut keys) = tokio::sync::mpsc::channel(8);
+    /// // Reconciles all config maps that refer to the secret.
     /// let users = Watch::reading(Kind::of::<Secret>(), |change, caches| {
     ///     let Some(secret) = change.entry() else { return Vec::new() };
     ///     let maps = caches.list::<ConfigMap>(&Kind::of::<ConfigMap>(), &List::within("default"));
@@ -274,9 +288,9 @@ impl Watch {
     /// });
     /// let controller = Controller::<ConfigMap>::builder("users").watch(users.priority(10)).build(
     ///     move |cx: Context<ConfigMap>| {
-    ///         let tell = tell.clone();
+    ///         let sender = sender.clone();
     ///         async move {
-    ///             let _ = tell.send(cx.name().to_string()).await;
+    ///             let _ = sender.send(cx.name().to_string()).await;
     ///             Ok(Next::Done)
     ///         }
     ///     },
@@ -284,18 +298,19 @@ impl Watch {
     /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// handle.ready().await;
-    /// assert_eq!(told.recv().await.as_deref(), Some("uses-gold"), "the first list");
+    /// assert_eq!(keys.recv().await.as_deref(), Some("uses-gold"), "the first list");
     /// # let gold = Secret { metadata: config_map("gold").metadata, ..Secret::default() };
     /// handle.client().create(&gold).await?;
-    /// assert_eq!(told.recv().await.as_deref(), Some("uses-gold"), "the secret is there now");
+    /// assert_eq!(keys.recv().await.as_deref(), Some("uses-gold"), "the secret is there now");
     /// # handle.stop().await
     /// # }
     /// ```
-    pub fn reading(
+    pub fn reading<R: MapOutput>(
         kind: Kind,
-        map: impl Fn(&Change, &Caches) -> Vec<Key> + Send + Sync + 'static,
+        map: impl Fn(&Change, &Caches) -> R + Send + Sync + 'static,
     ) -> Self {
-        Self::new(kind, Mapper::Reading(Arc::new(map)))
+        let function = move |change: &Change, caches: &Caches| map(change, caches).into_keys();
+        Self::new(kind, Mapper::Function(Arc::new(function)))
     }
 
     pub(crate) fn itself(kind: Kind) -> Self {
@@ -307,13 +322,14 @@ impl Watch {
         Self::new(kind, Mapper::Nothing)
     }
 
-    /// Asks the server for metadata only; reads of this kind must then be metadata only too.
+    /// Watches and caches metadata only. All reads of this kind must then be of metadata too.
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;
         self
     }
 
-    /// Only changes that pass; several have to pass all.
+    /// Ignores changes that do not pass a predicate. With several predicates a change has to pass
+    /// all of them.
     pub fn when(mut self, predicate: Predicate) -> Self {
         self.predicate = Some(match self.predicate.take() {
             Some(before) => before.and(predicate),
@@ -322,52 +338,52 @@ impl Watch {
         self
     }
 
-    /// Queues the keys of this watch with a priority of their own; larger comes first.
+    /// Sets the priority of the keys of this watch; larger ones are reconciled first.
     ///
-    /// Without, changes have 0, and the first list and reminders
+    /// By default changes have priority 0, and the first list and resyncs
     /// [`LOW_PRIORITY`](crate::queue::LOW_PRIORITY).
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// Reminds the controller of every object of this watch after this time, at least a second.
+    /// Handles every object of this watch again each time this duration, of at least a second, has
+    /// passed.
     ///
-    /// Reminders pass every predicate that does not ask for them with
-    /// [`Predicate::resyncs`]; nothing is asked of the API server.
+    /// A resync reads the cache and sends no request. It passes all predicates but those with
+    /// [`Predicate::resyncs`].
     pub fn resync(mut self, every: Duration) -> Self {
         self.resync = Some(every);
         self
     }
 
-    /// The keys a change leads to, each once, for a controller of kind `reconciled`.
+    /// Returns the keys that a change concerns, each once, for a controller of kind `reconciled`.
     pub(crate) fn keys<'a>(
         &self,
         change: &'a Change,
         reconciled: &Kind,
         caches: &Caches,
-    ) -> Cow<'a, [Key]> {
-        let mut keys = match &self.map {
-            Mapper::Nothing => return Cow::default(),
+    ) -> Result<Cow<'a, [Key]>, MapError> {
+        let mut keys = match &self.mapper {
+            Mapper::Nothing => return Ok(Cow::default()),
             Mapper::Itself => {
                 let entry = change.entry();
-                return entry.map_or_else(Cow::default, |e| slice::from_ref(e.key()).into());
+                return Ok(entry.map_or_else(Cow::default, |e| slice::from_ref(e.key()).into()));
             }
-            Mapper::With(map) => map(change),
-            Mapper::Reading(map) => map(change, caches),
+            Mapper::Function(map) => map(change, caches)?,
             Mapper::Owner { controller_only } => owners(change, reconciled, *controller_only),
         };
         if keys.len() > 1 {
             keys.sort();
             keys.dedup();
         }
-        keys.into()
+        Ok(keys.into())
     }
 }
 
-/// The keys of all owners of kind `reconciled`, before and after the change.
+/// Returns the keys of all owners of kind `reconciled`, before and after the change.
 ///
-/// The version of the reference is not compared: an owner is the same object in every version.
+/// The version of a reference is not compared, because an owner is the same object in every version.
 fn owners(change: &Change, reconciled: &Kind, controller_only: bool) -> Vec<Key> {
     let mut keys = Vec::new();
     for entry in [&change.old, &change.new].into_iter().flatten() {

@@ -12,7 +12,7 @@ use super::runtime::Runtime;
 use super::{Builder, Cluster, Manager, Running, Server, State, diagnostics};
 use crate::client::{Client, HOST};
 use crate::cluster::Caches;
-use crate::controller::Ground;
+use crate::controller::ControllerEnv;
 use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
 use crate::fence::Fence;
@@ -98,7 +98,7 @@ impl Builder {
             let (fence, registry) = (fence.clone(), self.registry.clone());
             let client = Client::build(kube, host, caches, fence, registry).field_owner(&self.name);
             let (recorder, publisher) = Recorder::new(&client, &self.name, self.clock.clone());
-            let ground = Ground {
+            let ground = ControllerEnv {
                 client,
                 recorder: recorder.with_api(self.events_api),
                 clock: self.clock.clone(),

@@ -1,15 +1,16 @@
-//! Limiters: how long a key that failed has to wait.
-//!
-//! A limiter is asked under the queue's lock and must not block.
+//! Rate limiters: how long a key that failed is delayed.
 
 use std::time::Duration;
 
 use hashbrown::HashMap;
 use tokio::time::Instant;
 
-use super::QueueKey;
+use super::key::QueueKey;
 
-/// Decides how long a key has to wait before it is tried again.
+/// Decides how long a key is delayed after a failure.
+///
+/// The queue owns its limiter and calls it while the queue is locked: a method that blocks, locks
+/// the same queue or takes long stops all workers and everybody who adds keys.
 ///
 /// # Examples
 ///
@@ -17,7 +18,7 @@ use super::QueueKey;
 /// use std::time::Duration;
 /// use windlass::queue::{Exponential, Limiter, WorkQueue};
 ///
-/// /// Gives up to hurry after ten failures.
+/// /// Delays a key by an hour after more than ten failures.
 /// struct Patient(Exponential<String>);
 ///
 /// impl Limiter<String> for Patient {
@@ -33,24 +34,25 @@ use super::QueueKey;
 ///     }
 /// }
 ///
-/// let queue = WorkQueue::options().limiter(Patient(Exponential::default())).build();
+/// let queue = WorkQueue::with_limiter(Patient(Exponential::default()));
 /// assert_eq!(queue.add_rate_limited("a".to_string()), Duration::from_millis(5));
 /// ```
 pub trait Limiter<K>: Send {
-    /// Counts a failure of the key and returns the wait.
+    /// Counts a failure of the key and returns its delay.
     fn when(&mut self, key: &K) -> Duration;
     /// Forgets the failures of the key.
     fn forget(&mut self, key: &K);
-    /// Returns the failures of the key that are remembered.
+    /// Returns the number of failures of the key since it was last forgotten.
     fn failures(&self, key: &K) -> u32;
-    /// Tells whether nothing is remembered of any key; as long as that is so, nobody asks for
-    /// failures or for them to be forgotten. `false` if it is not known.
+    /// Returns `true` if no failure of any key is remembered. The queue then calls neither
+    /// [`failures`](Self::failures) nor [`forget`](Self::forget), which saves a lock for each
+    /// successful reconcile. `false` is always correct.
     fn is_clear(&self) -> bool {
         false
     }
 }
 
-/// Doubles the wait with every failure of a key: `base`, `2 * base`, … up to `max`.
+/// Doubles the delay with every failure of a key: `base`, `2 * base`, … up to `max`.
 ///
 /// # Examples
 ///
@@ -69,10 +71,10 @@ pub trait Limiter<K>: Send {
 pub struct Exponential<K> {
     base: Duration,
     max: Duration,
-    failures: HashMap<K, u32>,
+    failures: Failures<K>,
 }
 
-/// Lets `burst` adds pass at once and then so many per second, over all keys.
+/// Limits the adds of all keys together: a number at once, then a number per second.
 ///
 /// # Examples
 ///
@@ -95,7 +97,7 @@ pub struct Bucket {
     last: Option<Instant>,
 }
 
-/// Waits shortly for the first failures of a key and long for all further ones.
+/// Uses a short delay for the first failures of a key and a long one for all others.
 ///
 /// # Examples
 ///
@@ -111,49 +113,39 @@ pub struct FastSlow<K> {
     fast: Duration,
     slow: Duration,
     fast_max: u32,
-    failures: HashMap<K, u32>,
+    failures: Failures<K>,
 }
 
-/// Waits as long as the slowest of several limiters asks for.
-///
-/// ```
-/// use std::time::Duration;
-/// use windlass::queue::{Bucket, Exponential, MaxOf, WorkQueue};
-///
-/// // What client-go does without a priority queue: per key, and ten per second over all.
-/// let limiter = MaxOf::new().and(Exponential::default()).and(Bucket::new(10.0, 100));
-/// let queue = WorkQueue::options().limiter(limiter).build();
-/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(5));
-/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(10));
-/// queue.forget(&"a");
-/// assert_eq!(queue.failures(&"a"), 0);
-/// ```
-pub struct MaxOf<K> {
-    limiters: Vec<Box<dyn Limiter<K>>>,
-}
-
-/// Cuts the waits of another limiter.
+/// Combines limiters: the longest of their delays is used.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::queue::{Exponential, Limiter, MaxWait};
-/// let minute = Duration::from_secs(60);
-/// let mut limiter = MaxWait::new(Exponential::default(), minute);
-/// assert!((0..100).all(|_| limiter.when(&"a") <= minute));
+/// use windlass::queue::{Bucket, Exponential, MaxOf, WorkQueue};
+///
+/// // The default of client-go: a delay per key, and ten keys per second overall.
+/// let limiter = MaxOf::default().and(Exponential::default()).and(Bucket::new(10.0, 100));
+/// let queue = WorkQueue::with_limiter(limiter);
+/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(5));
+/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(10));
+/// queue.forget(&"a");
+/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(5));
 /// ```
-pub struct MaxWait<L> {
-    limiter: L,
-    max: Duration,
+pub struct MaxOf<K> {
+    limiters: Vec<Box<dyn Limiter<K>>>,
 }
+
+/// The number of failures of each key.
+#[derive(Clone, Debug)]
+struct Failures<K>(HashMap<K, u32>);
 
 // === impl Exponential ===
 
 impl<K> Exponential<K> {
-    /// Makes a limiter that waits `base` after the first failure and at most `max`.
+    /// Returns a limiter with a delay of `base` after the first failure and of at most `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { base, max, failures: HashMap::new() }
+        Self { base, max, failures: Failures(HashMap::new()) }
     }
 }
 
@@ -166,31 +158,27 @@ impl<K> Default for Exponential<K> {
 
 impl<K: QueueKey> Limiter<K> for Exponential<K> {
     fn when(&mut self, key: &K) -> Duration {
-        let failures = self.failures.entry(key.clone()).or_insert(0);
-        let factor = 1_u32.checked_shl(*failures);
-        *failures = failures.saturating_add(1);
+        let factor = 1_u32.checked_shl(self.failures.count(key) - 1);
         factor.and_then(|f| self.base.checked_mul(f)).map_or(self.max, |wait| wait.min(self.max))
     }
 
     fn forget(&mut self, key: &K) {
-        if !self.failures.is_empty() {
-            self.failures.remove(key);
-        }
+        self.failures.forget(key);
     }
 
     fn failures(&self, key: &K) -> u32 {
-        self.failures.get(key).copied().unwrap_or(0)
+        self.failures.of(key)
     }
 
     fn is_clear(&self) -> bool {
-        self.failures.is_empty()
+        self.failures.0.is_empty()
     }
 }
 
 // === impl Bucket ===
 
 impl Bucket {
-    /// Makes a bucket that holds `burst` tokens and gets `per_second` new ones.
+    /// Returns a limiter that lets `burst` adds pass at once, and `per_second` from then on.
     pub fn new(per_second: f64, burst: u32) -> Self {
         let burst = f64::from(burst);
         Self { per_second: per_second.max(f64::MIN_POSITIVE), burst, tokens: burst, last: None }
@@ -224,43 +212,34 @@ impl<K> Limiter<K> for Bucket {
 // === impl FastSlow ===
 
 impl<K> FastSlow<K> {
-    /// Makes a limiter that waits `fast` for the first `fast_max` failures, then `slow`.
+    /// Returns a limiter with a delay of `fast` for the first `fast_max` failures, then of `slow`.
     pub fn new(fast: Duration, slow: Duration, fast_max: u32) -> Self {
-        Self { fast, slow, fast_max, failures: HashMap::new() }
+        Self { fast, slow, fast_max, failures: Failures(HashMap::new()) }
     }
 }
 
 impl<K: QueueKey> Limiter<K> for FastSlow<K> {
     fn when(&mut self, key: &K) -> Duration {
-        let failures = self.failures.entry(key.clone()).or_insert(0);
-        *failures = failures.saturating_add(1);
-        if *failures <= self.fast_max { self.fast } else { self.slow }
+        if self.failures.count(key) <= self.fast_max { self.fast } else { self.slow }
     }
 
     fn forget(&mut self, key: &K) {
-        if !self.failures.is_empty() {
-            self.failures.remove(key);
-        }
+        self.failures.forget(key);
     }
 
     fn failures(&self, key: &K) -> u32 {
-        self.failures.get(key).copied().unwrap_or(0)
+        self.failures.of(key)
     }
 
     fn is_clear(&self) -> bool {
-        self.failures.is_empty()
+        self.failures.0.is_empty()
     }
 }
 
 // === impl MaxOf ===
 
 impl<K> MaxOf<K> {
-    /// Makes a limiter without parts: it never waits.
-    pub fn new() -> Self {
-        Self { limiters: Vec::new() }
-    }
-
-    /// Adds a part.
+    /// Adds a limiter.
     pub fn and(mut self, limiter: impl Limiter<K> + 'static) -> Self {
         self.limiters.push(Box::new(limiter));
         self
@@ -268,8 +247,9 @@ impl<K> MaxOf<K> {
 }
 
 impl<K> Default for MaxOf<K> {
+    /// Returns a combination of no limiters, which never delays a key.
     fn default() -> Self {
-        Self::new()
+        Self { limiters: Vec::new() }
     }
 }
 
@@ -291,30 +271,24 @@ impl<K> Limiter<K> for MaxOf<K> {
     }
 }
 
-// === impl MaxWait ===
+// === impl Failures ===
 
-impl<L> MaxWait<L> {
-    /// Cuts the waits of `limiter` at `max`.
-    pub fn new(limiter: L, max: Duration) -> Self {
-        Self { limiter, max }
-    }
-}
-
-impl<K, L: Limiter<K>> Limiter<K> for MaxWait<L> {
-    fn when(&mut self, key: &K) -> Duration {
-        self.limiter.when(key).min(self.max)
+impl<K: QueueKey> Failures<K> {
+    /// Adds a failure of the key and returns their number.
+    fn count(&mut self, key: &K) -> u32 {
+        let failures = self.0.entry(key.clone()).or_insert(0);
+        *failures = failures.saturating_add(1);
+        *failures
     }
 
     fn forget(&mut self, key: &K) {
-        self.limiter.forget(key);
+        if !self.0.is_empty() {
+            self.0.remove(key);
+        }
     }
 
-    fn failures(&self, key: &K) -> u32 {
-        self.limiter.failures(key)
-    }
-
-    fn is_clear(&self) -> bool {
-        self.limiter.is_clear()
+    fn of(&self, key: &K) -> u32 {
+        self.0.get(key).copied().unwrap_or(0)
     }
 }
 
@@ -327,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_waits_double_stop_at_the_limit_and_never_overflow() {
+    fn exponential_delays_double_up_to_the_limit_and_never_overflow() {
         let mut limiter = Exponential::default();
         let waits: Vec<_> = (0..4).map(|_| limiter.when(&"a")).collect();
         assert_eq!(waits, [ms(5), ms(10), ms(20), ms(40)]);
@@ -341,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_slow_turns_slow_after_the_fast_tries() {
+    fn fast_slow_is_slow_after_the_fast_failures() {
         let mut limiter = FastSlow::new(ms(1), ms(10), 2);
         let waits: Vec<_> = (0..3).map(|_| limiter.when(&"a")).collect();
         assert_eq!(waits, [ms(1), ms(1), ms(10)]);
@@ -361,17 +335,12 @@ mod tests {
     }
 
     #[test]
-    fn max_of_asks_every_part_and_takes_the_longest() {
-        let mut limiter =
-            MaxOf::new().and(Exponential::new(ms(1), ms(100))).and(FastSlow::new(ms(4), ms(9), 1));
+    fn max_of_asks_every_limiter_and_takes_the_longest_delay() {
+        let mut limiter = MaxOf::default()
+            .and(Exponential::new(ms(1), ms(100)))
+            .and(FastSlow::new(ms(4), ms(9), 1));
         let waits: Vec<_> = (0..3).map(|_| limiter.when(&"a")).collect();
         assert_eq!(waits, [ms(4), ms(9), ms(9)]);
         assert_eq!(limiter.failures(&"a"), 3);
-    }
-
-    #[test]
-    fn max_wait_cuts_the_wait() {
-        let mut limiter = MaxWait::new(FastSlow::new(ms(1), ms(500), 0), ms(50));
-        assert_eq!(limiter.when(&"a"), ms(50));
     }
 }

@@ -8,26 +8,13 @@ use hashbrown::DefaultHashBuilder;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::inner::{Epoch, Inner};
-use super::{Exponential, Limiter, QueueKey, Shared, WorkQueue};
+use super::epoch::Epoch;
+use super::key::QueueKey;
+use super::state::State;
+use super::{Exponential, Limiter, Shared, WorkQueue};
 
-/// Settings of a [`WorkQueue`].
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use windlass::queue::{FastSlow, Histogram, QueueOptions, QueueStats};
-///
-/// let limiter = FastSlow::new(Duration::from_millis(10), Duration::from_secs(60), 3);
-/// let queue = QueueOptions::new().limiter(limiter).aging(None).build();
-/// queue.add_rate_limited("a");
-/// let figures: QueueStats = queue.stats();
-/// assert_eq!((figures.depth, figures.waiting, figures.retries), (0, 1, 1));
-/// let taken: Histogram = figures.queue_latency;
-/// assert_eq!(taken.count, 0);
-/// ```
-pub struct QueueOptions<K> {
+/// The settings of a queue.
+pub(crate) struct QueueOptions<K> {
     limiter: Box<dyn Limiter<K>>,
     aging: Option<Duration>,
 }
@@ -35,44 +22,39 @@ pub struct QueueOptions<K> {
 // === impl QueueOptions ===
 
 impl<K: QueueKey> QueueOptions<K> {
-    /// Starts from the defaults: exponential delays of 5 ms to 1000 s per key, and aging that
-    /// lifts a waiting key by 100 points of priority in 10 s.
-    pub fn new() -> Self {
+    /// Returns the defaults: exponential delays of 5 ms to 1000 s per key, and aging that raises
+    /// the priority of a waiting key by 100 in 10 s.
+    pub(crate) fn new() -> Self {
         Self { limiter: Box::new(Exponential::default()), aging: Some(Duration::from_secs(10)) }
     }
 
-    /// Sets the limiter that rate limited adds ask.
-    pub fn limiter(mut self, limiter: impl Limiter<K> + 'static) -> Self {
+    /// Sets the limiter of rate-limited adds.
+    pub(crate) fn limiter(mut self, limiter: impl Limiter<K> + 'static) -> Self {
         self.limiter = Box::new(limiter);
         self
     }
 
-    /// Sets the time in which a queued key gains 100 points of priority, so that a key
-    /// of low priority cannot starve; `None` makes priorities strict.
-    pub fn aging(mut self, per_hundred: Option<Duration>) -> Self {
+    /// Sets the time in which the priority of a ready key grows by 100, so that keys with a low
+    /// priority do not starve. `None` makes priorities strict.
+    #[cfg(test)]
+    pub(crate) fn aging(mut self, per_hundred: Option<Duration>) -> Self {
         self.aging = per_hundred;
         self
     }
 
-    /// Makes the queue.
-    pub fn build(self) -> WorkQueue<K> {
+    /// Creates the queue.
+    pub(crate) fn build(self) -> WorkQueue<K> {
         let clock = Epoch::new();
-        let clear = AtomicBool::new(self.limiter.is_clear());
+        let limiter_is_clear = AtomicBool::new(self.limiter.is_clear());
         WorkQueue {
             shared: Arc::new(Shared {
-                inner: Mutex::new(Inner::new(self.limiter, self.aging, clock)),
+                state: Mutex::new(State::new(self.limiter, self.aging, clock)),
                 hasher: DefaultHashBuilder::default(),
                 clock,
-                clear,
+                limiter_is_clear,
                 ready: Notify::new(),
                 drained: Notify::new(),
             }),
         }
-    }
-}
-
-impl<K: QueueKey> Default for QueueOptions<K> {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -1,11 +1,11 @@
 //! The keys that are ready, by priority and age.
 //!
-//! One first-in first-out lane per priority. Waiting lifts every key at the same pace, so which
-//! of two lane heads is first never changes: it is decided by the time each was queued, moved
-//! earlier in proportion to its priority. That makes aging free. Mostly there is one lane, and
-//! nothing to decide.
+//! There is one first-in first-out lane for each priority. With aging, the effective priority of
+//! every waiting key grows at the same rate, so the order of two keys never changes while they
+//! wait: it follows from the time at which each was queued, moved earlier in proportion to its
+//! priority. Aging therefore costs nothing. Most queues have a single lane.
 //!
-//! **Invariant:** of the lanes without live keys only a few are kept, for their room.
+//! **Invariant:** only a few lanes without live keys are kept, for their allocated memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,27 +14,27 @@ use std::time::Duration;
 const LANES_KEPT: usize = 4;
 
 pub(super) struct Ready {
-    /// The highest priority first.
+    /// Sorted by priority, the highest first.
     lanes: Vec<Lane>,
     len: usize,
     /// Lanes with live keys.
     used: usize,
-    /// Nanoseconds of waiting that one point of priority is worth; `None` is strict.
+    /// The nanoseconds of waiting that equal one point of priority; `None` if priorities are strict.
     point: Option<i128>,
 }
 
 struct Lane {
     priority: i32,
-    keys: VecDeque<Slot>,
-    /// Keys that did not move to another lane since.
+    keys: VecDeque<ReadyKey>,
+    /// The keys that have not moved to another lane.
     live: usize,
 }
 
-struct Slot {
-    /// Where the key is.
-    place: u32,
+struct ReadyKey {
+    /// The slot of the key in the table of entries.
+    slot: u32,
     seq: u64,
-    /// Nanoseconds since the epoch of the queue.
+    /// When it was queued, in nanoseconds since the epoch of the queue.
     since: u64,
 }
 
@@ -54,30 +54,30 @@ impl Ready {
         self.len == 0
     }
 
-    pub(super) fn push(&mut self, place: u32, priority: i32, seq: u64, since: u64) {
+    pub(super) fn push(&mut self, slot: u32, priority: i32, seq: u64, since: u64) {
         let at = self.lanes.partition_point(|lane| lane.priority > priority);
         if self.lanes.get(at).is_none_or(|lane| lane.priority != priority) {
             self.lanes.insert(at, Lane { priority, keys: VecDeque::new(), live: 0 });
         }
         let lane = &mut self.lanes[at];
-        lane.keys.push_back(Slot { place, seq, since });
+        lane.keys.push_back(ReadyKey { slot, seq, since });
         self.used += usize::from(lane.live == 0);
         lane.live += 1;
         self.len += 1;
     }
 
-    /// Notes that a key left the lane of `priority` for another; its slot there is dead.
+    /// Notes that a key moved from the lane of `priority` to another one; it is outdated there.
     pub(super) fn moved(&mut self, priority: i32, live: impl Fn(u32, u64) -> bool) {
         let at = self.lanes.partition_point(|lane| lane.priority > priority);
         self.leave(at);
         if let Some(lane) = self.lanes.get_mut(at)
             && lane.keys.len() > 64 + 2 * lane.live
         {
-            lane.keys.retain(|slot| live(slot.place, slot.seq));
+            lane.keys.retain(|key| live(key.slot, key.seq));
         }
     }
 
-    /// Takes the first key; `live` tells whether a slot still stands for its key.
+    /// Takes the first key; `live` returns `false` for keys that are outdated in their lane.
     pub(super) fn pop(&mut self, live: impl Fn(u32, u64) -> bool) -> Option<u32> {
         let at = match self.used {
             0 => return None,
@@ -85,21 +85,21 @@ impl Ready {
             _ => self.first(&live)?,
         };
         let keys = &mut self.lanes[at].keys;
-        let slot = loop {
-            let slot = keys.pop_front()?;
-            if live(slot.place, slot.seq) {
-                break slot;
+        let first = loop {
+            let key = keys.pop_front()?;
+            if live(key.slot, key.seq) {
+                break key;
             }
         };
         self.leave(at);
-        Some(slot.place)
+        Some(first.slot)
     }
 
-    /// Finds the lane whose head comes first.
+    /// Finds the lane whose first key comes before the first keys of all others.
     fn first(&mut self, live: &impl Fn(u32, u64) -> bool) -> Option<usize> {
         let mut best: Option<(usize, i128)> = None;
         for (at, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.live > 0) {
-            while lane.keys.front().is_some_and(|slot| !live(slot.place, slot.seq)) {
+            while lane.keys.front().is_some_and(|key| !live(key.slot, key.seq)) {
                 lane.keys.pop_front();
             }
             let Some(head) = lane.keys.front() else { continue };
@@ -112,7 +112,7 @@ impl Ready {
         best.map(|(at, _)| at)
     }
 
-    /// Counts a live key less in a lane.
+    /// Counts one live key less in a lane.
     fn leave(&mut self, at: usize) {
         self.len -= 1;
         let lane = &mut self.lanes[at];

@@ -1,9 +1,9 @@
-//! The figures of a work queue, as plain values for whoever exports them.
+//! The statistics of a work queue, as plain values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All figures of a queue at one moment.
+/// The statistics of a queue at one moment.
 ///
 /// # Examples
 ///
@@ -14,57 +14,45 @@ use std::time::Duration;
 /// queue.add("a");
 /// queue.add("b");
 /// let work = queue.try_get();
-/// let figures = queue.stats();
-/// assert_eq!((figures.depth, figures.processing, figures.adds), (1, 1, 2));
-/// assert_eq!(figures.depth_by_priority[&0], 1);
-/// assert_eq!(queue.longest().expect("one is in work").0, "a");
+/// let stats = queue.stats();
+/// assert_eq!((stats.depth, stats.processing, stats.adds), (1, 1, 2));
+/// assert_eq!(stats.depth_by_priority[&0], 1);
 /// # drop(work);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct QueueStats {
-    /// Keys ready for a worker.
+    /// The keys that are ready for a worker.
     pub depth: usize,
-    /// The same by priority.
+    /// The keys that are ready for a worker, by priority.
     pub depth_by_priority: BTreeMap<i32, usize>,
-    /// Keys that wait for their time.
+    /// The keys that are delayed.
     pub waiting: usize,
-    /// Keys in the hands of workers.
+    /// The keys that are being worked on.
     pub processing: usize,
-    /// Adds that changed anything.
+    /// The adds so far, without those of keys that were queued already.
     pub adds: u64,
-    /// Adds that had to wait.
+    /// The adds with a delay so far.
     pub retries: u64,
     /// How long keys were ready before a worker took them.
-    pub queue_latency: Histogram,
-    /// How long workers held keys.
-    pub work_duration: Histogram,
-    /// The sum of the times that keys now in work have been there.
+    pub(crate) queue_latency: Histogram,
+    /// How long keys were worked on.
+    pub(crate) work_duration: Histogram,
+    /// The sum of the times for which the present keys have been worked on.
     pub unfinished: Duration,
-    /// The longest of those times.
+    /// The longest of these times.
     pub longest: Duration,
 }
 
 /// A histogram with upper bounds of 10 ns, 100 ns, … 1000 s and one bucket above.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use windlass::queue::Histogram;
-///
-/// let mut histogram = Histogram::default();
-/// histogram.record(Duration::from_millis(500));
-/// let bucket = histogram.buckets.iter().position(|count| *count == 1).expect("was counted");
-/// assert_eq!(Histogram::BOUNDS[bucket], 1.0, "at most a second");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Histogram {
-    /// Observations per bucket, not cumulated.
-    pub buckets: [u64; 13],
-    /// All observations.
-    pub count: u64,
-    /// Their sum.
-    pub sum: Duration,
+pub(crate) struct Histogram {
+    /// The observations of each bucket, not cumulative.
+    pub(crate) buckets: [u64; 13],
+    /// The number of all observations.
+    pub(crate) count: u64,
+    /// The sum of all observations.
+    pub(crate) sum: Duration,
 }
 
 #[derive(Default)]
@@ -75,7 +63,7 @@ pub(super) struct Counters {
     pub(super) work_duration: Tally,
 }
 
-/// A histogram while it is counted. What most observations touch is one line of the cache.
+/// A histogram in its compact form: most observations touch one cache line.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Tally {
@@ -89,9 +77,9 @@ pub(super) struct Tally {
 impl Histogram {
     /// The upper bounds in seconds of all buckets but the last.
     ///
-    /// Two are a bit less than a power of ten: so Go's libraries compute them, and dashboards know
-    /// buckets by the text of their bounds.
-    pub const BOUNDS: [f64; 12] = [
+    /// Two are slightly less than a power of ten because Go's libraries compute them that way, and
+    /// dashboards identify buckets by the text of their bounds.
+    pub(crate) const BOUNDS: [f64; 12] = [
         1e-8,
         1e-7,
         1e-6,
@@ -106,8 +94,9 @@ impl Histogram {
         1000.0,
     ];
 
-    /// Counts one observation.
-    pub fn record(&mut self, value: Duration) {
+    /// Adds one observation.
+    #[cfg(test)]
+    pub(crate) fn record(&mut self, value: Duration) {
         self.buckets[bucket(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))] += 1;
         self.count += 1;
         self.sum = self.sum.saturating_add(value);
@@ -133,14 +122,15 @@ impl Tally {
     }
 }
 
-/// Tells in which bucket an observation falls: the first ends with 10 ns.
+/// Returns the bucket of an observation. The first one ends at 10 ns.
 fn bucket(nanos: u64) -> usize {
     let (bucket, most) = BY_BITS[(u64::BITS - nanos.leading_zeros()) as usize];
     bucket as usize + usize::from(nanos > most)
 }
 
-/// The bucket of the least number of so many bits, and its bound. Numbers of one length are
-/// less than twice each other, so those above the bound are all in the next bucket.
+/// For each number of bits, the bucket of the smallest number with so many bits, and its bound.
+/// The largest number of a length is less than twice the smallest, so those above the bound are all
+/// in the next bucket.
 static BY_BITS: [(u8, u64); 65] = {
     let mut table = [(0, 10); 65];
     let (mut bits, mut bucket, mut most) = (1, 0, 10_u64);

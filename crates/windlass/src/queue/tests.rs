@@ -9,16 +9,14 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::time::{Instant, advance, sleep};
 
-use super::{
-    Add, Bucket, FastSlow, LOW_PRIORITY, Limiter, MaxOf, MaxWait, QueueOptions, Work, WorkQueue,
-};
+use super::{Add, Bucket, FastSlow, LOW_PRIORITY, Limiter, MaxOf, QueueOptions, Work, WorkQueue};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
 fn low() -> Add {
-    Add { priority: LOW_PRIORITY, ..Add::default() }
+    Add::default().priority(LOW_PRIORITY)
 }
 
 fn take<K: super::QueueKey>(queue: &WorkQueue<K>) -> Option<K> {
@@ -26,7 +24,7 @@ fn take<K: super::QueueKey>(queue: &WorkQueue<K>) -> Option<K> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_it_is_worked_on_comes_again_once_and_only_after_that() {
+async fn a_key_added_during_its_work_is_handed_out_once_more_and_only_after_that() {
     let queue = WorkQueue::new();
     queue.add("a");
     let work = queue.get().await.unwrap();
@@ -40,8 +38,8 @@ async fn a_key_added_while_it_is_worked_on_comes_again_once_and_only_after_that(
 }
 
 #[test]
-fn a_limiter_is_asked_while_it_remembers_or_does_not_say() {
-    /// Never says whether it remembers anything.
+fn a_limiter_is_asked_unless_it_says_that_it_is_clear() {
+    /// Does not implement `is_clear`.
     struct Silent(FastSlow<&'static str>);
     impl Limiter<&'static str> for Silent {
         fn when(&mut self, key: &&'static str) -> Duration {
@@ -56,7 +54,7 @@ fn a_limiter_is_asked_while_it_remembers_or_does_not_say() {
     }
     let mut known = FastSlow::new(ms(1), ms(1), 1);
     known.when(&"a");
-    let parts = || MaxOf::new().and(Bucket::new(1.0, 1)).and(MaxWait::new(known.clone(), ms(1)));
+    let parts = || MaxOf::default().and(Bucket::new(1.0, 1)).and(known.clone());
     for (queue, before) in [
         (WorkQueue::new(), 0),
         (QueueOptions::new().limiter(known.clone()).build(), 1),
@@ -106,7 +104,7 @@ async fn a_delay_that_ends_while_the_key_is_worked_on_marks_it_dirty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_goes_on_after_the_work_is_kept() {
+async fn a_delay_that_ends_after_the_work_is_kept() {
     let queue = WorkQueue::new();
     queue.add("a");
     let work = queue.get().await.unwrap();
@@ -118,11 +116,11 @@ async fn a_delay_that_goes_on_after_the_work_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rate_limited_adds_count_every_time_and_take_the_shorter_delay() {
+async fn every_rate_limited_add_counts_a_failure_and_the_shorter_delay_is_used() {
     let queue = QueueOptions::new().limiter(FastSlow::new(ms(5), ms(500), 1)).build();
     assert_eq!(queue.add_rate_limited("a"), ms(5));
     assert_eq!(queue.add_rate_limited("a"), ms(500));
-    let both = Add { rate_limited: true, after: Some(ms(30)), ..Add::default() };
+    let both = Add::default().rate_limited().after(ms(30));
     assert_eq!(queue.add_with("a", both), ms(30));
     assert_eq!(queue.failures(&"a"), 3);
     queue.shutdown();
@@ -145,7 +143,7 @@ async fn higher_priorities_come_first_and_a_raise_moves_to_the_end_of_its_level(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_event_for_a_key_in_work_brings_its_own_priority() {
+async fn an_add_during_the_work_has_its_own_priority() {
     let queue = WorkQueue::new();
     queue.add("a");
     let work = queue.get().await.unwrap();
@@ -240,7 +238,7 @@ async fn drain_waits_for_keys_in_work_and_dirty_ones_and_shutdown_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_worker_watches_the_delays_when_another_goes_away() {
+async fn an_idle_worker_takes_over_the_timer_of_one_that_is_dropped() {
     let queue = WorkQueue::new();
     queue.add_after("late", ms(500));
     let other = tokio::spawn({
@@ -248,7 +246,7 @@ async fn an_idle_worker_watches_the_delays_when_another_goes_away() {
         async move { queue.get().await.map(|work| *work.key()) }
     });
     sleep(ms(1)).await;
-    // This one is woken for the earlier delay and then given up.
+    // This worker is woken for the earlier delay and then dropped.
     let gone = tokio::time::timeout(ms(5), queue.get());
     queue.add_after("early", ms(50));
     assert!(gone.await.is_err());
@@ -256,7 +254,7 @@ async fn an_idle_worker_watches_the_delays_when_another_goes_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_added_at_once_reach_as_many_workers_that_wait() {
+async fn keys_added_together_reach_as_many_waiting_workers() {
     let queue = WorkQueue::new();
     let held: Arc<Mutex<Vec<Work<u8>>>> = Arc::default();
     for _ in 0..3 {
@@ -273,7 +271,7 @@ async fn keys_added_at_once_reach_as_many_workers_that_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_woken_and_gives_up_leaves_the_key_to_another() {
+async fn a_worker_that_is_woken_and_dropped_leaves_the_key_to_another() {
     let queue = WorkQueue::new();
     let mut gone = Box::pin(queue.get());
     assert!(futures::poll!(&mut gone).is_pending());
@@ -288,7 +286,7 @@ async fn a_worker_that_is_woken_and_gives_up_leaves_the_key_to_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_work_after_the_last_ends_a_drain() {
+async fn taking_the_next_of_the_last_key_ends_a_drain() {
     let queue = WorkQueue::new();
     (0..2).for_each(|key| queue.add(key));
     let work = queue.try_get().unwrap();
@@ -303,7 +301,7 @@ async fn the_work_after_the_last_ends_a_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn figures_tell_depth_latency_and_work() {
+async fn stats_show_depth_latency_and_work() {
     let queue = WorkQueue::new();
     queue.add("a");
     queue.add_with("b", low());
@@ -404,19 +402,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The queue as plain lists, searched from end to end.
+/// A model of the queue: plain lists that are searched from end to end.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Model {
     now: u64,
     order: u64,
-    /// Key to priority, order and time.
+    /// The priority, order and time of each key.
     ready: BTreeMap<u8, (i32, u64, u64)>,
     waiting: BTreeMap<u8, (i32, u64, u64)>,
     working: BTreeSet<u8>,
     dirty: BTreeMap<u8, i32>,
     failures: BTreeMap<u8, u32>,
     closed: bool,
-    /// Milliseconds of waiting that a point of priority is worth.
+    /// The milliseconds of waiting that equal one point of priority.
     point: Option<i64>,
 }
 
@@ -508,7 +506,7 @@ impl Model {
     }
 }
 
-/// Plays the steps on the queue and on the model and compares after each.
+/// Applies the steps to the queue and to the model and compares both after each.
 async fn compare(steps: Vec<Step>, aging: Option<Duration>) {
     let queue = QueueOptions::new().aging(aging).build();
     let point = aging.map(|aging| (aging.as_millis() / 100) as i64);
@@ -519,15 +517,15 @@ async fn compare(steps: Vec<Step>, aging: Option<Duration>) {
         queue.len();
         match step {
             Step::Add(key, priority) => {
-                queue.add_with(key, Add { priority, ..Add::default() });
+                queue.add_with(key, Add::default().priority(priority));
                 model.add(key, priority);
             }
             Step::AddAfter(key, priority, after) => {
-                queue.add_with(key, Add { priority, after: Some(ms(after)), ..Add::default() });
+                queue.add_with(key, Add::default().priority(priority).after(ms(after)));
                 model.add_after(key, priority, after);
             }
             Step::AddRateLimited(key, priority) => {
-                queue.add_with(key, Add { priority, rate_limited: true, ..Add::default() });
+                queue.add_with(key, Add::default().priority(priority).rate_limited());
                 model.add_rate_limited(key, priority);
             }
             Step::Forget(key) => {
@@ -575,7 +573,7 @@ async fn compare(steps: Vec<Step>, aging: Option<Duration>) {
 
 proptest! {
     #[test]
-    fn the_queue_does_what_plain_lists_do(
+    fn the_queue_behaves_like_plain_lists(
         steps in prop::collection::vec(step(), 0..80),
         aging in prop_oneof![Just(None), Just(Some(ms(100))), Just(Some(ms(1000)))],
     ) {
@@ -589,7 +587,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_without_end_is_kept_and_can_be_moved_earlier() {
+async fn a_delay_of_the_maximum_duration_is_kept_and_can_be_shortened() {
     let queue = WorkQueue::new();
     queue.add_after("never", Duration::MAX);
     queue.add_after("soon", Duration::MAX);
@@ -597,14 +595,14 @@ async fn a_delay_without_end_is_kept_and_can_be_moved_earlier() {
     assert_eq!(*queue.get().await.unwrap().key(), "soon");
     advance(Duration::from_secs(365 * 86_400)).await;
     assert_eq!((queue.len(), queue.waiting()), (0, 1));
-    // A limiter may ask for anything.
+    // A limiter may return any delay.
     let queue = QueueOptions::new().limiter(FastSlow::new(Duration::MAX, Duration::MAX, 1)).build();
     queue.add_rate_limited("a");
     assert_eq!(queue.waiting(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_wakes_everything_that_is_due_once() {
+async fn a_clock_that_jumps_hands_out_each_due_key_once() {
     let queue = WorkQueue::new();
     for key in 0..10_u64 {
         queue.add_after(key, Duration::from_secs(3600 * key + 1));
@@ -616,7 +614,7 @@ async fn a_clock_that_jumps_wakes_everything_that_is_due_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_key_in_work_for_longest_is_known() {
+async fn the_key_that_is_worked_on_for_longest_is_known() {
     let queue = WorkQueue::new();
     assert_eq!(queue.longest(), None);
     queue.add("b");

@@ -10,7 +10,7 @@ use kube::core::{DynamicObject, NotUsed, Object};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass::client::Deletion;
-use windlass::controller::{Context, Controller, Next};
+use windlass::controller::{Context, Controller, Next, Predicate, Watch};
 use windlass::{Error, Key, Kind};
 use windlass_apiserver::ApiServer;
 
@@ -119,27 +119,126 @@ async fn a_reconcile_past_its_deadline_is_dropped_and_tried_again() {
     handle.stop().await.expect("stops");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_map_function_that_panics_loses_only_its_own_change() {
-    let server = ApiServer::start();
+/// A controller named `map` that logs the keys it reconciles, and maps secrets with `map`.
+fn mapping<R, E>(map: R) -> (Controller<ConfigMap>, Arc<Mutex<Vec<String>>>)
+where
+    R: Fn(&Secret) -> Result<Vec<Key>, E> + Send + Sync + 'static,
+    E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+{
     let runs: Arc<Mutex<Vec<String>>> = Arc::default();
     let log = runs.clone();
     let reconcile = move |cx: Context<ConfigMap>| {
         log.lock().push(cx.name().to_string());
         async { Ok(Next::Done) }
     };
-    let controller = Controller::<ConfigMap>::builder("map")
-        .watches::<Secret>(|secret| {
-            assert_ne!(secret.metadata.name.as_deref(), Some("bad"));
-            vec![Key::of(secret)]
-        })
-        .build(reconcile);
+    (Controller::<ConfigMap>::builder("map").watches(map).build(reconcile), runs)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_function_that_panics_is_called_again_and_delays_no_other_change() {
+    let server = ApiServer::start();
+    let left = AtomicUsize::new(3);
+    let one_less = |left: usize| left.checked_sub(1);
+    let (controller, runs) = mapping(move |secret: &Secret| {
+        let bad = secret.metadata.name.as_deref() == Some("bad");
+        assert!(
+            !bad || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err(),
+            "on purpose"
+        );
+        Ok::<_, Error>(vec![Key::of(secret)])
+    });
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.client().create(&secret("bad")).await.expect("created");
     handle.client().create(&secret("good")).await.expect("created");
-    eventually("the good one", || runs.lock().contains(&"good".to_string())).await;
-    assert_eq!(handle.controller("map").expect("is there").handler_panics(), 1);
-    assert_eq!(*runs.lock(), ["good"]);
+    eventually("both", || runs.lock().len() == 2).await;
+    assert_eq!(*runs.lock(), ["good", "bad"]);
+    assert_eq!(metric(&handle, r#"windlass_handler_panics_total{controller="map"}"#), 3.0);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_function_that_fails_is_called_again_with_a_growing_delay() {
+    let server = ApiServer::start();
+    let calls: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let seen = calls.clone();
+    let (controller, runs) = mapping(move |secret: &Secret| {
+        let mut calls = seen.lock();
+        calls.push(Instant::now());
+        if calls.len() < 5 { Err("not yet") } else { Ok(vec![Key::of(secret)]) }
+    });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&secret("a")).await.expect("created");
+    eventually("the reconcile", || *runs.lock() == ["a"]).await;
+    let delays: Vec<_> = calls.lock().windows(2).map(|two| two[1] - two[0]).collect();
+    for (delay, expected) in delays.iter().zip([100, 200, 400, 800]) {
+        let expected = Duration::from_millis(expected);
+        assert!(*delay >= expected && *delay < expected * 3 / 2, "{delays:?}");
+    }
+    assert_eq!(delays.len(), 4);
+    assert_eq!(metric(&handle, r#"windlass_handler_panics_total{controller="map"}"#), 0.0);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_map_function_failed_is_mapped_with_the_last_state() {
+    let server = ApiServer::start();
+    let fails = Arc::new(AtomicBool::new(false));
+    let failing = fails.clone();
+    let (controller, runs) = mapping(move |secret: &Secret| {
+        if failing.load(Ordering::SeqCst) { Err("not now") } else { Ok(vec![Key::of(secret)]) }
+    });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&secret("a")).await.expect("created");
+    eventually("the creation", || runs.lock().len() == 1).await;
+    fails.store(true, Ordering::SeqCst);
+    handle.client().delete::<Secret>(&key("a")).await.expect("deleted");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(runs.lock().len(), 1);
+    fails.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(300)).await; // the longest delay
+    eventually("the deletion", || runs.lock().len() == 2).await;
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_has_ended_calls_its_map_function_no_more() {
+    let server = ApiServer::start();
+    let controller = Controller::<ConfigMap>::builder("map")
+        .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let seen = calls.clone();
+    let watch = Watch::map(move |_: &Secret| {
+        seen.fetch_add(1, Ordering::SeqCst);
+        Err::<Vec<Key>, _>("never")
+    });
+    let guard = handle.controller("map").expect("runs").watch(watch).expect("added");
+    handle.client().create(&secret("a")).await.expect("created");
+    eventually("a retry", || calls.load(Ordering::SeqCst) >= 2).await;
+    drop(guard);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = calls.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(calls.load(Ordering::SeqCst), before);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_passes_a_predicate_that_panics() {
+    let server = ApiServer::start();
+    let runs: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = runs.clone();
+    let controller = Controller::<ConfigMap>::builder("owner")
+        .when(Predicate::new(|_| panic!("on purpose")))
+        .build(move |cx: Context<ConfigMap>| {
+            log.lock().push(cx.name().to_string());
+            async { Ok(Next::Done) }
+        });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("the reconcile", || *runs.lock() == ["a"]).await;
+    assert_eq!(metric(&handle, r#"windlass_handler_panics_total{controller="owner"}"#), 1.0);
     handle.stop().await.expect("stops");
 }
 
@@ -155,7 +254,7 @@ struct Numbered {
 async fn an_object_that_does_not_decode_for_a_map_function_is_counted_once() {
     let server = ApiServer::start();
     let controller = Controller::<ConfigMap>::builder("map")
-        .watches::<Numbered>(|_| vec![key("never")])
+        .watches(|_: &Numbered| vec![key("never")])
         .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;

@@ -345,9 +345,12 @@ async fn maps_channels_and_indexes_find_their_objects() {
     };
     let (keys, channel) = mpsc::channel(4);
     let controller = Controller::<ConfigMap>::builder("map")
-        .watches::<Secret>(|secret| {
+        .watches(|secret: &Secret| {
             let labels = secret.metadata.labels.iter().flatten();
-            labels.filter(|(name, _)| *name == "target").map(|(_, value)| key(value)).collect()
+            labels
+                .filter(|(name, _)| *name == "target")
+                .map(|(_, value)| key(value))
+                .collect::<Vec<_>>()
         })
         .channel(channel)
         .build(reconcile);
@@ -381,7 +384,7 @@ async fn a_key_with_a_namespace_finds_an_object_that_has_none() {
     };
     let (keys, channel) = mpsc::channel(1);
     let controller = Controller::<Namespace>::builder("spaces")
-        .watches::<Secret>(|_| vec![key("default")])
+        .watches(|_: &Secret| vec![key("default")])
         .channel(channel)
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");

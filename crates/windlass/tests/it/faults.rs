@@ -288,7 +288,7 @@ async fn a_predicate_and_an_index_function_that_panic_are_told_and_counted() {
     for name in ["unasked", "unfiled", "good"] {
         handle.client().create(&config_map(name, &[])).await.expect("created");
     }
-    eventually("both", || runs.load(Ordering::SeqCst) == 2).await;
+    eventually("all three", || runs.load(Ordering::SeqCst) == 3).await;
     assert_eq!(metric(&handle, r#"windlass_handler_panics_total{controller="maps"}"#), 1.0);
     assert_eq!(handle.diagnostics()["controllers"][0]["handlerPanics"], 1);
     assert_eq!(figure(&handle, "cache_index_panics_total"), 1.0);

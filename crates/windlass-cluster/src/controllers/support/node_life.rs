@@ -39,7 +39,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
             .watch(Watch::changes(Kind::of::<Pod>(), |change| {
                 // A pod that comes to a node that is down already.
                 let new = change.old.is_none();
-                pods::node_of(change).filter(|_| new).into_iter().collect()
+                pods::node_of(change).filter(|_| new).into_iter().collect::<Vec<_>>()
             }))
             .build_with(Life { shared: shared.clone(), by_node: pods::by_node() }),
     )

@@ -1,8 +1,8 @@
-//! The queue in several hands at once, against the same plain lists.
+//! Several threads that use the queue at once, compared with the model of plain lists.
 //!
-//! Each hand works off a short program on a thread of its own, and notes when every call began and
-//! ended. What came out is right if the calls can be put into one order, each somewhere between
-//! its beginning and its end, in which plain lists give the same answers.
+//! Each thread runs a short program and records when every call began and ended. The results are
+//! correct if there is an order of all calls, each somewhere between its beginning and its end, in
+//! which the model gives the same results.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Barrier;
@@ -17,29 +17,29 @@ use crate::queue::{Add, QueueOptions, Work, WorkQueue};
 enum Order {
     Add(u8, i32),
     Get,
-    /// Gives back the key that this hand has held longest.
+    /// Finishes the key that this thread has held for longest.
     Done,
     Shutdown,
 }
 
-/// A call and what came of it.
+/// A call and its result.
 #[derive(Clone, Copy, Debug)]
-enum Did {
+enum Outcome {
     Added(u8, i32),
     Got(Option<(u8, i32)>),
-    GaveBack(u8),
+    Finished(u8),
     ShutDown,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    did: Did,
+    outcome: Outcome,
     began: u64,
     ended: u64,
 }
 
-/// One who uses the queue.
-struct Hand<'a> {
+/// A thread that uses the queue.
+struct Client<'a> {
     queue: &'a WorkQueue<u8>,
     clock: &'a AtomicU64,
     held: VecDeque<Work<u8>>,
@@ -56,45 +56,45 @@ fn order() -> impl Strategy<Value = Order> {
     ]
 }
 
-// === impl Hand ===
+// === impl Client ===
 
-impl<'a> Hand<'a> {
+impl<'a> Client<'a> {
     fn new(queue: &'a WorkQueue<u8>, clock: &'a AtomicU64) -> Self {
         Self { queue, clock, held: VecDeque::new(), calls: Vec::new() }
     }
 
     fn follow(&mut self, order: Order) {
         match order {
-            Order::Add(key, priority) => self.note(|hand| {
-                hand.queue.add_with(key, Add { priority, ..Add::default() });
-                Did::Added(key, priority)
+            Order::Add(key, priority) => self.note(|client| {
+                client.queue.add_with(key, Add::default().priority(priority));
+                Outcome::Added(key, priority)
             }),
-            Order::Get => self.note(|hand| {
-                let work = hand.queue.try_get();
+            Order::Get => self.note(|client| {
+                let work = client.queue.try_get();
                 let got = work.as_ref().map(|work| (*work.key(), work.priority()));
-                hand.held.extend(work);
-                Did::Got(got)
+                client.held.extend(work);
+                Outcome::Got(got)
             }),
             Order::Done => {
                 let Some(work) = self.held.pop_front() else { return };
                 self.note(|_| {
                     let key = *work.key();
                     drop(work);
-                    Did::GaveBack(key)
+                    Outcome::Finished(key)
                 });
             }
-            Order::Shutdown => self.note(|hand| {
-                hand.queue.shutdown();
-                Did::ShutDown
+            Order::Shutdown => self.note(|client| {
+                client.queue.shutdown();
+                Outcome::ShutDown
             }),
         }
     }
 
-    fn note(&mut self, call: impl FnOnce(&mut Self) -> Did) {
+    fn note(&mut self, call: impl FnOnce(&mut Self) -> Outcome) {
         let began = self.clock.fetch_add(1, Ordering::SeqCst);
-        let did = call(self);
+        let outcome = call(self);
         let ended = self.clock.fetch_add(1, Ordering::SeqCst);
-        self.calls.push(Call { did, began, ended });
+        self.calls.push(Call { outcome, began, ended });
     }
 
     /// Gives everything back, and works off what is left in the queue.
@@ -113,30 +113,30 @@ impl<'a> Hand<'a> {
     }
 }
 
-/// Plays the programs at the same time and returns what each hand did.
+/// Runs the programs at the same time and returns the calls of each.
 fn play(programs: &[Vec<Order>]) -> Vec<Vec<Call>> {
     let queue = QueueOptions::new().aging(None).build();
     let clock = AtomicU64::new(0);
     let start = Barrier::new(programs.len());
     let (queue, clock, start) = (&queue, &clock, &start);
     let mut histories: Vec<Vec<Call>> = std::thread::scope(|scope| {
-        let hands: Vec<_> = programs
+        let clients: Vec<_> = programs
             .iter()
             .map(|program| {
                 scope.spawn(move || {
-                    let mut hand = Hand::new(queue, clock);
+                    let mut client = Client::new(queue, clock);
                     start.wait();
                     for order in program {
-                        hand.follow(*order);
+                        client.follow(*order);
                         std::thread::yield_now();
                     }
-                    hand.finish(false)
+                    client.finish(false)
                 })
             })
             .collect();
-        hands.into_iter().map(|hand| hand.join().expect("a hand does not fail")).collect()
+        clients.into_iter().map(|client| client.join().expect("a thread does not fail")).collect()
     });
-    histories.push(Hand::new(queue, clock).finish(true));
+    histories.push(Client::new(queue, clock).finish(true));
     histories
 }
 
@@ -147,29 +147,30 @@ fn explained(
     model: &Model,
     tried: &mut BTreeSet<(Vec<usize>, Model)>,
 ) -> bool {
-    let next = |at: &[usize], hand: usize| histories[hand].get(at[hand]).copied();
-    let Some(first_end) = (0..at.len()).filter_map(|hand| next(at, hand)).map(|c| c.ended).min()
+    let next = |at: &[usize], client: usize| histories[client].get(at[client]).copied();
+    let Some(first_end) =
+        (0..at.len()).filter_map(|client| next(at, client)).map(|c| c.ended).min()
     else {
         return true;
     };
     if !tried.insert((at.to_vec(), model.clone())) {
         return false;
     }
-    for hand in 0..at.len() {
+    for client in 0..at.len() {
         // A call that began after another had ended comes after that.
-        let Some(call) = next(at, hand).filter(|call| call.began < first_end) else { continue };
+        let Some(call) = next(at, client).filter(|call| call.began < first_end) else { continue };
         let mut after = model.clone();
-        let same = match call.did {
-            Did::Added(key, priority) => {
+        let same = match call.outcome {
+            Outcome::Added(key, priority) => {
                 after.add(key, priority);
                 true
             }
-            Did::Got(got) => after.get() == got,
-            Did::GaveBack(key) => {
+            Outcome::Got(got) => after.get() == got,
+            Outcome::Finished(key) => {
                 after.done(key);
                 true
             }
-            Did::ShutDown => {
+            Outcome::ShutDown => {
                 after.shutdown();
                 true
             }
@@ -177,11 +178,11 @@ fn explained(
         if !same {
             continue;
         }
-        at[hand] += 1;
+        at[client] += 1;
         if explained(histories, at, &after, tried) {
             return true;
         }
-        at[hand] -= 1;
+        at[client] -= 1;
     }
     false
 }
@@ -193,7 +194,7 @@ fn check(histories: &[Vec<Call>]) -> bool {
 
 proptest! {
     #[test]
-    fn the_queue_in_several_hands_does_what_plain_lists_do(
+    fn the_queue_behaves_like_plain_lists_when_several_threads_use_it(
         programs in prop::collection::vec(prop::collection::vec(order(), 0..10), 2..4),
     ) {
         let histories = play(&programs);
@@ -203,10 +204,10 @@ proptest! {
 
 /// The check would notice: histories that no queue may produce.
 #[test]
-fn a_lost_key_a_key_in_two_hands_and_a_wrong_order_are_noticed() {
-    let call = |did, began| Call { did, began, ended: began + 1 };
-    let add = |key, began| call(Did::Added(key, 0), began);
-    let get = |got: Option<u8>, began| call(Did::Got(got.map(|key| (key, 0))), began);
+fn a_lost_key_a_key_taken_twice_and_a_wrong_order_are_noticed() {
+    let call = |outcome, began| Call { outcome, began, ended: began + 1 };
+    let add = |key, began| call(Outcome::Added(key, 0), began);
+    let get = |got: Option<u8>, began| call(Outcome::Got(got.map(|key| (key, 0))), began);
     let lost = vec![vec![add(1, 0)], vec![get(None, 2)]];
     assert!(!check(&lost));
     let shared = vec![vec![add(1, 0), get(Some(1), 2), add(1, 4)], vec![get(Some(1), 6)]];

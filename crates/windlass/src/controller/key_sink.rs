@@ -1,6 +1,6 @@
-//! The way of keys into the queue of a controller, wherever they come from.
+//! Where the sources of a controller put the keys of its objects.
 //!
-//! **Invariant:** an object has one key: one of a kind without namespaces is queued without.
+//! **Invariant:** an object has one key: the key of a cluster-scoped kind has no namespace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::queue::{Add, ToKey, WorkQueue};
 
 /// The queue of a controller, for those who add keys; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Inbox {
+pub(super) struct KeySink {
     kind: Kind,
     queue: Arc<WorkQueue<Key>>,
 }
 
-// === impl Inbox ===
+// === impl KeySink ===
 
-impl Inbox {
-    /// The queue of a controller of `kind`.
+impl KeySink {
+    /// Wraps the queue of a controller of `kind`.
     pub(super) fn new(kind: Kind, queue: Arc<WorkQueue<Key>>) -> Self {
         Self { kind, queue }
     }
 
-    /// Adds a key of the kind, and returns its delay.
+    /// Adds a key, and returns its delay.
     pub(super) fn add(&self, key: impl ToKey<Key>, add: Add) -> Duration {
         if self.kind.namespaced() || key.key().namespace().is_none() {
             return self.queue.add_with(key, add);
@@ -40,12 +40,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_without_namespace_has_one_key() {
+    fn a_cluster_scoped_object_has_one_key() {
         for (kind, keys) in [(Kind::of::<Namespace>(), 1), (Kind::of::<Pod>(), 2)] {
             let queue = Arc::new(WorkQueue::new());
-            let inbox = Inbox::new(kind, queue.clone());
-            inbox.add(Key::namespaced("default", "a"), Add::default());
-            inbox.add(Key::cluster("a"), Add::default());
+            let sink = KeySink::new(kind, queue.clone());
+            sink.add(Key::namespaced("default", "a"), Add::default());
+            sink.add(Key::cluster("a"), Add::default());
             assert_eq!(queue.len(), keys);
         }
     }

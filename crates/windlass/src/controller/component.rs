@@ -1,0 +1,166 @@
+//! A controller without its type, on its way from description to running pool.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use tokio_util::sync::CancellationToken;
+
+use super::attempt_id::AttemptIds;
+use super::context::Shared;
+use super::env::ControllerEnv;
+use super::handle::ControllerHandle;
+use super::key_sink::KeySink;
+use super::key_stream::KeyStreams;
+use super::worker::Worker;
+use super::write_loop::WriteLoopDetector;
+use super::{Controller, pool};
+use crate::apply::Applied;
+use crate::cache::Key;
+use crate::error::Result;
+use crate::kind::{Kind, Object};
+use crate::metrics::HandlerFigures;
+
+/// A controller of any kind.
+pub(crate) trait Component: Send {
+    fn name(&self) -> &str;
+
+    fn kind(&self) -> &Kind;
+
+    /// Returns the kinds that are cached for it.
+    fn kinds(&self) -> Vec<Kind>;
+
+    /// Opens the watches. Keys are queued from now on, and reconciled once the workers run.
+    fn prepare(self: Box<Self>, env: &ControllerEnv) -> Result<Prepared>;
+}
+
+/// A controller whose watches run and whose workers do not yet.
+pub(crate) struct Prepared {
+    pub(crate) handle: ControllerHandle,
+    pub(crate) leader: bool,
+    pub(crate) run: Run,
+}
+
+/// Runs the workers until the first token is cancelled, and aborts them with the second.
+pub(crate) type Run =
+    Box<dyn FnOnce(CancellationToken, CancellationToken) -> BoxFuture<'static, ()> + Send>;
+
+/// The parts of a controller that run once its workers may.
+struct Workers<K: Object> {
+    count: usize,
+    streams: KeyStreams,
+    channels: Vec<BoxStream<'static, Key>>,
+    worker: Arc<Worker<K>>,
+}
+
+// === impl Controller ===
+
+impl<K: Object> Component for Controller<K> {
+    fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    fn kind(&self) -> &Kind {
+        &self.options.kind
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        let watched = self.options.watches.iter().map(|watch| &watch.kind);
+        watched.chain([&self.options.kind]).cloned().collect()
+    }
+
+    fn prepare(self: Box<Self>, env: &ControllerEnv) -> Result<Prepared> {
+        let Controller { options, reconciler } = *self;
+        options.check()?;
+        let display_name = env.display_name(&options.name);
+        let queue = Arc::new(options.queue.build());
+        let stats = queue.clone();
+        env.metrics.queue(&display_name, move || stats.stats());
+        let metrics = env.metrics.controller(&display_name, options.workers);
+        let client = env.client.field_owner(&options.name);
+        // A controller that runs on every replica needs no lease.
+        let client = if options.leader { client } else { client.unfenced() };
+        let loops = Arc::new(WriteLoopDetector::new(
+            display_name.clone(),
+            options.kind.clone(),
+            metrics.clone(),
+            client.caches().clone(),
+        ));
+        let client = client.observed_by(loops.clone());
+        let handle = ControllerHandle::new(super::handle::Inner {
+            name: options.name.as_str().into(),
+            kind: options.kind.clone(),
+            client: client.clone(),
+            sink: KeySink::new(options.kind.clone(), queue.clone()),
+            queue: queue.clone(),
+            filter: options.filter,
+            watches: Default::default(),
+            panics: Arc::default(),
+            metrics: metrics.clone(),
+            loops,
+        });
+        let weak = handle.downgrade();
+        env.metrics.handlers(&display_name, move || {
+            let handle = weak.upgrade()?;
+            let lag = handle.watches().iter().map(|(_, lag)| *lag as u64).sum();
+            Some(HandlerFigures { panics: handle.handler_panics(), lag })
+        });
+        for watch in options.watches {
+            handle.start(watch)?;
+        }
+        let informer = client.caches().open(&options.kind, K::metadata_api())?;
+        let recorder_name = options.reports_as.as_deref().unwrap_or(&options.name);
+        let worker = Worker {
+            shared: Arc::new(Shared {
+                controller: display_name,
+                kind: options.kind,
+                client,
+                recorder: env.recorder.named(recorder_name),
+                clock: env.clock.clone(),
+                applied: Applied::default(),
+                stopping: env.stopping.clone(),
+            }),
+            queue,
+            reader: informer.store().reader::<K>(),
+            reconciler,
+            metrics,
+            timeout: options.timeout,
+            ids: AttemptIds::new(env.seed_of(&options.name)),
+        };
+        let workers = Workers {
+            count: options.workers,
+            streams: handle.streams(),
+            channels: options.channels,
+            worker: Arc::new(worker),
+        };
+        let run: Run = Box::new(move |stop, abort| Box::pin(workers.run(stop, abort)));
+        Ok(Prepared { handle, leader: options.leader, run })
+    }
+}
+
+// === impl Workers ===
+
+impl<K: Object> Workers<K> {
+    async fn run(self, stop: CancellationToken, abort: CancellationToken) {
+        let stop_streams = stop.child_token();
+        let _stop_with_this = stop_streams.clone().drop_guard();
+        for channel in self.channels {
+            tokio::spawn(self.streams.clone().forward(channel, stop_streams.clone()));
+        }
+        let shared = self.worker.shared.clone();
+        tracing::info!(
+            controller = %shared.controller,
+            controllerGroup = shared.kind.group(),
+            controllerKind = shared.kind.kind(),
+            "worker count" = self.count,
+            "Starting workers"
+        );
+        pool::run(self.worker, self.count, stop, abort).await;
+        tracing::info!(
+            controller = %shared.controller,
+            controllerGroup = shared.kind.group(),
+            controllerKind = shared.kind.kind(),
+            "All workers finished"
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! A handle of a running controller.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::event_handler::EventHandler;
+use super::key_sink::KeySink;
+use super::key_stream::KeyStreams;
+use super::map_retries::MapRetries;
+use super::running_watch::{RunningWatch, RunningWatches};
+use super::watch_guard::WatchGuard;
+use super::write_loop::WriteLoopDetector;
+use super::{Predicate, Watch};
+use crate::cache::{HandlerOptions, Key};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::kind::Kind;
+use crate::metrics::ControllerMetrics;
+use crate::queue::{Add, QueueStats, WorkQueue};
+
+/// A running controller; cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass::controller::{ControllerHandle, WatchGuard};
+/// use windlass::{Context, Controller, Key, Manager, Next, Watch};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// let controller = Controller::<ConfigMap>::builder("maps")
+///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+/// let handle = Manager::builder(client).add(controller).spawn()?;
+/// handle.ready().await;
+/// let maps: ControllerHandle = handle.controller("maps").expect("runs");
+/// maps.enqueue(Key::namespaced("default", "settings"));
+///
+/// // Changes of secrets are followed until the guard is dropped.
+/// let guard: WatchGuard = maps.watch(Watch::map(|secret: &Secret| vec![Key::of(secret)]))?;
+/// maps.synced().await;
+/// drop(guard);
+/// handle.stop().await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ControllerHandle(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) name: Arc<str>,
+    pub(super) kind: Kind,
+    pub(super) client: Client,
+    pub(super) queue: Arc<WorkQueue<Key>>,
+    pub(super) sink: KeySink,
+    pub(super) filter: Option<Predicate>,
+    pub(super) watches: Mutex<RunningWatches>,
+    /// The panics of predicates, map functions and sources.
+    pub(super) panics: Arc<AtomicU64>,
+    pub(super) metrics: ControllerMetrics,
+    pub(super) loops: Arc<WriteLoopDetector>,
+}
+
+/// A handle that does not keep the controller alive.
+pub(super) struct WeakHandle(Weak<Inner>);
+
+// === impl ControllerHandle ===
+
+impl ControllerHandle {
+    pub(super) fn new(inner: Inner) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    pub(super) fn downgrade(&self) -> WeakHandle {
+        WeakHandle(Arc::downgrade(&self.0))
+    }
+
+    /// Returns the name of the controller.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the kind that is reconciled.
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+
+    /// Queues a key for a reconcile.
+    pub fn enqueue(&self, key: Key) {
+        self.0.sink.add(key, Add::default());
+    }
+
+    /// Queues a key with a priority, a delay or a rate limit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::queue::Add;
+    /// use windlass::{Context, Controller, Key, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let builder = Manager::builder(server.client()).namespaces(["default"]);
+    /// let (sender, mut names) = tokio::sync::mpsc::channel(8);
+    /// let controller = Controller::<ConfigMap>::builder("maps").build(
+    ///     move |cx: Context<ConfigMap>| {
+    ///         let sender = sender.clone();
+    ///         async move {
+    ///             let _ = sender.send(cx.name().to_string()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let handle = builder.add(controller).spawn()?;
+    /// handle.ready().await;
+    /// let maps = handle.controller("maps").expect("runs");
+    /// let later = Add::default().after(Duration::from_secs(60));
+    /// maps.enqueue_with(Key::namespaced("default", "later"), later);
+    /// maps.enqueue(Key::namespaced("default", "now"));
+    /// assert_eq!(maps.queue().waiting, 1);
+    /// assert_eq!(names.recv().await.as_deref(), Some("now"));
+    /// assert_eq!(names.recv().await.as_deref(), Some("later"));
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn enqueue_with(&self, key: Key, add: Add) {
+        self.0.sink.add(key, add);
+    }
+
+    /// Returns the statistics of the queue.
+    pub fn queue(&self) -> QueueStats {
+        self.0.queue.stats()
+    }
+
+    /// Adds a watch to the running controller. The watch ends when the guard is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the manager has stopped.
+    pub fn watch(&self, watch: Watch) -> Result<WatchGuard> {
+        let id = self.start(watch)?;
+        Ok(WatchGuard::new(self.clone(), id))
+    }
+
+    /// Waits until every watch has delivered its first list to this controller, or has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time.
+    pub async fn synced(&self) {
+        let waits: Vec<_> =
+            self.0.watches.lock().by_id.values().map(RunningWatch::synced).collect();
+        futures::future::join_all(waits).await;
+    }
+
+    /// Waits like [`synced`](Self::synced), but not for watches that cannot continue without help.
+    /// Returns their kinds and states.
+    pub(crate) async fn settled(&self) -> Vec<String> {
+        let waits: Vec<_> =
+            self.0.watches.lock().by_id.values().map(RunningWatch::synced_or_blocked).collect();
+        futures::future::join_all(waits).await.into_iter().flatten().collect()
+    }
+
+    /// Returns how many reconciles ended in which way.
+    pub(crate) fn outcomes(&self) -> serde_json::Value {
+        self.0.metrics.outcomes()
+    }
+
+    /// Returns the objects that the controller writes again and again.
+    pub(crate) fn loops(&self) -> Vec<serde_json::Value> {
+        self.0.loops.report()
+    }
+
+    /// Returns the watched kinds, each with the number of changes that wait to be handled.
+    pub(crate) fn watches(&self) -> Vec<(Kind, usize)> {
+        let watches = self.0.watches.lock();
+        watches.by_id.values().map(|watch| (watch.kind.clone(), watch.guard.lag())).collect()
+    }
+
+    /// Returns how often a predicate, a map function or a source of keys panicked.
+    pub(crate) fn handler_panics(&self) -> u64 {
+        self.0.panics.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn streams(&self) -> KeyStreams {
+        let Inner { name, sink, panics, .. } = &*self.0;
+        KeyStreams { name: name.clone(), sink: sink.clone(), panics: panics.clone() }
+    }
+
+    /// Ends one watch.
+    pub(super) fn end_watch(&self, id: u64) {
+        let ended = self.0.watches.lock().by_id.remove(&id);
+        drop(ended);
+    }
+
+    /// Ends all watches; no more can be added.
+    pub(crate) fn end_watches(&self) {
+        let mut watches = self.0.watches.lock();
+        watches.ended = true;
+        let ended = std::mem::take(&mut watches.by_id);
+        drop((watches, ended));
+    }
+
+    /// Opens a watch and returns its identifier.
+    pub(super) fn start(&self, watch: Watch) -> Result<u64> {
+        let inner = &self.0;
+        let kind = watch.kind.clone();
+        let stopped = || Error::Invalid(format!("cannot watch {kind}: the manager has stopped"));
+        if inner.watches.lock().ended {
+            return Err(stopped());
+        }
+        tracing::info!(
+            controller = %inner.name,
+            controllerGroup = inner.kind.group(),
+            controllerKind = inner.kind.kind(),
+            source = format!("kind source: {}", watch.kind),
+            "Starting EventSource"
+        );
+        let caches = inner.client.caches();
+        let informer = caches.open(&watch.kind, watch.metadata_only)?;
+        let opened = caches.opened(&watch.kind);
+        let options = HandlerOptions { resync: watch.resync };
+        let handler = Arc::new(EventHandler {
+            name: inner.name.clone(),
+            reconciled: inner.kind.clone(),
+            filter: inner.filter.clone(),
+            sink: inner.sink.clone(),
+            client: inner.client.clone(),
+            panics: inner.panics.clone(),
+            watch,
+            retries: MapRetries::default(),
+        });
+        let guard = informer.handle(options, move |event| handler.handle(&event));
+        let (states, ended) = (informer.states(), CancellationToken::new());
+        let running = RunningWatch { kind: kind.clone(), guard, states, ended, _opened: opened };
+        let mut watches = inner.watches.lock();
+        if watches.ended {
+            // The manager has stopped meanwhile, without knowing of this watch.
+            drop((watches, running));
+            return Err(stopped());
+        }
+        let id = watches.next;
+        watches.next += 1;
+        watches.by_id.insert(id, running);
+        Ok(id)
+    }
+}
+
+impl fmt::Debug for ControllerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerHandle").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+// === impl WeakHandle ===
+
+impl WeakHandle {
+    pub(super) fn upgrade(&self) -> Option<ControllerHandle> {
+        self.0.upgrade().map(ControllerHandle)
+    }
+}

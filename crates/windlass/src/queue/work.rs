@@ -1,0 +1,91 @@
+//! A key that a worker has taken from the queue.
+
+use std::fmt;
+use std::mem::replace;
+use std::sync::Arc;
+
+use super::Shared;
+use super::key::QueueKey;
+use super::state::Taken;
+
+/// A key that a worker has taken from a [`WorkQueue`](super::WorkQueue). Dropping it marks the
+/// work as done.
+///
+/// No other worker gets the key while this value exists.
+///
+/// # Examples
+///
+/// ```
+/// use windlass::queue::{Work, WorkQueue};
+///
+/// let queue = WorkQueue::new();
+/// queue.add("a");
+/// let work: Work<&str> = queue.try_get().expect("a key is ready");
+/// queue.add("a");
+/// assert!(queue.try_get().is_none(), "the key is being worked on");
+/// drop(work);
+/// assert_eq!(*queue.try_get().expect("it was added again").key(), "a");
+/// ```
+pub struct Work<K: QueueKey> {
+    key: K,
+    /// The slot of the key in the queue's table, or `DONE`.
+    slot: u32,
+    priority: i32,
+    shared: Arc<Shared<K>>,
+}
+
+/// The slot of work that has been marked as done.
+const DONE: u32 = u32::MAX;
+
+// === impl Work ===
+
+impl<K: QueueKey> Work<K> {
+    pub(super) fn new(Taken { slot, key, priority }: Taken<K>, shared: &Arc<Shared<K>>) -> Self {
+        Self { key, slot, priority, shared: shared.clone() }
+    }
+
+    /// Returns the key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// Returns the priority with which the key was queued.
+    pub(crate) fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    /// Marks this work as done and takes the next key if one is ready. Locks the queue once
+    /// instead of twice.
+    ///
+    /// ```
+    /// # use windlass::queue::WorkQueue;
+    /// let queue = WorkQueue::new();
+    /// (1..=3).for_each(|key| queue.add(key));
+    /// let (mut work, mut sum) = (queue.try_get(), 0);
+    /// while let Some(now) = work {
+    ///     sum += now.key();
+    ///     work = now.next();
+    /// }
+    /// assert_eq!(sum, 6);
+    /// ```
+    pub fn next(mut self) -> Option<Self> {
+        let slot = replace(&mut self.slot, DONE);
+        let Taken { slot, key, priority } = self.shared.finish(slot, true)?;
+        (self.slot, self.key, self.priority) = (slot, key, priority);
+        Some(self)
+    }
+}
+
+impl<K: QueueKey> Drop for Work<K> {
+    fn drop(&mut self) {
+        if self.slot != DONE {
+            self.shared.finish(self.slot, false);
+        }
+    }
+}
+
+impl<K: QueueKey + fmt::Debug> fmt::Debug for Work<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").field("key", &self.key).field("priority", &self.priority).finish()
+    }
+}
