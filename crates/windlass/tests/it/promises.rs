@@ -3,8 +3,7 @@
 use std::path::Path;
 
 /// Public types without an example of their own: shapes of series.
-const WITHOUT_EXAMPLE: [&str; 0] = [
-];
+const WITHOUT_EXAMPLE: [&str; 0] = [];
 
 fn read_all(dir: &Path, files: &mut Vec<String>) {
     for entry in std::fs::read_dir(dir).expect("a directory") {

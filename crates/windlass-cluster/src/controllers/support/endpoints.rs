@@ -28,7 +28,7 @@ pub fn add(builder: Builder, _: &Shared) -> Builder {
     let pods = state.clone();
     let own = |change: &windlass::controller::Change| {
         let gone = change.old.as_ref().filter(|_| change.is_delete());
-        gone.map(|entry| entry.key().clone()).into_iter().collect()
+        gone.map(|entry| entry.key().clone()).into_iter().collect::<Vec<_>>()
     };
     builder.add(
         Controller::<Service>::builder("endpoints-controller")

@@ -22,7 +22,8 @@ const MAX: usize = 1000;
 
 /// Adds the controller.
 pub fn add(builder: Builder, _: &Shared) -> Builder {
-    let same_name = |change: &Change| change.entry().map(|e| e.key().clone()).into_iter().collect();
+    let same_name =
+        |change: &Change| change.entry().map(|e| e.key().clone()).into_iter().collect::<Vec<_>>();
     builder.add(
         Controller::<Endpoints>::builder("endpointslice-mirroring-controller")
             .owns::<EndpointSlice>()

@@ -22,7 +22,7 @@ const VOLUME: &str = "kubernetes.io/pv-protection";
 pub fn add_claims(builder: Builder, _: &Shared) -> Builder {
     let users = |change: &windlass::controller::Change| {
         let pod = change.object::<Pod>();
-        pod.iter().flat_map(claims_used).collect()
+        pod.iter().flat_map(claims_used).collect::<Vec<_>>()
     };
     // A pod that is still there cannot free a claim.
     let gone = Predicate::new(|change| change.is_delete()).resyncs();
