@@ -23,6 +23,7 @@ mod index;
 mod informer;
 mod key;
 mod mailbox;
+mod overlay;
 mod protobuf;
 mod reader;
 mod reflector;

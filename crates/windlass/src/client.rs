@@ -359,8 +359,8 @@ impl Client {
         K: Object<DynamicType = ()>,
         V: IndexValue,
     {
-        let found = self.shared.caches.index(&Kind::of::<K>(), index)?.get(value);
-        Ok(found.into_iter().filter_map(|object| object.get().ok()).collect())
+        let index = self.shared.caches.index(&Kind::of::<K>(), index)?;
+        Ok(index.objects(value, None))
     }
 
     /// The objects of one kind that match.

@@ -378,8 +378,8 @@ impl Caches {
         }
         let names = list.names()?;
         let found = reader.objects(namespace, &list.labels).into_iter();
-        let found = found.filter(|o| fits(o.key(), &names)).filter_map(|o| o.get().ok());
-        Ok(found.take(list.limit.unwrap_or(usize::MAX)).collect())
+        let found = found.filter(|o| fits(o.key(), &names)).map(|o| o.entry().clone()).collect();
+        Ok(reader.decode(found, list.limit))
     }
 
     /// The objects that the object with this UID controls, by key.
@@ -391,9 +391,8 @@ impl Caches {
         let held = self.readable::<K>(kind)?;
         let reader = held.informer.store().reader::<K>();
         held.within(kind, list.namespace.as_deref().filter(|_| kind.namespaced()))?;
-        let found = controlled(&held, uid, list)?.into_iter();
-        let found = found.filter_map(|entry| reader.get(entry.key()));
-        Ok(found.take(list.limit.unwrap_or(usize::MAX)).collect())
+        // The entries that were found: what is in the store by now may be owned by somebody else.
+        Ok(reader.decode(controlled(&held, uid, list)?, list.limit))
     }
 
     /// The keys that match, without decoding anything.
@@ -496,6 +495,13 @@ impl Caches {
         if let Ok(held) = self.held(kind) {
             held.informer.store().observe_delete(&scoped(kind, key), uid, None);
         }
+    }
+
+    /// The state of every watch, at the cost of a look per kind.
+    pub(crate) fn states(&self) -> Vec<(Kind, SyncState)> {
+        let Some(inner) = &self.0 else { return Vec::new() };
+        let kinds = inner.kinds.read();
+        kinds.iter().map(|(kind, held)| (kind.clone(), held.informer.state())).collect()
     }
 
     /// Every watch and how far it is.

@@ -167,10 +167,10 @@ enum End {
 impl State {
     /// The caches that do not follow the server, and why.
     fn behind(&self) -> Vec<String> {
-        let reports = self.clients.iter().flat_map(|(_, client)| client.caches().reports());
-        reports
-            .filter(|report| !report.state.synced())
-            .map(|report| format!("{}: {}", report.kind, report.state))
+        let states = self.clients.iter().flat_map(|(_, client)| client.caches().states());
+        states
+            .filter(|(_, state)| !state.synced())
+            .map(|(kind, state)| format!("{kind}: {state}"))
             .collect()
     }
 

@@ -118,6 +118,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
         }
         if self.room > 0 && keep {
             let mut shard = shard.lock();
+            // Looked at under the lock: an entry that leaves the store from now on is evicted after
+            // this. One that has left it, such as the last state of a deletion, would never be.
+            if self.store != 0 && !entry.is_shown(self.store) {
+                return object;
+            }
             let free = self.kept.load(Ordering::Relaxed) < self.room;
             if free || shard.comes_again(hash, entry.key(), self.room) {
                 let slot = Slot { hash, entry: entry.clone(), object: object.clone(), used: false };

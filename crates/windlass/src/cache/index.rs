@@ -119,6 +119,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static, V: IndexValue> Index<K, V> {
         self.range(value..=value).into_iter().map(|(_, object)| object).collect()
     }
 
+    /// Returns the objects filed under a value, decoded, by key.
+    pub(crate) fn objects(&self, value: &V, limit: Option<usize>) -> Vec<Arc<K>> {
+        let found = self.get(value).into_iter().map(|object| object.entry().clone()).collect();
+        self.reader.decode(found, limit)
+    }
+
     /// Returns the keys filed under a value, in order.
     pub fn keys(&self, value: &V) -> Vec<Key> {
         self.get(value).into_iter().map(|object| object.key().clone()).collect()

@@ -336,6 +336,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Subscription<K> {
     /// Dropping the future loses no event.
     pub async fn recv(&mut self) -> Option<Event<K>> {
         loop {
+            // Before the mailbox: a handler that always has one more event is reminded as well.
+            if let Some((every, due)) = self.resync
+                && Instant::now() >= due
+            {
+                self.reader.store().resync(&self.mailbox);
+                self.resync = Some((every, clock::after(every)));
+            }
             if let Some(event) = self.try_recv() {
                 return Some(event);
             }
@@ -344,14 +351,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Subscription<K> {
             }
             match self.resync {
                 None => self.mailbox.ready().await,
-                Some((every, due)) => {
+                Some((_, due)) => {
                     tokio::select! {
                         biased;
                         () = self.mailbox.ready() => {}
-                        () = sleep_until(due) => {
-                            self.reader.store().resync(&self.mailbox);
-                            self.resync = Some((every, clock::after(every)));
-                        }
+                        () = sleep_until(due) => {}
                     }
                 }
             }

@@ -101,11 +101,13 @@ impl Mailbox {
             }
             Some(pending) => {
                 self.merged.fetch_add(1, Ordering::Relaxed);
-                let (old, merged) = match pending {
-                    Pending::Change(earlier) => (earlier.old.take(), true),
-                    Pending::Resync(_) => (change.old.clone(), false),
+                let (old, merged, initial) = match pending {
+                    // An object of the first list stays one, also if it changes before it is taken.
+                    Pending::Change(earlier) => (earlier.old.take(), true, earlier.initial),
+                    Pending::Resync(_) => (change.old.clone(), false, false),
                 };
-                *pending = Pending::Change(Change { old, merged, ..change.clone() });
+                let initial = initial && !change.gone;
+                *pending = Pending::Change(Change { old, merged, initial, ..change.clone() });
             }
         }
         drop(inner);

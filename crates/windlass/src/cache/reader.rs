@@ -14,6 +14,9 @@ use super::index::{Index, IndexValue};
 use super::mailbox::Mailbox;
 use super::{Entry, Key, Labels, Owner, Store, select};
 
+/// A list of at most this part of the decoded objects stays decoded.
+const KEPT_PART: usize = 16;
+
 /// Reads a store as objects of type `K`; cheap to clone.
 ///
 /// A reader of an informer keeps the watch running. An object that does not decode into `K` is
@@ -103,7 +106,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
 
     /// Returns all objects by key.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.decode(self.store.entries())
+        self.decode(self.store.entries(), None)
     }
 
     /// Returns the objects of a namespace, or of all, that a selector selects, by key.
@@ -131,7 +134,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
     /// # Ok::<(), windlass::cache::Malformed>(())
     /// ```
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<K>> {
-        self.decode(self.entries(namespace, selector))
+        self.decode(self.entries(namespace, selector), None)
     }
 
     /// Returns the same as [`select`](Self::select) without decoding.
@@ -225,10 +228,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         self
     }
 
-    fn decode(&self, entries: Vec<Arc<Entry>>) -> Vec<Arc<K>> {
-        // A walk over everything must not push out what is read all the time.
-        let keep = self.store.options().pinned;
-        entries.iter().filter_map(|entry| self.hot.get(entry, keep).ok()).collect()
+    /// Decodes entries up to a limit; one that does not decode is left out.
+    pub(crate) fn decode(&self, entries: Vec<Arc<Entry>>, limit: Option<usize>) -> Vec<Arc<K>> {
+        let limit = limit.unwrap_or(usize::MAX);
+        let options = self.store.options();
+        // A walk over many must not push out what is read all the time.
+        let keep = options.pinned || entries.len().min(limit) <= options.hot_max / KEPT_PART;
+        entries.iter().filter_map(|entry| self.hot.get(entry, keep).ok()).take(limit).collect()
     }
 
     fn entries(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<Entry>> {

@@ -109,6 +109,8 @@ pub struct Behind {
 pub(super) struct State {
     pub(super) objects: OrdMap<Key, Arc<Entry>>,
     pub(super) indexes: Vec<Arc<dyn Any + Send + Sync>>,
+    /// The bytes that the entries keep.
+    pub(super) bytes: usize,
 }
 
 /// The part of the kind a store holds: decides where own writes belong.
@@ -215,7 +217,7 @@ impl Store {
 
     /// Returns the bytes that the entries keep.
     pub fn size(&self) -> usize {
-        self.state().objects.values().map(|entry| entry.size()).sum()
+        self.state().bytes
     }
 
     /// Returns the version up to which the store has seen everything, bookmarks included;
@@ -334,6 +336,11 @@ impl Store {
 
     pub(super) fn state(&self) -> arc_swap::Guard<Arc<State>> {
         self.shared.state.load()
+    }
+
+    #[cfg(test)]
+    pub(super) fn overlays(&self) -> usize {
+        self.shared.writer.lock().overlays()
     }
 
     pub(super) fn options(&self) -> StoreOptions {

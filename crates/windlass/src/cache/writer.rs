@@ -14,19 +14,14 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use tokio::time::Instant;
 
-use super::buried::{Buried, DELETION_HIDES};
+use super::buried::Buried;
 use super::fifo::Delta;
 use super::index::Indexer;
 use super::mailbox::{Change, Mailbox};
+use super::overlay::{GONE_MAX, NEVER, OVERLAYS_MAX, Overlay, Overlays};
 use super::select;
 use super::store::{Scope, State};
 use super::{Entry, Key};
-
-/// Own writes that are remembered; beyond that the oldest versions give way.
-const OVERLAYS_MAX: usize = 100_000;
-
-/// A version no watch reaches, for deletions whose version is not known.
-const NEVER: u64 = u64::MAX;
 
 pub(super) struct Writer {
     /// The number of the store.
@@ -36,13 +31,15 @@ pub(super) struct Writer {
     mailboxes: Vec<Arc<Mailbox>>,
     scope: Scope,
     sources: Vec<Source>,
-    overlays: BTreeMap<Key, Overlay>,
+    overlays: Overlays,
     /// Own deletions that no overlay stands for any more.
     buried: Buried,
     relists: u32,
     changes: Vec<Change>,
     sync_point: bool,
     dirty: bool,
+    /// The bytes that the objects keep.
+    bytes: usize,
 }
 
 /// One watch that feeds the store.
@@ -59,27 +56,6 @@ struct Relist {
     changed: BTreeMap<Key, Arc<Entry>>,
 }
 
-/// An own write that the watch has not shown yet.
-struct Overlay {
-    version: u64,
-    uid: Box<str>,
-    /// What is in the store for readers: the written object or nothing.
-    written: Option<Arc<Entry>>,
-    /// What the watch showed last.
-    watched: Option<Arc<Entry>>,
-    since: Instant,
-    /// Of a deletion: the last version at which the object is known to have been there, and
-    /// [`NEVER`] if none is.
-    existed: u64,
-    /// Up to this version everything of that name is older than this write.
-    floor: u64,
-    /// Earlier objects of that name that were deleted by own requests.
-    gone: Vec<Box<str>>,
-}
-
-/// Deleted objects of one name that are remembered.
-const GONE_MAX: usize = 16;
-
 // === impl Writer ===
 
 impl Writer {
@@ -92,12 +68,13 @@ impl Writer {
             mailboxes: Vec::new(),
             scope,
             sources,
-            overlays: BTreeMap::new(),
+            overlays: Overlays::default(),
             buried: Buried::default(),
             relists: 0,
             changes: Vec::new(),
             sync_point: false,
             dirty: false,
+            bytes: 0,
         }
     }
 
@@ -121,16 +98,16 @@ impl Writer {
             }
             Delta::Replace { version } => self.replace(source, version),
             Delta::Upsert(entry) => {
-                self.progress(source, entry.version());
+                self.passed(source, entry.version());
                 self.upsert(entry);
             }
             Delta::Delete(entry) => {
-                self.progress(source, entry.version());
+                self.passed(source, entry.version());
                 let (key, uid, version) = (entry.key().clone(), entry.uid(), entry.version());
                 self.delete(key, uid, version, Some(entry.clone()));
             }
             Delta::Gone { key, uid, version } => {
-                self.progress(source, version);
+                self.passed(source, version);
                 self.delete(key, &uid, version, None);
             }
             Delta::Bookmark { version } => {
@@ -154,7 +131,7 @@ impl Writer {
             return None;
         }
         let indexes = self.indexers.iter_mut().map(|indexer| indexer.publish()).collect();
-        Some(State { objects: self.objects.clone(), indexes })
+        Some(State { objects: self.objects.clone(), indexes, bytes: self.bytes })
     }
 
     /// Tells the handlers, and returns the keys of objects that are gone.
@@ -212,6 +189,11 @@ impl Writer {
     /// Returns the most objects that wait for one handler.
     pub(super) fn lag(&self) -> usize {
         self.mailboxes.iter().map(|mailbox| mailbox.figures().0).max().unwrap_or(0)
+    }
+
+    #[cfg(test)]
+    pub(super) fn overlays(&self) -> usize {
+        self.overlays.len()
     }
 
     pub(super) fn unsubscribe(&mut self, mailbox: &Arc<Mailbox>) {
@@ -291,9 +273,8 @@ impl Writer {
             None => (there, Vec::new()),
         };
         if self.overlays.len() >= OVERLAYS_MAX
-            && let Some(oldest) = self.overlays.iter().min_by_key(|(_, o)| o.version)
+            && let Some(oldest) = self.overlays.oldest(self.sources.len())
         {
-            let oldest = oldest.0.clone();
             self.lift(&oldest);
         }
         self.set(key, written.clone());
@@ -302,7 +283,8 @@ impl Writer {
         }
         let since = Instant::now();
         let overlay = Overlay { version, uid, written, watched, since, existed, floor, gone };
-        self.overlays.insert(key.clone(), overlay);
+        let source = (0..self.sources.len()).find(|source| self.fed_by(*source, key));
+        self.overlays.insert(source.unwrap_or_default(), key.clone(), overlay);
     }
 
     /// Takes an own write away and shows the watched state again.
@@ -417,7 +399,7 @@ impl Writer {
     /// Ends a relist: what was not listed is gone, what changed is changed.
     fn replace(&mut self, source: usize, version: u64) {
         let Some(relist) = self.sources[source].relist.take() else { return };
-        let own = self.overlays_of(source);
+        let own = self.overlays.of(source);
         let own: Vec<_> = own.iter().filter_map(|key| Some((key, self.lift(key)?))).collect();
         let held = self.objects.values().filter(|entry| self.fed_by(source, entry.key()));
         let swept: Vec<_> = held
@@ -479,18 +461,20 @@ impl Writer {
         source.version = source.version.max(version);
     }
 
-    /// Ends own writes that the watch must have shown by now, had they been in its scope.
-    fn settle(&mut self, source: usize, version: u64) {
-        for key in self.overlays_of(source) {
-            let overlay = self.overlays.get(&key);
-            if overlay.is_some_and(|overlay| overlay.version <= version || overlay.outlived()) {
-                self.lift(&key);
-            }
+    /// Ends own writes before a version that a source has sent: it sends versions in order, so it
+    /// would have shown them by now had they been in its scope.
+    fn passed(&mut self, source: usize, version: u64) {
+        self.progress(source, version);
+        while let Some(key) = self.overlays.passed(source, version) {
+            self.lift(&key);
         }
     }
 
-    fn overlays_of(&self, source: usize) -> Vec<Key> {
-        self.overlays.keys().filter(|key| self.fed_by(source, key)).cloned().collect()
+    /// Ends own writes that the watch must have shown by now, had they been in its scope.
+    fn settle(&mut self, source: usize, version: u64) {
+        for key in self.overlays.settled(source, version) {
+            self.lift(&key);
+        }
     }
 
     fn fed_by(&self, source: usize, key: &Key) -> bool {
@@ -517,10 +501,12 @@ impl Writer {
         for indexer in &mut self.indexers {
             indexer.update(key, entry.as_ref());
         }
+        self.bytes += entry.as_ref().map_or(0, |entry| entry.size());
         let old = match entry {
             Some(entry) => self.objects.insert(key.clone(), entry),
             None => self.objects.remove(key),
         };
+        self.bytes -= old.as_ref().map_or(0, |old| old.size());
         // Before the snapshot is published: no reader may go back to it once that is.
         if let Some(old) = &old {
             old.hide();
@@ -552,33 +538,5 @@ impl Writer {
             final_state_unknown: unknown,
             merged: false,
         });
-    }
-}
-
-// === impl Overlay ===
-
-impl Overlay {
-    /// Tells whether an object is the one of this write, or one deleted before it.
-    fn knows(&self, uid: &str) -> bool {
-        *self.uid == *uid || self.gone.iter().any(|gone| **gone == *uid)
-    }
-
-    /// Tells whether an object of that name came after the one of this deletion.
-    fn precedes(&self, entry: &Entry) -> bool {
-        self.floor < entry.version() && !self.knows(entry.uid())
-    }
-
-    /// Notes that the watch or a list has shown an object.
-    fn saw(&mut self, entry: &Entry) {
-        if *self.uid == *entry.uid() {
-            let known = Some(self.existed).filter(|existed| *existed != NEVER);
-            self.existed = known.unwrap_or_default().max(entry.version());
-            self.floor = self.floor.max(entry.version());
-        }
-    }
-
-    /// Tells whether a deletion has hidden its object for longer than a watch lags.
-    fn outlived(&self) -> bool {
-        self.version == NEVER && self.since.elapsed() > DELETION_HIDES
     }
 }

@@ -186,8 +186,8 @@ async fn a_handler_that_takes_nothing_holds_up_neither_the_store_nor_the_others(
     let mut other = informer.subscribe(HandlerOptions::default());
     informer.store().wait_for(3010, LONG).await.unwrap();
     assert_eq!(blocked.lag(), 1, "bounded by the objects, not by the events");
-    assert_eq!(take(&mut other, 1).await, ["added a 3010"]);
-    assert_eq!(take(&mut blocked, 1).await, ["added a 3010"]);
+    assert_eq!(take(&mut other, 1).await, ["initial a 3010"]);
+    assert_eq!(take(&mut blocked, 1).await, ["initial a 3010"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,4 +245,39 @@ async fn a_reminder_does_not_push_aside_a_change_that_waits() {
     let mut told = take(&mut events, 2).await;
     told.sort();
     assert_eq!(told, ["resync b", "updated a 1 -> 11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_always_has_one_more_change_is_reminded_as_well() {
+    let change =
+        |version| [Part::Wait(Duration::from_millis(50)), event("MODIFIED", &object("a", version))];
+    let fake = Fake::new([
+        list("10", &[object("a", 1), object("b", 2)]),
+        watch((11..1211).flat_map(change)),
+    ]);
+    let informer = fake.informer(false);
+    let every = HandlerOptions { resync: Some(Duration::from_secs(1)) };
+    let mut events = informer.subscribe(every);
+    let (began, mut changes, mut reminders) = (Instant::now(), 0, 0);
+    while began.elapsed() < Duration::from_secs(30) {
+        match take(&mut events, 1).await[0].as_str() {
+            "resync b" => reminders += 1,
+            _ => changes += 1,
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(changes > 200, "there was always one more: {changes}");
+    assert!(reminders >= 25, "{reminders} reminders in 30 s, one per second was asked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_the_first_list_that_changes_before_it_is_taken_is_reported_as_initial() {
+    let fake = Fake::new([
+        list("10", &[object("a", 1), object("b", 2)]),
+        watch([event("MODIFIED", &object("a", 11)), event("DELETED", &object("b", 12))]),
+    ]);
+    let informer = fake.informer(false);
+    let mut events = informer.subscribe(HandlerOptions::default());
+    informer.store().wait_for(12, LONG).await.unwrap();
+    assert_eq!(take(&mut events, 2).await, ["initial a 11", "deleted b 12"]);
 }

@@ -1,8 +1,10 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, Expression, Selector};
 
+use crate::cache::mailbox::{Mailbox, Notice};
 use crate::cache::store::Scope;
 use crate::cache::{Delta, Entry, Index, Key, Store, StoreOptions};
 
@@ -428,4 +430,91 @@ async fn an_own_deletion_of_what_was_never_seen_hides_it_behind_an_older_object_
         store.apply([Delta::Bookmark { version: 10 }]);
         assert!(store.entry(&key).is_some(), "but not for ever");
     }
+}
+
+/// Counts how often an object is decoded.
+struct Counted;
+
+static DECODED: AtomicUsize = AtomicUsize::new(0);
+
+impl<'de> serde::Deserialize<'de> for Counted {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DECODED.fetch_add(1, Ordering::Relaxed);
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+#[test]
+fn a_long_list_with_a_limit_does_not_push_out_what_is_read_all_the_time() {
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let options = StoreOptions { hot_max: 64, ..StoreOptions::default() };
+    let scope = Scope { namespaces: vec![None], ..Scope::default() };
+    let store = Store::new(kind, options, scope, None);
+    let name = |n: u64| format!("m{n:03}");
+    store.apply((0..500).map(|n| Delta::Upsert(entry(&store, "n", &name(n), n + 1, "x"))));
+    let reader = store.reader::<Counted>();
+    let read = || (400..464).for_each(|n| drop(reader.get(&Key::namespaced("n", &name(n)))));
+    read();
+    for _ in 0..3 {
+        assert_eq!(reader.decode(store.entries(), Some(300)).len(), 300);
+    }
+    let before = DECODED.load(Ordering::Relaxed);
+    read();
+    assert_eq!(DECODED.load(Ordering::Relaxed), before, "nothing was decoded again");
+}
+
+#[test]
+fn a_pinned_store_lets_go_of_decoded_objects_that_are_gone() {
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let options = StoreOptions { pinned: true, ..StoreOptions::default() };
+    let scope = Scope { namespaces: vec![None], ..Scope::default() };
+    let store = Store::new(kind, options, scope, None);
+    let reader = store.reader::<ConfigMap>();
+    let mailbox = Arc::new(Mailbox::new());
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 1, "x"))]);
+    store.subscribe(mailbox.clone());
+    while mailbox.take().is_some() {}
+    store.apply([Delta::Delete(entry(&store, "n", "a", 2, "x"))]);
+    let Some(Notice::Change(change)) = mailbox.take() else { panic!("a deletion") };
+    // What a handler does that looks at the last state.
+    let states = change.old.into_iter().chain([change.new]);
+    let last: Vec<_> =
+        states.map(|entry| Arc::downgrade(&reader.object_of(entry).get().unwrap())).collect();
+    assert_eq!(store.len(), 0);
+    assert!(last.iter().all(|object| object.upgrade().is_none()), "still kept");
+}
+
+#[test]
+fn the_size_of_a_store_follows_its_objects() {
+    let store = store();
+    let sum = || store.entries().iter().map(|entry| entry.size()).sum::<usize>();
+    for step in 0..4 {
+        match step {
+            0 => store.apply([Delta::Upsert(entry(&store, "n", "a", 1, "x"))]),
+            1 => store.apply([Delta::Upsert(entry(&store, "n", "a", 2, "longer"))]),
+            2 => store.observe_write(json("n", "b", 5, "own").as_bytes()).unwrap(),
+            _ => store.observe_delete(&Key::namespaced("n", "a"), "u-a", None),
+        }
+        assert_eq!(store.size(), sum(), "after step {step}");
+    }
+    store.observe_delete(&Key::namespaced("n", "b"), "u-b", None);
+    assert_eq!(store.size(), 0);
+}
+
+#[test]
+fn own_writes_outside_the_selection_are_forgotten_when_the_watch_has_passed_them() {
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let labels = Some(Expression::Equal("app".into(), "x".into()).into());
+    let scope = Scope { namespaces: vec![None], labels, ..Scope::default() };
+    let store = Store::new(kind, StoreOptions::default(), scope, None);
+    store.apply([Delta::Begin, Delta::Replace { version: 1 }]);
+    for n in 0..100 {
+        let other = json("n", &format!("m{n}"), 10 + n, "other");
+        store.observe_write(other.as_bytes()).unwrap();
+    }
+    assert_eq!((store.overlays(), store.len()), (100, 0));
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 60, "x"))]);
+    assert_eq!(store.overlays(), 50, "what the watch has not reached yet stays");
+    store.apply([Delta::Delete(entry(&store, "n", "a", 200, "x"))]);
+    assert_eq!(store.overlays(), 0);
 }
