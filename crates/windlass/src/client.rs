@@ -1,4 +1,4 @@
-//! The client: cached reads, live writes, own writes visible at once.
+//! The client: cached reads, live reads, writes, own writes visible at once.
 //!
 //! [`Client`] sits on a `kube::Client` and adds what a controller needs: reads from the shared
 //! cache, a deadline on every request, server warnings in the log, request metrics, and the
@@ -12,6 +12,7 @@ mod api;
 mod change;
 mod delete;
 mod discovery;
+mod live;
 mod loops;
 mod own;
 mod request;
@@ -26,8 +27,7 @@ use std::time::Duration;
 use kube::core::DynamicObject;
 use tower::ServiceExt;
 
-use crate::cache::{IndexValue, Key};
-use crate::cluster::{Caches, IndexBy};
+use crate::cache::{Cache, Key};
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::kind::{Kind, Object};
@@ -35,6 +35,7 @@ use crate::metrics::Metrics;
 
 pub use api::Api;
 use discovery::Discovery;
+pub use live::Live;
 pub use select::List;
 pub use write::{Deleted, Deletion, Patch};
 
@@ -87,10 +88,10 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// let patched: ConfigMap = client.patch(&key, &patch).await?;
 /// assert_eq!(patched.data.unwrap()["color"], "blue");
 ///
-/// let all = client.list::<ConfigMap>(&List::within("default").limit(10)).await?;
+/// let all = client.live().list::<ConfigMap>(&List::within("default").limit(10)).await?;
 /// assert!(all.iter().any(|map| map.metadata.name.as_deref() == Some("settings")));
 /// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::Gone);
-/// assert!(client.get::<ConfigMap>(&key).await?.is_none());
+/// assert!(client.live().get::<ConfigMap>(&key).await?.is_none());
 /// # Ok(())
 /// # }
 /// ```
@@ -103,7 +104,7 @@ pub struct Client {
 struct Shared {
     kube: kube::Client,
     host: String,
-    caches: Caches,
+    cache: Cache,
     fence: Fence,
     metrics: Metrics,
     warnings: Warnings,
@@ -116,7 +117,6 @@ struct Options {
     field_owner: Arc<str>,
     field_validation: Option<FieldValidation>,
     dry_run: bool,
-    live: bool,
     unfenced: bool,
     timeout: Duration,
     answer_max: usize,
@@ -164,15 +164,16 @@ pub enum FieldValidation {
 // === impl Client ===
 
 impl Client {
-    /// A client without a cache: every read is live.
+    /// Creates a client without a manager: its cache holds nothing until somebody opens it.
     pub fn new(kube: kube::Client) -> Self {
-        Self::build(kube, HOST, Caches::default(), Fence::new(), Metrics::new())
+        let cache = Cache::new(kube.clone());
+        Self::build(kube, HOST, cache, Fence::new(), Metrics::new())
     }
 
     pub(crate) fn build(
         kube: kube::Client,
         host: &str,
-        caches: Caches,
+        cache: Cache,
         fence: Fence,
         metrics: Metrics,
     ) -> Self {
@@ -180,7 +181,6 @@ impl Client {
             field_owner: "windlass".into(),
             field_validation: None,
             dry_run: false,
-            live: false,
             unfenced: false,
             timeout: TIMEOUT,
             answer_max: request::ANSWER_MAX,
@@ -189,7 +189,7 @@ impl Client {
         let shared = Shared {
             kube,
             host: host.into(),
-            caches,
+            cache,
             fence,
             metrics,
             warnings: Warnings::default(),
@@ -198,7 +198,10 @@ impl Client {
         Self { shared: Arc::new(shared), options }
     }
 
-    /// The same client with reads that ask the server.
+    /// Returns the cache: reads that cost no request.
+    ///
+    /// It holds the kinds that the controllers of the manager declare; a read of another kind is an
+    /// error. Writes of this process are in it at once.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -211,19 +214,23 @@ impl Client {
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
     /// let handle = Manager::builder(client).add(maps).spawn()?;
-    /// handle.ready().await; // the caches are there and filled
-    /// let client = handle.client(); // reads config maps from the cache
-    /// let key = Key::namespaced("default", "a");
-    /// assert!(client.get::<ConfigMap>(&key).await?.is_none());
+    /// handle.ready().await; // the caches are open and filled
+    /// let (client, key) = (handle.client(), Key::namespaced("default", "a"));
+    /// assert!(client.cached().get::<ConfigMap>(&key)?.is_none());
     ///
-    /// let refused = client.get::<Secret>(&key).await.unwrap_err();
+    /// let refused = client.cached().get::<Secret>(&key).unwrap_err();
     /// assert!(refused.to_string().starts_with("Secret.v1 is not in the cache: declare it"));
     /// assert!(client.live().get::<Secret>(&key).await?.is_none());
     /// # handle.stop().await
     /// # }
     /// ```
-    pub fn live(&self) -> Self {
-        self.with(|o| o.live = true)
+    pub fn cached(&self) -> &Cache {
+        &self.shared.cache
+    }
+
+    /// Returns reads that ask the server.
+    pub fn live(&self) -> Live<'_> {
+        Live { client: self }
     }
 
     /// The same client whose writes the server checks and does not keep.
@@ -244,7 +251,7 @@ impl Client {
     /// # let client = Client::new(server.client());
     /// let checked = client.dry_run().create(&config_map("a")).await?;
     /// assert!(checked.metadata.uid.is_some(), "defaulted, validated and admitted");
-    /// assert!(client.get::<ConfigMap>(&Key::of(&checked)).await?.is_none(), "and not kept");
+    /// assert!(client.live().get::<ConfigMap>(&Key::of(&checked)).await?.is_none(), "and not kept");
     /// # Ok(())
     /// # }
     /// ```
@@ -279,7 +286,7 @@ impl Client {
     /// # })));
     /// let impatient = client.timeout(Duration::from_secs(3));
     /// // The server hangs.
-    /// let error = impatient.get::<ConfigMap>(&Key::namespaced("default", "a")).await.unwrap_err();
+    /// let error = impatient.live().get::<ConfigMap>(&Key::namespaced("default", "a")).await.unwrap_err();
     /// assert!(error.is_timeout());
     /// assert_eq!(error.to_string(), "get ConfigMap default/a: no answer within 3 s");
     /// # Ok(())
@@ -342,32 +349,6 @@ impl Client {
         Api::new(self.clone(), kind.clone(), dt)
     }
 
-    /// One object; `None` if there is none.
-    pub async fn get<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<Option<Arc<K>>> {
-        self.api::<K>().get(key).await
-    }
-
-    /// The objects of one kind that an index files under a value, from the cache.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the kind is not cached.
-    ///
-    /// An example is at [`IndexBy`].
-    pub fn list_by<K, V>(&self, index: &IndexBy<K, V>, value: &V) -> Result<Vec<Arc<K>>>
-    where
-        K: Object<DynamicType = ()>,
-        V: IndexValue,
-    {
-        let index = self.shared.caches.index(&Kind::of::<K>(), index)?;
-        Ok(index.objects(value, None))
-    }
-
-    /// The objects of one kind that match.
-    pub async fn list<K: Object<DynamicType = ()>>(&self, list: &List) -> Result<Vec<Arc<K>>> {
-        self.api::<K>().list(list).await
-    }
-
     /// Creates an object and returns it as stored.
     pub async fn create<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
         self.api::<K>().create(object).await
@@ -401,7 +382,7 @@ impl Client {
     ///     }
     ///     break;
     /// }
-    /// # let map = client.get::<ConfigMap>(&key).await?.expect("is there");
+    /// # let map = client.live().get::<ConfigMap>(&key).await?.expect("is there");
     /// # assert_eq!(map.data.as_ref().expect("has data")["color"], "blue");
     /// # Ok(())
     /// # }
@@ -483,11 +464,6 @@ impl Client {
     /// ```
     pub async fn kind_of(&self, group: &str, version: &str, kind: &str) -> Result<Kind> {
         self.shared.discovery.find(self, group, version, kind).await
-    }
-
-    /// The cache behind the reads.
-    pub fn caches(&self) -> &Caches {
-        &self.shared.caches
     }
 
     /// The metrics requests are counted in.

@@ -20,7 +20,6 @@
 mod context;
 mod crew;
 mod inbox;
-mod listing;
 mod predicate;
 mod reconcile;
 mod route;
@@ -37,13 +36,12 @@ use futures::stream::{BoxStream, Stream, StreamExt};
 use kube::core::DynamicObject;
 use tokio::sync::mpsc;
 
-use crate::cache::Key;
+use crate::cache::{Declared, Index, Key};
 use crate::error::Error;
 use crate::kind::{Kind, Object};
 use crate::queue::{Limiter, QueueOptions};
 
 pub use context::Context;
-pub use listing::Listing;
 pub use predicate::Predicate;
 pub use reconcile::{Next, Reconciler};
 pub use running::{ControllerHandle, WatchGuard};
@@ -116,6 +114,7 @@ struct Options {
     name: String,
     kind: Kind,
     watches: Vec<Watch>,
+    indexes: Vec<Arc<dyn Declared>>,
     filter: Option<Predicate>,
     channels: Vec<BoxStream<'static, Key>>,
     reports_as: Option<String>,
@@ -185,6 +184,7 @@ impl<K: Object> Builder<K> {
             name: name.to_string(),
             kind,
             watches: Vec::new(),
+            indexes: Vec::new(),
             filter: None,
             channels: Vec::new(),
             reports_as: None,
@@ -283,6 +283,21 @@ impl<K: Object> Builder<K> {
     /// The same for a kind known at run time.
     pub fn reads_kind(self, kind: &Kind) -> Self {
         self.watch(Watch::read(kind.clone(), false))
+    }
+
+    /// Declares an index of a kind that this controller caches, for [`Listing::by`].
+    ///
+    /// An example is at [`Index`]. [`Manager`](crate::Manager)s fail to start if the kind is not
+    /// cached, or if the index is declared elsewhere with another function.
+    ///
+    /// [`Listing::by`]: crate::cache::Listing::by
+    pub fn index<T, V>(mut self, index: &Index<T, V>) -> Self
+    where
+        T: Object<DynamicType = ()>,
+        V: Ord + Clone + Send + Sync + 'static,
+    {
+        self.options.indexes.push(Arc::new(index.clone()));
+        self
     }
 
     /// Reconciles every key that comes through a channel, for sources outside the cluster.

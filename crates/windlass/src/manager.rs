@@ -167,7 +167,7 @@ enum End {
 impl State {
     /// The caches that do not follow the server, and why.
     fn behind(&self) -> Vec<String> {
-        let states = self.clients.iter().flat_map(|(_, client)| client.caches().states());
+        let states = self.clients.iter().flat_map(|(_, client)| client.cached().states());
         states
             .filter(|(_, state)| !state.synced())
             .map(|(kind, state)| format!("{kind}: {state}"))
@@ -301,7 +301,7 @@ impl Manager {
         for (_, controller) in self.stage.state.controllers.lock().drain(..) {
             controller.end_watches();
         }
-        self.stage.clusters.iter().for_each(|cluster| cluster.ground.client.caches().clear());
+        self.stage.clusters.iter().for_each(|cluster| cluster.ground.client.cached().clear());
         if let Some(lease) = &mut lease {
             if lease.led() {
                 lease.tell(&recorder, "stopped leading");
@@ -389,7 +389,7 @@ impl Stage {
             cluster = home.name,
             "Starting Controller"
         );
-        let (caches, kinds) = (home.ground.client.caches(), component.kinds());
+        let (caches, kinds) = (home.ground.client.cached(), component.kinds());
         let prepared = component.prepare(&home.ground);
         caches.arrived(&kinds);
         let prepared = prepared?;

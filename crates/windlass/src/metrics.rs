@@ -37,7 +37,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::cluster::WatchReport;
+use crate::cache::WatchReport;
 use crate::kind::Kind;
 use crate::queue::QueueStats;
 
@@ -228,7 +228,7 @@ impl Metrics {
     }
 
     /// Shows the watches of a cluster; their figures are read when somebody scrapes.
-    pub fn watches(
+    pub(crate) fn watches(
         &self,
         cluster: &str,
         read: impl Fn() -> Vec<WatchReport> + Send + Sync + 'static,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::buried::DELETION_HIDES;
+use super::tombstones::DELETION_HIDES;
 use super::{Entry, Key};
 
 /// Own writes that are remembered; beyond that the oldest versions give way.

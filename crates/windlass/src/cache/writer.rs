@@ -4,36 +4,40 @@
 //! sweep: objects that did not change are only marked, so there is never a second copy. And own
 //! writes lie over the watched state until the watch has caught up with them.
 //!
-//! **Invariant:** handlers are told of the watched state only, in its order; own writes change
+//! **Invariant:** handlers receive the watched state only, in its order; own writes change
 //! what readers see and nothing else.
 //! **Invariant:** a relist becomes visible at once and as a whole.
+
+mod indexing;
+mod own_writes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use tokio::time::Instant;
 
-use super::buried::Buried;
 use super::fifo::Delta;
-use super::index::Indexer;
 use super::mailbox::{Change, Mailbox};
-use super::overlay::{GONE_MAX, NEVER, OVERLAYS_MAX, Overlay, Overlays};
-use super::select;
-use super::store::{Scope, State};
+use super::overlay::{NEVER, Overlay, Overlays};
+use super::store::{State, StoreScope};
+use super::tombstones::Tombstones;
 use super::{Entry, Key};
+use indexing::{Missed, UsedIndexer};
 
 pub(super) struct Writer {
     /// The number of the store.
     store: u32,
     objects: OrdMap<Key, Arc<Entry>>,
-    indexers: Vec<Box<dyn Indexer>>,
+    indexers: Vec<UsedIndexer>,
+    /// Indexes that are being built, each with the changes it has missed.
+    building: Vec<(u64, Vec<Missed>)>,
+    tickets: u64,
     mailboxes: Vec<Arc<Mailbox>>,
-    scope: Scope,
+    scope: StoreScope,
     sources: Vec<Source>,
     overlays: Overlays,
-    /// Own deletions that no overlay stands for any more.
-    buried: Buried,
+    /// Own deletions that have no overlay any more.
+    tombstones: Tombstones,
     relists: u32,
     changes: Vec<Change>,
     sync_point: bool,
@@ -59,17 +63,19 @@ struct Relist {
 // === impl Writer ===
 
 impl Writer {
-    pub(super) fn new(scope: Scope, store: u32) -> Self {
+    pub(super) fn new(scope: StoreScope, store: u32) -> Self {
         let sources = scope.namespaces.iter().map(|_| Source::default()).collect();
         Self {
             store,
             objects: OrdMap::new(),
             indexers: Vec::new(),
+            building: Vec::new(),
+            tickets: 0,
             mailboxes: Vec::new(),
             scope,
             sources,
             overlays: Overlays::default(),
-            buried: Buried::default(),
+            tombstones: Tombstones::new(),
             relists: 0,
             changes: Vec::new(),
             sync_point: false,
@@ -130,11 +136,11 @@ impl Writer {
         if !std::mem::take(&mut self.dirty) {
             return None;
         }
-        let indexes = self.indexers.iter_mut().map(|indexer| indexer.publish()).collect();
+        let indexes = self.indexers.iter_mut().map(|used| used.indexer.publish()).collect();
         Some(State { objects: self.objects.clone(), indexes, bytes: self.bytes })
     }
 
-    /// Tells the handlers, and returns the keys of objects that are gone.
+    /// Notifies the handlers, and returns the keys of objects that are deleted.
     pub(super) fn deliver(&mut self) -> Vec<Key> {
         let changes = std::mem::take(&mut self.changes);
         for mailbox in &self.mailboxes {
@@ -147,16 +153,6 @@ impl Writer {
         }
         self.sync_point = false;
         changes.into_iter().filter(|change| change.gone).map(|change| change.key).collect()
-    }
-
-    pub(super) fn add_index(&mut self, mut indexer: Box<dyn Indexer>) -> usize {
-        for (key, entry) in &self.objects {
-            indexer.update(key, Some(entry));
-        }
-        tracing::debug!(index = indexer.name(), objects = self.objects.len(), "index added");
-        self.indexers.push(indexer);
-        self.dirty = true;
-        self.indexers.len() - 1
     }
 
     pub(super) fn subscribe(&mut self, mailbox: Arc<Mailbox>) {
@@ -177,20 +173,6 @@ impl Writer {
         self.mailboxes.push(mailbox);
     }
 
-    pub(super) fn indexes(&self) -> Vec<(String, usize)> {
-        self.indexers.iter().map(|indexer| (indexer.name().to_owned(), indexer.len())).collect()
-    }
-
-    /// Returns how often functions of indexes panicked.
-    pub(super) fn index_panics(&self) -> u64 {
-        self.indexers.iter().map(|indexer| indexer.panics()).sum()
-    }
-
-    /// Returns the most objects that wait for one handler.
-    pub(super) fn lag(&self) -> usize {
-        self.mailboxes.iter().map(|mailbox| mailbox.figures().0).max().unwrap_or(0)
-    }
-
     #[cfg(test)]
     pub(super) fn overlays(&self) -> usize {
         self.overlays.len()
@@ -204,121 +186,9 @@ impl Writer {
         self.watched().for_each(|entry| mailbox.resync(&entry));
     }
 
-    pub(super) fn observe_write(&mut self, entry: Arc<Entry>) {
-        let key = entry.key().clone();
-        let current = self.objects.get(&key);
-        let newer = current.is_none_or(|current| current.version() < entry.version());
-        let known_later = self.overlays.get(&key).is_some_and(|known| {
-            match known.written.is_some() || *known.uid == *entry.uid() {
-                true => entry.version() <= known.version,
-                false => !known.precedes(&entry),
-            }
-        });
-        let in_scope = self.scope.holds_namespace(key.namespace());
-        if entry.version() == 0 || !newer || known_later || !in_scope {
-            return;
-        }
-        // It is gone already, and what is there under its name was there before it.
-        if let Some(since) = self.buried.since(&key, entry.uid()) {
-            self.lay(&key, entry.uid().into(), NEVER, None);
-            if let Some(overlay) = self.overlays.get_mut(&key) {
-                overlay.saw(&entry);
-                overlay.since = since;
-            }
-            return;
-        }
-        if self.scope.by_fields && current.is_none() {
-            return;
-        }
-        // The watch may have shown this version or a later one, and the object gone since.
-        if entry.version() <= self.source_version(&key) && current.is_none() {
-            return;
-        }
-        let selected = self.scope.labels.as_ref();
-        let selected = selected.is_none_or(|wanted| select::matches(wanted, entry.labels()));
-        let (uid, version) = (entry.uid().into(), entry.version());
-        self.lay(&key, uid, version, selected.then_some(entry));
-    }
-
-    pub(super) fn observe_delete(&mut self, key: &Key, uid: &str, version: Option<u64>) {
-        // An object the watch has not shown yet must not appear when it does.
-        let same = self.objects.get(key).is_none_or(|entry| entry.uid() == uid);
-        // A later own write of another object stays; an own deletion of another one is kept beside.
-        let written = |overlay: &Overlay| overlay.written.is_some() && *overlay.uid != *uid;
-        let known = self.overlays.get(key).is_some_and(written);
-        let in_scope = self.scope.holds_namespace(key.namespace());
-        if same && !known && in_scope && !uid.is_empty() {
-            self.lay(key, uid.into(), version.unwrap_or(NEVER), None);
-        }
-    }
-
-    fn lay(&mut self, key: &Key, uid: Box<str>, version: u64, written: Option<Arc<Entry>>) {
-        let there = self.objects.get(key).cloned();
-        let mut floor = there.as_ref().map_or(0, |entry| entry.version());
-        let mine = there.as_ref().filter(|entry| *entry.uid() == *uid);
-        let mut existed = mine.map_or(NEVER, |entry| entry.version());
-        let (watched, gone) = match self.overlays.remove(key) {
-            Some(mut earlier) => {
-                floor = floor.max(earlier.floor);
-                if earlier.version != NEVER {
-                    floor = floor.max(earlier.version);
-                    existed = if earlier.uid == uid { earlier.version } else { existed };
-                }
-                if earlier.written.is_none() && earlier.uid != uid && earlier.gone.len() < GONE_MAX
-                {
-                    earlier.gone.push(earlier.uid);
-                }
-                (earlier.watched, earlier.gone)
-            }
-            None => (there, Vec::new()),
-        };
-        if self.overlays.len() >= OVERLAYS_MAX
-            && let Some(oldest) = self.overlays.oldest(self.sources.len())
-        {
-            self.lift(&oldest);
-        }
-        self.set(key, written.clone());
-        if let Some(written) = &written {
-            written.show(self.store);
-        }
-        let since = Instant::now();
-        let overlay = Overlay { version, uid, written, watched, since, existed, floor, gone };
-        let source = (0..self.sources.len()).find(|source| self.fed_by(*source, key));
-        self.overlays.insert(source.unwrap_or_default(), key.clone(), overlay);
-    }
-
-    /// Takes an own write away and shows the watched state again.
-    fn lift(&mut self, key: &Key) -> Option<Overlay> {
-        let mut overlay = self.overlays.remove(key)?;
-        self.set(key, overlay.watched.take());
-        if overlay.version == NEVER {
-            for uid in overlay.gone.iter().chain([&overlay.uid]) {
-                self.buried.add(uid, key, overlay.since);
-            }
-        }
-        Some(overlay)
-    }
-
-    /// Hides an object that an own request has deleted, if it is one.
-    fn hide_buried(&mut self, key: &Key, uid: &str) {
-        let Some(since) = self.buried.since(key, uid) else { return };
-        match self.overlays.get_mut(key) {
-            None => {
-                self.lay(key, uid.into(), NEVER, None);
-                if let Some(overlay) = self.overlays.get_mut(key) {
-                    overlay.since = since;
-                }
-            }
-            Some(overlay) if overlay.version == NEVER && !overlay.knows(uid) => {
-                overlay.gone.push(uid.into());
-            }
-            Some(_) => {}
-        }
-    }
-
     fn upsert(&mut self, entry: Arc<Entry>) {
         let key = entry.key().clone();
-        self.hide_buried(&key, entry.uid());
+        self.hide_deleted(&key, entry.uid());
         let old = match self.overlays.get_mut(&key) {
             Some(overlay) => {
                 let other = overlay.written.is_none() && overlay.precedes(&entry);
@@ -342,7 +212,7 @@ impl Writer {
         }
     }
 
-    /// Takes an object away; `last` is its last state if that could be read.
+    /// Removes an object; `last` is its last state if that could be read.
     fn delete(&mut self, key: Key, uid: &str, version: u64, last: Option<Arc<Entry>>) {
         let old = match self.overlays.get_mut(&key) {
             Some(overlay) => {
@@ -362,7 +232,7 @@ impl Writer {
                 old
             }
         };
-        self.buried.remove(uid);
+        self.tombstones.remove(uid);
         if let Some(old) = old {
             let unread = last.is_none();
             let last = last.unwrap_or_else(|| old.clone());
@@ -441,15 +311,14 @@ impl Writer {
                 }
             } else if !other && overlay.existed <= version {
                 // It was there before this list and is not in it.
-                self.buried.remove(&overlay.uid);
+                self.tombstones.remove(&overlay.uid);
             }
         }
-        let shown = |(uid, key): (&str, &Key)| {
-            let shown = self.objects.get(key).is_some_and(|entry| entry.uid() == uid);
-            shown.then(|| (key.clone(), uid.to_owned()))
-        };
-        let shown: Vec<_> = self.buried.iter().filter_map(shown).collect();
-        shown.iter().for_each(|(key, uid)| self.hide_buried(key, uid));
+        for (uid, key) in self.tombstones.list() {
+            if self.objects.get(&key).is_some_and(|entry| *entry.uid() == *uid) {
+                self.hide_deleted(&key, &uid);
+            }
+        }
         let was_synced = self.sources.iter().all(|source| source.synced);
         self.sources[source].synced = true;
         self.sources[source].version = version;
@@ -459,22 +328,6 @@ impl Writer {
     fn progress(&mut self, source: usize, version: u64) {
         let source = &mut self.sources[source];
         source.version = source.version.max(version);
-    }
-
-    /// Ends own writes before a version that a source has sent: it sends versions in order, so it
-    /// would have shown them by now had they been in its scope.
-    fn passed(&mut self, source: usize, version: u64) {
-        self.progress(source, version);
-        while let Some(key) = self.overlays.passed(source, version) {
-            self.lift(&key);
-        }
-    }
-
-    /// Ends own writes that the watch must have shown by now, had they been in its scope.
-    fn settle(&mut self, source: usize, version: u64) {
-        for key in self.overlays.settled(source, version) {
-            self.lift(&key);
-        }
     }
 
     fn fed_by(&self, source: usize, key: &Key) -> bool {
@@ -496,10 +349,13 @@ impl Writer {
         plain.chain(hidden).cloned()
     }
 
-    /// Puts an object in the place of another, which it returns, or takes it away.
+    /// Inserts, replaces or removes an object and returns the one before.
     fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
-        for indexer in &mut self.indexers {
-            indexer.update(key, entry.as_ref());
+        for used in &mut self.indexers {
+            used.indexer.update(key, entry.as_ref());
+        }
+        for (_, missed) in &mut self.building {
+            missed.push((key.clone(), entry.clone()));
         }
         self.bytes += entry.as_ref().map_or(0, |entry| entry.size());
         let old = match entry {

@@ -13,7 +13,6 @@ use super::request::escape;
 use super::write::Patch;
 use super::{Call, Client, FieldValidation, List};
 use crate::cache::Key;
-use crate::cluster::Caches;
 use crate::error::{Error, Result, ResultExt};
 use crate::kind::{Kind, Object};
 
@@ -78,7 +77,7 @@ impl<K: Object> Api<K> {
         &self.dt
     }
 
-    /// One object, from the cache unless the client is live; `None` if there is none.
+    /// Reads one object; asks the server.
     ///
     /// An object that is not there is `None`; a kind that the server does not serve is an error.
     ///
@@ -99,9 +98,6 @@ impl<K: Object> Api<K> {
     /// # }
     /// ```
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<K>>> {
-        if let Some(caches) = self.caches().await? {
-            return caches.get::<K>(&self.kind, key);
-        }
         let mut call = self.call(Method::GET, "get", key, None)?;
         if K::metadata_api() {
             call.accept = METADATA;
@@ -110,21 +106,8 @@ impl<K: Object> Api<K> {
         self.decode(&bytes, &key.to_string()).map(|object| Some(Arc::new(object)))
     }
 
-    /// The caches to read from, once they hold this kind; `None` if the server is to be asked.
-    async fn caches(&self) -> Result<Option<&Caches>> {
-        let caches = &self.client.shared.caches;
-        if self.client.options.live || caches.is_empty() {
-            return Ok(None);
-        }
-        caches.filled(&self.kind, self.client.options.timeout).await?;
-        Ok(Some(caches))
-    }
-
-    /// The objects that match, from the cache unless the client is live.
+    /// Lists the objects that match; asks the server.
     pub async fn list(&self, list: &List) -> Result<Vec<Arc<K>>> {
-        if let Some(caches) = self.caches().await? {
-            return caches.list::<K>(&self.kind, list);
-        }
         let what = || format!("list of {}", self.kind);
         let mut found = Vec::new();
         let mut next: Option<String> = None;

@@ -46,7 +46,7 @@ use tokio::time::Instant;
 use super::change::{Change, digest, part_of};
 use super::{Api, Call};
 use crate::cache::{Entry, Key};
-use crate::cluster::Caches;
+use crate::cache::Cache;
 use crate::kind::{Kind, Object};
 use crate::metrics::ControllerMetrics;
 
@@ -125,7 +125,7 @@ enum Cause {
 pub(super) struct Look {
     loops: Arc<Loops>,
     slot: Slot,
-    caches: Caches,
+    cache: Cache,
     form: Form,
     body: Vec<u8>,
     before: Option<Arc<Entry>>,
@@ -170,10 +170,10 @@ impl<K: Object> Api<K> {
             (_, "application/apply-patch+yaml" | "application/merge-patch+json") => Form::Fields,
             _ => Form::Operations,
         };
-        let (loops, caches) = (loops.clone(), self.client.shared.caches.clone());
-        let before = caches.entry(&self.kind, key);
+        let (loops, cache) = (loops.clone(), self.client.shared.cache.clone());
+        let before = cache.entry(&self.kind, key);
         let body = call.body.clone();
-        Some(Box::new(Look { loops, slot, caches, form, body, before }))
+        Some(Box::new(Look { loops, slot, cache, form, body, before }))
     }
 }
 
@@ -191,7 +191,7 @@ impl Look {
 
     fn write(&self, body: Value, answer: Value) -> Write {
         let part = self.slot.2.as_str();
-        let will = self.loops.will(&self.slot, &answer, &self.caches);
+        let will = self.loops.will(&self.slot, &answer, &self.cache);
         let generation = answer["metadata"]["generation"].as_i64().unwrap_or(0);
         let (asked, version) = (version(&body), version(&answer).unwrap_or(0));
         let before = asked.or(self.before.as_ref().map(|entry| entry.version()));
@@ -279,7 +279,7 @@ impl Loops {
     }
 
     /// The generation of the object for whose sake another is written; 0 if none is known.
-    fn will(&self, slot: &Slot, answer: &Value, caches: &Caches) -> i64 {
+    fn will(&self, slot: &Slot, answer: &Value, cache: &Cache) -> i64 {
         let (kind, key, part) = slot;
         let metadata = &answer["metadata"];
         if *kind == self.reconciled && part == "status" {
@@ -295,7 +295,7 @@ impl Loops {
         });
         let Some(name) = owner.and_then(|owner| owner["name"].as_str()) else { return 0 };
         let namespace = key.namespace().filter(|_| self.reconciled.namespaced());
-        let owner = caches.entry(&self.reconciled, &Key::new(namespace, name));
+        let owner = cache.entry(&self.reconciled, &Key::new(namespace, name));
         owner.map_or(0, |owner| owner.generation())
     }
 

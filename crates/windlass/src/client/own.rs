@@ -19,14 +19,14 @@ impl<K: Object> Api<K> {
         if head.finalized() {
             return self.gone(&key, &head.metadata.uid);
         }
-        self.client.shared.caches.wrote(&self.kind, bytes);
+        self.client.shared.cache.wrote(&self.kind, bytes);
         self.wrote_elsewhere(&key, &head.metadata.uid).await;
     }
 
     /// Shows the caches of other versions of the kind what a write left: only the server can say
     /// what that looks like there.
     pub(super) async fn wrote_elsewhere(&self, key: &Key, uid: &str) {
-        for kind in self.client.shared.caches.versions(&self.kind) {
+        for kind in self.client.shared.cache.versions(&self.kind) {
             if kind != self.kind {
                 self.client.dynamic(&kind).look_again(key, uid).await;
             }
@@ -35,15 +35,15 @@ impl<K: Object> Api<K> {
 
     /// Tells the caches of all versions of the kind that a delete took an object away.
     pub(super) fn gone(&self, key: &Key, uid: &str) {
-        let caches = &self.client.shared.caches;
-        for kind in caches.versions(&self.kind) {
-            caches.deleted(&kind, key, uid);
+        let cache = &self.client.shared.cache;
+        for kind in cache.versions(&self.kind) {
+            cache.deleted(&kind, key, uid);
         }
     }
 
     /// Tells whether this kind is cached in any version, so that own writes have to be shown there.
     pub(super) fn cached(&self) -> bool {
-        !self.client.shared.caches.versions(&self.kind).is_empty()
+        !self.client.shared.cache.versions(&self.kind).is_empty()
     }
 
     /// Shows the cache what became of an object that a write changed without telling it.
@@ -52,9 +52,9 @@ impl<K: Object> Api<K> {
     async fn look_again(&self, key: &Key, uid: &str) {
         let Ok(call) = self.call(Method::GET, "get", key, None) else { return };
         match self.client.call(call).await {
-            Ok(bytes) => self.client.shared.caches.wrote(&self.kind, &bytes),
+            Ok(bytes) => self.client.shared.cache.wrote(&self.kind, &bytes),
             Err(error) if error.is_not_found() => {
-                self.client.shared.caches.deleted(&self.kind, key, uid);
+                self.client.shared.cache.deleted(&self.kind, key, uid);
             }
             Err(error) => {
                 let error = error.chain();
@@ -68,9 +68,10 @@ impl<K: Object> Api<K> {
         if self.client.options.dry_run {
             return;
         }
-        for kind in self.client.shared.caches.versions(&self.kind) {
-            let uid = self.client.shared.caches.uid(&kind, key).unwrap_or_default();
-            self.client.dynamic(&kind).look_again(key, &uid).await;
+        for kind in self.client.shared.cache.versions(&self.kind) {
+            let uid = self.client.shared.cache.entry(&kind, key);
+            let uid = uid.as_ref().map_or("", |entry| entry.uid());
+            self.client.dynamic(&kind).look_again(key, uid).await;
         }
     }
 }

@@ -11,10 +11,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::listing::Listing;
 use crate::apply::{self, Applied};
-use crate::cache::{Key, Malformed, Object, Reader};
-use crate::client::{Client, Patch};
+use crate::cache::{Cached, Key, Listing, Malformed, ObjectName, Reader};
+use crate::client::{Client, Live, Patch};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::events::{EventType, Recorder};
@@ -95,7 +94,7 @@ struct Inner<K> {
     reader: Reader<K>,
     key: Key,
     /// The object when somebody first asked for it; decoded when somebody looks at it.
-    object: OnceLock<Option<Object<K>>>,
+    object: OnceLock<Option<Cached<K>>>,
     decoded: OnceLock<Arc<K>>,
     failures: u32,
 }
@@ -146,7 +145,7 @@ impl<K: kind::Object> Context<K> {
 
     /// The object without decoding it: looked up once, by the first who asks. Most who are told of
     /// a change ask at once, and who does not is not to wait for it.
-    pub(crate) fn found(&self) -> Option<&Object<K>> {
+    pub(crate) fn found(&self) -> Option<&Cached<K>> {
         self.0.object.get_or_init(|| self.0.reader.object(&self.0.key)).as_ref()
     }
 
@@ -190,8 +189,8 @@ impl<K: kind::Object> Context<K> {
         &self.0.shared.client
     }
 
-    /// The client with reads that ask the server.
-    pub fn live(&self) -> Client {
+    /// Reads that ask the server.
+    pub fn live(&self) -> Live<'_> {
         self.0.shared.client.live()
     }
 
@@ -214,50 +213,37 @@ impl<K: kind::Object> Context<K> {
         self.0.shared.stopping.cancelled().await;
     }
 
-    /// An object in the same namespace, from the cache.
+    /// Reads an object from the cache: by name in the same namespace, or by key anywhere.
+    ///
+    /// Shorthand for [`Cache::get`](crate::cache::Cache::get) of [`Client::cached`].
     ///
     /// # Errors
     ///
     /// Fails if the kind was not declared with `owns`, `watches` or `reads`, or if the object does
     /// not decode.
-    pub fn get<T: kind::Object<DynamicType = ()>>(&self, name: &str) -> Result<Option<Arc<T>>> {
-        let kind = Kind::of::<T>();
-        let namespace = self.namespace().filter(|_| kind.namespaced());
-        self.client().caches().get(&kind, &Key::new(namespace, name))
+    pub fn get<'a, T>(&self, name: impl Into<ObjectName<'a>>) -> Result<Option<Arc<T>>>
+    where
+        T: kind::Object<DynamicType = ()>,
+    {
+        let cache = self.client().cached();
+        match name.into() {
+            ObjectName::Name(name) => cache.get(&Key::new(self.namespace(), name)),
+            ObjectName::Key(key) => cache.get(key),
+        }
     }
 
-    /// An object anywhere, from the cache.
-    ///
-    /// # Errors
-    ///
-    /// As [`get`](Self::get).
-    pub fn get_key<T: kind::Object<DynamicType = ()>>(&self, key: &Key) -> Result<Option<Arc<T>>> {
-        self.client().caches().get(&Kind::of::<T>(), key)
-    }
-
-    /// An object of a kind known at run time, from the cache.
-    ///
-    /// # Errors
-    ///
-    /// As [`get`](Self::get).
-    pub fn get_kind(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<DynamicObject>>> {
-        self.client().caches().get(kind, key)
-    }
-
-    /// Objects from the cache; starts with all in the same namespace.
+    /// Lists objects from the cache; starts with all in the same namespace.
     pub fn list<T: kind::Object<DynamicType = ()>>(&self) -> Listing<T> {
-        self.listing(Kind::of::<T>())
+        self.beside(self.client().cached().list())
     }
 
-    /// Objects of a kind known at run time, from the cache.
-    pub fn list_kind(&self, kind: &Kind) -> Listing<DynamicObject> {
-        self.listing(kind.clone())
+    /// Reads objects of a kind known at run time from the cache; starts in the same namespace.
+    pub fn dynamic(&self, kind: &Kind) -> Listing<DynamicObject> {
+        self.beside(self.client().cached().dynamic(kind))
     }
 
-    fn listing<T: kind::Object>(&self, kind: Kind) -> Listing<T> {
-        let namespace = self.namespace().filter(|_| kind.namespaced()).map(str::to_string);
-        let owner = self.found().map(|object| object.uid().to_string());
-        Listing::new(self.client().caches().clone(), kind, namespace, owner)
+    fn beside<T: kind::Object>(&self, listing: Listing<T>) -> Listing<T> {
+        listing.beside(self.namespace(), self.found().map(|object| object.uid()))
     }
 
     /// Makes `object` so: server-side apply with this object as its controller.
@@ -350,8 +336,7 @@ impl<K: kind::Object> Context<K> {
     where
         S: Serialize + DeserializeOwned + Default,
     {
-        let caches = self.client().caches();
-        let newest = caches.json(self.kind(), self.key())?;
+        let newest = self.client().cached().json(self.kind(), self.key())?;
         let Some(object) = newest else { return Ok(false) };
         let before = object.get("status").cloned().unwrap_or(Value::Null);
         let what = || format!("status of {} {}", self.kind(), self.key());
@@ -387,7 +372,7 @@ impl<K: kind::Object> Context<K> {
     {
         let Some(object) = self.found() else { return Ok(Finalizing::Finalized) };
         // Not as this reconcile saw it first: it may have written to the object since.
-        let newest = self.client().caches().metadata(self.kind(), self.key())?;
+        let newest = self.client().cached().metadata(self.kind(), self.key())?;
         let Some(newest) = newest else { return Ok(Finalizing::Finalized) };
         if newest.uid.as_deref() != Some(object.uid()) {
             let status =

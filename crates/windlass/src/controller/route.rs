@@ -11,7 +11,7 @@ use super::inbox::Inbox;
 use super::source::Change;
 use super::worker::panic_text;
 use super::{Predicate, Watch};
-use crate::cache::{Event, Key, Object};
+use crate::cache::{Cached, Event, Key};
 use crate::client::Client;
 use crate::kind::Kind;
 use crate::queue::{Add, LOW_PRIORITY};
@@ -42,7 +42,7 @@ impl Route {
         let keys = catch_unwind(AssertUnwindSafe(|| {
             let pass = |p: &Option<Predicate>| p.as_ref().is_none_or(|p| p.passes(change));
             if pass(&self.filter) && pass(&self.watch.predicate) {
-                self.watch.keys(change, &self.reconciled, self.client.caches())
+                self.watch.keys(change, &self.reconciled, self.client.cached())
             } else {
                 Cow::default()
             }
@@ -69,7 +69,7 @@ impl Route {
 
 /// The changes that an event stands for: mostly one.
 fn changes(event: &Event<DynamicObject>) -> [Option<Change>; 2] {
-    let update = |old: &Object<DynamicObject>, new: &Object<DynamicObject>| Change {
+    let update = |old: &Cached<DynamicObject>, new: &Cached<DynamicObject>| Change {
         old: Some(old.entry().clone()),
         new: Some(new.entry().clone()),
         ..Change::default()

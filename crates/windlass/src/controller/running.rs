@@ -18,10 +18,9 @@ use super::route::Route;
 use super::worker::{Ids, Pool, panic_text};
 use super::{Controller, Predicate, Watch};
 use crate::apply::Applied;
-use crate::cache::{HandlerGuard, HandlerOptions, Key, SyncState};
+use crate::cache::{HandlerGuard, HandlerOptions, Key, Scope, SyncState};
 use crate::client::{Client, Loops};
 use crate::clock::Clock;
-use crate::cluster::Opened;
 use crate::error::{Error, Result};
 use crate::events::Recorder;
 use crate::kind::{Kind, Object};
@@ -134,8 +133,6 @@ struct Running {
     states: tokio::sync::watch::Receiver<SyncState>,
     /// Tells those who wait for the watch that it has ended.
     ended: CancellationToken,
-    /// Lets go of the kind at the end.
-    _opened: Opened,
 }
 
 /// A watch that was added at run time; dropping it ends the watch.
@@ -197,10 +194,21 @@ impl<K: Object> Component for Controller<K> {
             let lag = handle.watches().iter().map(|(_, lag)| *lag as u64).sum();
             Some(HandlerFigures { panics: handle.handler_panics(), lag })
         });
+        let cache = client.cached();
+        options.indexes.iter().try_for_each(|index| cache.declare_any(index.clone()))?;
         for watch in options.watches {
             handle.start(watch)?;
         }
-        let informer = client.caches().open(&options.kind, K::metadata_api())?;
+        let informer = cache.informer_of::<K>(&options.kind, &scope(K::metadata_api()));
+        let uncached = options.indexes.iter().find(|index| !cache.holds(&index.kind()));
+        if let Some(index) = uncached {
+            return Err(Error::Invalid(format!(
+                "controller {name}: index {} needs {} in the cache: declare it with owns, watches \
+                 or reads",
+                index.id().name(),
+                index.kind()
+            )));
+        }
         let channels = options.channels;
         let seed =
             ground.seed ^ name.bytes().fold(0, |h: u64, b| h.wrapping_mul(31) + u64::from(b));
@@ -215,7 +223,7 @@ impl<K: Object> Component for Controller<K> {
                 stopping: ground.stopping.clone(),
             }),
             queue,
-            reader: informer.store().reader::<K>(),
+            reader: informer.reader(),
             reconciler,
             metrics,
             workers: options.workers,
@@ -252,6 +260,12 @@ impl<K: Object> Component for Controller<K> {
         });
         Ok(Prepared { handle, leader, run })
     }
+}
+
+/// Returns the part of a kind that the cache is set to hold, as whole objects or metadata.
+fn scope(metadata_only: bool) -> Scope {
+    let scope = Scope::all();
+    if metadata_only { scope.metadata_only() } else { scope }
 }
 
 /// Brings the keys of a source into the queue.
@@ -420,9 +434,7 @@ impl ControllerHandle {
             source = format!("kind source: {}", watch.kind),
             "Starting EventSource"
         );
-        let caches = inner.client.caches();
-        let informer = caches.open(&watch.kind, watch.metadata_only)?;
-        let opened = caches.opened(&watch.kind);
+        let informer = inner.client.cached().informer_of(&watch.kind, &scope(watch.metadata_only));
         let options = HandlerOptions { resync: watch.resync };
         let id = inner.next.fetch_add(1, Ordering::Relaxed);
         let route = Route {
@@ -436,7 +448,7 @@ impl ControllerHandle {
         };
         let guard = informer.handle(options, move |event| route.take(&event));
         let (states, ended) = (informer.states(), CancellationToken::new());
-        let running = Running { kind: kind.clone(), guard, states, ended, _opened: opened };
+        let running = Running { kind: kind.clone(), guard, states, ended };
         let mut watches = inner.watches.lock();
         if watches.ended {
             // The end came meanwhile, and knew nothing of this watch.

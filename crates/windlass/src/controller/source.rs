@@ -8,8 +8,7 @@ use std::{fmt, slice};
 use kube::core::DynamicObject;
 
 use super::Predicate;
-use crate::cache::{Entry, Key};
-use crate::cluster::Caches;
+use crate::cache::{Cache, Entry, Key};
 use crate::kind::{Kind, Object};
 
 /// A change of one watched object.
@@ -80,7 +79,7 @@ pub(crate) enum Mapper {
     Nothing,
 }
 
-type ReadingMap = dyn Fn(&Change, &Caches) -> Vec<Key> + Send + Sync;
+type ReadingMap = dyn Fn(&Change, &Cache) -> Vec<Key> + Send + Sync;
 
 // === impl Change ===
 
@@ -175,13 +174,12 @@ impl Watch {
 
     fn with<T: Object>(kind: Kind, map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static) -> Self {
         let of = kind.clone();
-        let watch = Self::reading(kind, move |change, caches| {
+        let watch = Self::reading(kind, move |change, cache| {
             let mut keys = Vec::new();
             for entry in [&change.old, &change.new].into_iter().flatten() {
-                match entry.decode::<T>() {
+                match cache.decode::<T>(&of, entry) {
                     Ok(object) => keys.extend(map(&object)),
                     Err(error) => {
-                        caches.count_undecodable::<T>(&of, entry);
                         tracing::warn!(
                             object = %entry.key(),
                             error = %error,
@@ -246,7 +244,7 @@ impl Watch {
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// use windlass::{Context, Controller, Key, Kind, List, Manager, Next, Watch};
+    /// use windlass::{Context, Controller, Key, Kind, Manager, Next, Watch};
     ///
     /// # fn config_map(name: &str) -> ConfigMap {
     /// #     let mut map = ConfigMap::default();
@@ -262,9 +260,9 @@ impl Watch {
     /// # windlass::Client::new(server.client()).create(&map).await?;
     /// let (tell, mut told) = tokio::sync::mpsc::channel(8);
     /// // All config maps that name the secret which changed.
-    /// let users = Watch::reading(Kind::of::<Secret>(), |change, caches| {
+    /// let users = Watch::reading(Kind::of::<Secret>(), |change, cache| {
     ///     let Some(secret) = change.entry() else { return Vec::new() };
-    ///     let maps = caches.list::<ConfigMap>(&Kind::of::<ConfigMap>(), &List::within("default"));
+    ///     let maps = cache.list::<ConfigMap>().namespace("default").items();
     ///     let names = |map: &ConfigMap| {
     ///         map.data.as_ref().and_then(|data| data.get("secret")).map(String::as_str)
     ///             == Some(secret.key().name())
@@ -293,7 +291,7 @@ impl Watch {
     /// ```
     pub fn reading(
         kind: Kind,
-        map: impl Fn(&Change, &Caches) -> Vec<Key> + Send + Sync + 'static,
+        map: impl Fn(&Change, &Cache) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
         Self::new(kind, Mapper::Reading(Arc::new(map)))
     }
@@ -344,7 +342,7 @@ impl Watch {
         &self,
         change: &'a Change,
         reconciled: &Kind,
-        caches: &Caches,
+        cache: &Cache,
     ) -> Cow<'a, [Key]> {
         let mut keys = match &self.map {
             Mapper::Nothing => return Cow::default(),
@@ -353,7 +351,7 @@ impl Watch {
                 return entry.map_or_else(Cow::default, |e| slice::from_ref(e.key()).into());
             }
             Mapper::With(map) => map(change),
-            Mapper::Reading(map) => map(change, caches),
+            Mapper::Reading(map) => map(change, cache),
             Mapper::Owner { controller_only } => owners(change, reconciled, *controller_only),
         };
         if keys.len() > 1 {

@@ -362,7 +362,7 @@ impl<K: Object> Pool<K> {
         // Who looks at an object that does not decode unwinds. Where that would end the process,
         // it is found out before.
         if cfg!(panic = "abort")
-            && let Some(Err(malformed)) = cx.found().map(crate::cache::Object::get)
+            && let Some(Err(malformed)) = cx.found().map(crate::cache::Cached::get)
         {
             return Err(self.undecodable(key, &malformed));
         }

@@ -10,10 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::assembly::{check_names, counted, host_in, known_as, place};
 use super::{Cluster, Handle, Manager, RunContext, Runnable, Stage, State, diagnostics};
-use crate::cache::{CacheOptions, Watch};
+use crate::cache::{Cache, CacheOptions, Declared, Index, Scope};
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::cluster::Caches;
 use crate::controller::{Component, Controller, Ground};
 use crate::error::{Error, Result};
 use crate::events::{EventForm, Recorder};
@@ -58,7 +57,8 @@ pub struct Builder {
     runnables: Vec<(bool, Runnable)>,
     name: String,
     namespaces: Vec<String>,
-    scopes: BTreeMap<Kind, Watch>,
+    scopes: BTreeMap<Kind, Scope>,
+    indexes: Vec<Arc<dyn Declared>>,
     cache: CacheOptions,
     lease: Option<LeaseOptions>,
     probes: Option<String>,
@@ -87,6 +87,7 @@ impl Builder {
             name: "windlass".into(),
             namespaces: Vec::new(),
             scopes: BTreeMap::new(),
+            indexes: Vec::new(),
             cache: CacheOptions::default(),
             lease: None,
             probes: None,
@@ -263,19 +264,32 @@ impl Builder {
     /// client.create(&config_map("other")).await?;
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-    /// let part = cache::Watch::all().namespace("default").fields("metadata.name=mine");
+    /// let part = cache::Scope::all().namespace("default").fields("metadata.name=mine");
     /// let handle = Manager::builder(server.client()).caches::<ConfigMap>(part).add(maps).spawn()?;
     /// handle.ready().await;
-    /// let get = async |key: &Key| handle.client().get::<ConfigMap>(key).await;
-    /// assert!(get(&Key::namespaced("default", "mine")).await?.is_some());
-    /// assert!(get(&Key::namespaced("default", "other")).await?.is_none(), "outside");
-    /// let elsewhere = get(&Key::namespaced("shop", "mine")).await.unwrap_err();
+    /// let get = |key: &Key| handle.client().cached().get::<ConfigMap>(key);
+    /// assert!(get(&Key::namespaced("default", "mine"))?.is_some());
+    /// assert!(get(&Key::namespaced("default", "other"))?.is_none(), "outside");
+    /// let elsewhere = get(&Key::namespaced("shop", "mine")).unwrap_err();
     /// assert!(elsewhere.to_string().starts_with("ConfigMap.v1 is cached in default only"));
     /// # handle.stop().await
     /// # }
     /// ```
-    pub fn caches<K: Object<DynamicType = ()>>(mut self, part: Watch) -> Self {
+    pub fn caches<K: Object<DynamicType = ()>>(mut self, part: Scope) -> Self {
         self.scopes.insert(Kind::of::<K>(), part);
+        self
+    }
+
+    /// Declares an index for all clusters; see [`Index`].
+    ///
+    /// An index that one controller uses is declared with
+    /// [`controller::Builder::index`](crate::controller::Builder::index).
+    pub fn index<K, V>(mut self, index: &Index<K, V>) -> Self
+    where
+        K: Object<DynamicType = ()>,
+        V: Ord + Clone + Send + Sync + 'static,
+    {
+        self.indexes.push(Arc::new(index.clone()));
         self
     }
 
@@ -427,11 +441,12 @@ impl Builder {
             let host = self.hosts.get(&name).map_or_else(|| known_as(&name), String::as_str);
             options.observe = Some(counted(self.registry.clone(), host, options.observe));
             let (namespaces, scopes) = (self.namespaces.clone(), self.scopes.clone());
-            let caches = Caches::new(kube.clone(), options, namespaces, scopes);
-            let shown = caches.downgrade();
-            self.registry.watches(&name, move || shown.upgrade().reports());
+            let cache = Cache::limited(kube.clone(), options, namespaces, scopes);
+            self.indexes.iter().try_for_each(|index| cache.declare_any(index.clone()))?;
+            let shown = cache.downgrade();
+            self.registry.watches(&name, move || shown.upgrade().map(|cache| cache.reports()).unwrap_or_default());
             let (fence, registry) = (fence.clone(), self.registry.clone());
-            let client = Client::build(kube, host, caches, fence, registry).field_owner(&self.name);
+            let client = Client::build(kube, host, cache, fence, registry).field_owner(&self.name);
             let (recorder, publisher) = Recorder::new(&client, &self.name, self.clock.clone());
             let recorder = recorder.in_form(self.event_form);
             publishers.push(publisher);
@@ -449,7 +464,7 @@ impl Builder {
         }
         let arrivals = place(&clusters, self.components)?;
         for arrival in &arrivals {
-            let caches = clusters[arrival.cluster].ground.client.caches();
+            let caches = clusters[arrival.cluster].ground.client.cached();
             caches.announce(&arrival.component.kinds());
         }
         let Some((client, recorder)) = first else {

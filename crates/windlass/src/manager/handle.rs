@@ -38,7 +38,7 @@ use crate::metrics::Metrics;
 /// let late = Controller::<ConfigMap>::builder("late")
 ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
 /// handle.add(late)?.await?.synced().await;
-/// assert!(handle.client().get::<ConfigMap>(&Key::namespaced("default", "none")).await?.is_none());
+/// assert!(handle.client().live().get::<ConfigMap>(&Key::namespaced("default", "none")).await?.is_none());
 /// handle.stop().await
 /// # }
 /// ```
@@ -129,7 +129,7 @@ impl Handle {
         let (told, hears) = oneshot::channel();
         let (name, stopping) = (controller.name().to_string(), self.state.stopping.clone());
         let component: Box<dyn Component> = Box::new(controller);
-        self.client().caches().announce(&component.kinds());
+        self.client().cached().announce(&component.kinds());
         waiting.push(Arrival { cluster: 0, component, told: Some(told) });
         drop((waiting, running));
         self.state.wake.notify_one();

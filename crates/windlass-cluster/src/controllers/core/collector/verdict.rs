@@ -233,7 +233,7 @@ impl Collector {
     }
 
     fn api(&self, kind: &Kind) -> Api<Meta> {
-        self.client.live().api_with(kind, kind.api_resource())
+        self.client.api_with(kind, kind.api_resource())
     }
 
     fn report(&self, node: &Node, uid: &str, reference: &OwnerReference) {
