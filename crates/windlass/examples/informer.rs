@@ -36,9 +36,8 @@ pub async fn run() -> Result<Vec<Vec<String>>> {
     let cache = Cache::new(server.client());
     let scalers = cache.informer::<OldScaler>(&Scope::all().namespace("default"));
     let lister = scalers.reader();
-    let by_target = Index::new("target", |scaler: &OldScaler| {
-        vec![scaler.spec.scale_target_ref.name.clone()]
-    });
+    let by_target =
+        Index::new("target", |scaler: &OldScaler| vec![scaler.spec.scale_target_ref.name.clone()]);
     let _index = lister.declare(&by_target)?;
 
     // A queue holds each key once, and delays those that fail.

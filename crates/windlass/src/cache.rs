@@ -78,6 +78,7 @@ pub use self::informer::{HandlerGuard, HandlerOptions, Informer, InformerStats, 
 pub use self::key::Key;
 pub use self::listing::{Listing, ObjectName};
 pub use self::options::{CacheOptions, Scope};
+pub(crate) use self::protobuf::as_json;
 pub use self::reader::{Cached, Reader};
 pub use self::reflector::Observe;
 pub use self::registry::Cache;

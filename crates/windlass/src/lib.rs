@@ -122,7 +122,7 @@ pub mod client;
 pub mod fence;
 pub mod metrics;
 
-pub mod apply;
+mod apply;
 pub mod condition;
 pub mod finalizer;
 pub mod owner;

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use serde_json::{Value, json};
-use windlass::client::Patch;
 use windlass::cache::Cache;
+use windlass::client::Patch;
 use windlass::controller::{Change, Watch};
 use windlass::{Context, Error, Key, Kind, List, Object, Result, ResultExt};
 
@@ -152,8 +152,8 @@ pub fn orphans<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSele
     Watch::reading(Kind::of::<Pod>(), move |change: &Change, cache: &Cache| {
         let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
         let labels = orphan_labels(change).into_iter().filter(|labels| !labels.is_empty());
-        let keys = labels
-            .flat_map(|labels| matching::<K>(cache, namespace.as_deref(), &labels, selector));
+        let keys =
+            labels.flat_map(|labels| matching::<K>(cache, namespace.as_deref(), &labels, selector));
         keys.collect()
     })
 }

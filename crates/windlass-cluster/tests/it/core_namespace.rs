@@ -46,7 +46,9 @@ async fn a_namespace_goes_with_all_its_content() {
     client.delete::<Namespace>(&Key::cluster("shop")).await.expect("deleted");
     gone::<Namespace>(&client, &Key::cluster("shop")).await;
     assert!(client.live().list::<Pod>(&List::within("shop")).await.expect("listed").is_empty());
-    assert!(client.live().list::<ConfigMap>(&List::within("shop")).await.expect("listed").is_empty());
+    assert!(
+        client.live().list::<ConfigMap>(&List::within("shop")).await.expect("listed").is_empty()
+    );
     cluster.stop().await;
 }
 

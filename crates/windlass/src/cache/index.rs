@@ -197,7 +197,9 @@ impl<K: 'static, V: Ord + Clone + Send + Sync + 'static> Index<K, V> {
         let index = state.indexes.iter().find(|index| index.id().same(&self.id));
         let index = index.and_then(|index| index.as_any().downcast_ref::<TreeIndex<V>>());
         let filed = index.into_iter().flat_map(|index| index.tree.iter());
-        filed.filter_map(|(value, key)| Some((value.clone(), state.objects.get(key)?.clone()))).collect()
+        filed
+            .filter_map(|(value, key)| Some((value.clone(), state.objects.get(key)?.clone())))
+            .collect()
     }
 }
 

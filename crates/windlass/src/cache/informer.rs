@@ -22,7 +22,7 @@ use tokio_util::sync::DropGuard;
 use super::index::IndexGuard;
 use super::mailbox::Mailbox;
 use super::reflector::WatchStats;
-use super::state::{SyncStates, SyncState};
+use super::state::{SyncState, SyncStates};
 use super::{Event, Reader, Store};
 use crate::clock;
 
@@ -231,7 +231,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
     }
 
     /// Returns the state of the watch as a value to wait on.
-    pub(crate) fn states(&self) -> watch::Receiver<SyncState> {
+    pub fn states(&self) -> watch::Receiver<SyncState> {
         self.core.states.watch()
     }
 

@@ -148,7 +148,7 @@ impl<T: Object> Listing<T> {
 
     /// Looks in one namespace.
     pub fn namespace(mut self, namespace: &str) -> Self {
-        self.list = self.list.namespace(namespace);
+        self.list.namespace = Some(namespace.to_string()).filter(|name| !name.is_empty());
         self
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use kube::core::Selector;
 use serde::de::DeserializeOwned;
 
-use super::entry::Malformed;
 use super::decoded::DecodedSet;
+use super::entry::Malformed;
 use super::index::{Index, IndexGuard};
 use super::mailbox::Mailbox;
 use super::{Entry, Key, Labels, Owner, Store, select};
@@ -282,6 +282,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Cached<K> {
     /// Fails if the object does not have the shape of `K`.
     pub fn get(&self) -> Result<Arc<K>, Malformed> {
         self.decoded.get(&self.entry, true)
+    }
+
+    /// Checks that the object decodes, and returns it if it had to be decoded for that.
+    pub(crate) fn verify(&self) -> Result<Option<Arc<K>>, Malformed> {
+        self.decoded.verify(&self.entry)
     }
 }
 

@@ -11,7 +11,6 @@ mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -79,7 +78,6 @@ struct Shared {
     declared: Mutex<Vec<(Kind, Arc<dyn Declared>)>>,
     /// Kinds of controllers that have not been started yet.
     pending: watch::Sender<BTreeSet<Kind>>,
-    no_streaming: Arc<AtomicBool>,
 }
 
 /// A watch that runs as long as somebody holds its core.
@@ -137,7 +135,6 @@ impl Cache {
             kinds: RwLock::default(),
             declared: Mutex::default(),
             pending: watch::Sender::default(),
-            no_streaming: Arc::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -343,7 +340,8 @@ impl Cache {
     pub(crate) fn versions(&self, kind: &Kind) -> Vec<Kind> {
         let kinds = self.shared.kinds.read();
         let live = |opened: &Vec<Opened>| opened.iter().any(|o| o.core.strong_count() > 0);
-        let of_kind = kinds.iter().filter(|(held, opened)| held.same_group_kind(kind) && live(opened));
+        let of_kind =
+            kinds.iter().filter(|(held, opened)| held.same_group_kind(kind) && live(opened));
         of_kind.map(|(held, _)| held.clone()).collect()
     }
 

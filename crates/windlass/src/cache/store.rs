@@ -25,9 +25,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::decoded::DecodedSet;
 use super::entry::{EntryReader, Malformed};
 use super::fifo::Delta;
-use super::decoded::DecodedSet;
 use super::index::Published;
 use super::mailbox::Mailbox;
 use super::transform::{self, Transform};
@@ -374,13 +374,18 @@ impl Store {
         self.write(|writer| writer.resync(mailbox));
     }
 
-    pub(super) fn decoded_set<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Arc<DecodedSet<K>> {
+    pub(super) fn decoded_set<K: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+    ) -> Arc<DecodedSet<K>> {
         let mut sets = self.shared.decoded.lock();
         let types = sets.len();
         let known = sets.entry(TypeId::of::<K>()).or_insert_with(|| {
             let options = self.shared.options;
             let room = if options.pinned { usize::MAX / 4 } else { options.hot_max };
-            let set = Arc::new(DecodedSet::<K>::new(room, 1 << (types % 8)).of(self.shared.number));
+            // There are eight bits; types beyond them go without.
+            let bit = u32::try_from(types).ok().and_then(|types| 1_u8.checked_shl(types));
+            let set = DecodedSet::<K>::new(room, bit.unwrap_or(0)).of(self.shared.number);
+            let set = Arc::new(set);
             let (evicted, counted) = (set.clone(), set.clone());
             Decoded {
                 set,

@@ -444,7 +444,9 @@ impl Builder {
             let cache = Cache::limited(kube.clone(), options, namespaces, scopes);
             self.indexes.iter().try_for_each(|index| cache.declare_any(index.clone()))?;
             let shown = cache.downgrade();
-            self.registry.watches(&name, move || shown.upgrade().map(|cache| cache.reports()).unwrap_or_default());
+            self.registry.watches(&name, move || {
+                shown.upgrade().map(|cache| cache.reports()).unwrap_or_default()
+            });
             let (fence, registry) = (fence.clone(), self.registry.clone());
             let client = Client::build(kube, host, cache, fence, registry).field_owner(&self.name);
             let (recorder, publisher) = Recorder::new(&client, &self.name, self.clock.clone());

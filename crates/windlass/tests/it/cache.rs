@@ -12,10 +12,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::{DynamicObject, Expression, ObjectMeta, Selector};
 use serde_json::json;
+use windlass::Kind;
 use windlass::cache::{
     Cache, CacheOptions, Event, HandlerOptions, Key, Scope, Subscription, SyncState,
 };
-use windlass::Kind;
 use windlass_apiserver::fault::Fault;
 use windlass_apiserver::{ApiServer, Status, User};
 

@@ -39,7 +39,7 @@ async fn verbs_of_the_client_do_what_they_say() {
     let strategic = Patch::Strategic(json!({"data": {"s": "6"}}));
     client.patch::<ConfigMap>(&key("a"), &strategic).await.expect("patched");
 
-    let wrong = Deletion { uid: Some("other".into()), ..Deletion::default() };
+    let wrong = Deletion::default().uid("other");
     let refused = client.api::<ConfigMap>().delete(&key("a"), &wrong).await.expect_err("uid");
     assert!(refused.is_conflict(), "{refused}");
     let mine = Deletion::only(&next);
@@ -62,7 +62,10 @@ async fn lists_page_select_and_limit() {
     let within = List::within("default");
     let even = client.live().list::<ConfigMap>(&within.clone().label("parity", "even")).await;
     assert_eq!(even.expect("listed").len(), 6);
-    assert_eq!(client.live().list::<ConfigMap>(&within.clone().limit(5)).await.expect("listed").len(), 5);
+    assert_eq!(
+        client.live().list::<ConfigMap>(&within.clone().limit(5)).await.expect("listed").len(),
+        5
+    );
     let named = within.clone().fields("metadata.name=m03");
     assert_eq!(client.live().list::<ConfigMap>(&named).await.expect("listed").len(), 1);
     let metadata = client.api::<PartialObjectMeta<ConfigMap>>().list(&within).await;

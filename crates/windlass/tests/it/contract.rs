@@ -179,8 +179,11 @@ async fn the_diagnostics_page_shows_every_watch_index_queue_and_lease() {
             }
         }
     };
-    let controller =
-        Controller::<ConfigMap>::builder("maps").workers(4).owns::<Secret>().index(&declared).build(reconcile);
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .workers(4)
+        .owns::<Secret>()
+        .index(&declared)
+        .build(reconcile);
     let handle = manager(&server)
         .add(controller)
         .lease(LeaseOptions { identity: "me".into(), ..lease() })

@@ -35,10 +35,7 @@ async fn a_change_is_followed_and_an_owned_object_is_restored() {
     handle.ready().await;
     let client = handle.client().clone();
     let map = client.create(&config_map("a", &[("k", "v")])).await.expect("created");
-    eventually("the secret", || {
-        client.cached().list::<Secret>().count().unwrap() == 1
-    })
-    .await;
+    eventually("the secret", || client.cached().list::<Secret>().count().unwrap() == 1).await;
     let made = client.live().get::<Secret>(&key("a")).await.expect("read").expect("is there");
     let owner = windlass::owner::controller_of(&*made).expect("has a controller");
     assert_eq!(Some(&owner.uid), map.metadata.uid.as_ref());
@@ -105,7 +102,8 @@ async fn what_the_server_says_in_other_words_is_applied_once_and_again_when_anot
     another.patch::<ResourceQuota>(&key("child"), &other).await.expect("changed");
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!((sent("201"), sent("200")), (1.0, 1.0));
-    let quota = another.live().get::<ResourceQuota>(&key("child")).await.expect("read").expect("lives");
+    let quota =
+        another.live().get::<ResourceQuota>(&key("child")).await.expect("read").expect("lives");
     assert_eq!(quota.spec.as_ref().and_then(|spec| spec.hard.as_ref()).unwrap()["cpu"].0, "1");
     handle.stop().await.expect("stops");
 }
@@ -241,7 +239,7 @@ async fn a_reconcile_sees_the_writes_before_it() {
             let read = cx.get::<ConfigMap>(cx.name())?.expect("just written");
             assert_eq!(read.metadata.resource_version, stored.metadata.resource_version);
             count.fetch_add(1, Ordering::SeqCst);
-            Ok(Next::After(Duration::ZERO))
+            Ok(Next::After(Duration::from_millis(1)))
         }
     };
     let controller = Controller::<ConfigMap>::builder("step").build(reconcile);
@@ -274,6 +272,23 @@ async fn after_brings_the_key_back_in_time() {
     assert_eq!(times.len(), 3, "{times:?}");
     let gap = times[2] - times[1];
     assert!(gap >= Duration::from_secs(60) && gap < Duration::from_millis(60_100), "{gap:?}");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_no_time_at_all_is_a_retry_with_growing_delay() {
+    let server = ApiServer::start();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let controller = Controller::<ConfigMap>::builder("hot").build(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Next::After(Duration::ZERO)) }
+    });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let runs = runs.load(Ordering::SeqCst);
+    assert!((5..20).contains(&runs), "{runs} runs in 10 s");
     handle.stop().await.expect("stops");
 }
 

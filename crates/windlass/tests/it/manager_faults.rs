@@ -64,7 +64,12 @@ async fn a_server_that_goes_away_and_hangs_shows_everywhere_and_is_followed_agai
     let failed = r#"rest_client_requests_total{code="500",method="GET",host="kubernetes"}"#;
     assert!(metric(&handle, failed) >= 3.0);
     assert!(
-        handle.client().cached().get::<ConfigMap>(&crate::common::key("a")).expect("cached").is_some()
+        handle
+            .client()
+            .cached()
+            .get::<ConfigMap>(&crate::common::key("a"))
+            .expect("cached")
+            .is_some()
     );
     mood.store(2, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(600)).await;

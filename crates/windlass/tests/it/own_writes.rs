@@ -165,7 +165,10 @@ async fn a_kind_without_namespaces_is_found_under_any() {
         assert!(client.cached().get::<Node>(&key).expect("read").is_some(), "{key}");
         assert!(client.cached().get::<Node>(&key).expect("read").is_some(), "{key}");
     }
-    assert_eq!(client.cached().list::<Node>().namespace("default").items().expect("listed").len(), 1);
+    assert_eq!(
+        client.cached().list::<Node>().namespace("default").items().expect("listed").len(),
+        1
+    );
     handle.stop().await.expect("stops");
 }
 
@@ -183,7 +186,11 @@ async fn cached_lists_know_limits_and_indexes() {
     assert_eq!(all().limit(0).count().expect("listed"), 3);
     let found = all().by(&by_first(), "c").items().expect("cached");
     assert_eq!(found[0].metadata.name.as_deref(), Some("c"));
-    assert_eq!(all().by(&by_first(), "c").namespace("other").count().ok(), None, "not cached there");
+    assert_eq!(
+        all().by(&by_first(), "c").namespace("other").count().ok(),
+        None,
+        "not cached there"
+    );
     assert_eq!(all().by(&by_first(), "c").label("no", "body").count().expect("listed"), 0);
     let unknown = Index::new("unknown", |_: &ConfigMap| vec![1]);
     let refused = all().by(&unknown, 1).items().expect_err("nobody declared it").to_string();
@@ -203,7 +210,7 @@ async fn every_verb_is_read_at_once_through_every_type() {
     let kind = windlass::Kind::of::<ConfigMap>();
     let typed = client.api::<ConfigMap>();
     let dynamic = client.dynamic(&kind);
-    let metadata = client.api_with::<PartialObjectMeta<DynamicObject>>(&kind, kind.api_resource());
+    let metadata = client.api_with::<PartialObjectMeta<DynamicObject>>(&kind);
     let cache = client.cached();
     let read = async |value: &str, what: &str| {
         let wanted = cache.get::<ConfigMap>(&key("a")).expect("read").expect("is there");
@@ -285,8 +292,8 @@ async fn every_write_of_a_status_is_read_at_once() {
     .expect("a pod");
     api.apply_status(&applied).await.expect("applied");
     assert_eq!(message().await.as_deref(), Some("applied"));
-    let version = pod.metadata.resource_version.clone();
-    let old = Deletion { resource_version: version, ..Deletion::default() };
+    let version = pod.metadata.resource_version.expect("was stored");
+    let old = Deletion::default().resource_version(&version);
     let refused = api.delete(&key("p"), &old).await.expect_err("it changed since");
     assert!(refused.is_conflict(), "{refused}");
     assert_eq!(message().await.as_deref(), Some("applied"), "what is refused changes nothing");

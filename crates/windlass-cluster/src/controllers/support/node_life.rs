@@ -42,7 +42,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
                 pods::node_of(change).filter(|_| new).into_iter().collect()
             }))
             .index(&pods::by_node())
-            .build(Life { shared: shared.clone(), by_node: pods::by_node() }),
+            .build_with(Life { shared: shared.clone(), by_node: pods::by_node() }),
     )
 }
 
@@ -57,7 +57,10 @@ struct Life {
 }
 
 impl Reconciler<Node> for Life {
-    async fn reconcile(&self, cx: &Context<Node>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Node>) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(node) = cx.object() else { return Ok(Next::Done) };
         self.pods_not_ready(cx, &node).await?;
         again(self.taint(cx, &node).await)

@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Cache;
 use crate::cache::Scope;
-use crate::cache::entry::EntryReader;
 use crate::cache::fifo::Fifo;
 use crate::cache::index::{self, IndexId};
 use crate::cache::informer::Core;
@@ -43,7 +42,6 @@ impl Cache {
         let stats = Arc::default();
         let token = CancellationToken::new();
         let rules = self.rules(states.whole());
-        let seed = options.seed.unwrap_or_else(rand::random);
         for (source, namespace) in namespaces.into_iter().enumerate() {
             let target = Target {
                 kind: resource.clone(),
@@ -52,15 +50,12 @@ impl Cache {
                 fields: scope.fields.clone(),
                 metadata_only: scope.metadata_only,
             };
-            let (keep, pack) = (store_options.keep_managed_fields, store_options.pack);
             let reflector = Reflector::new(
                 shared.client.clone(),
                 target,
-                rules.clone(),
+                Rules { seed: rules.seed.wrapping_add(source as u64), ..rules.clone() },
                 Fifo::new(source, store.clone(), states.clone()),
                 Arc::clone(&stats),
-                EntryReader::new(keep, pack).of(&resource),
-                seed.wrapping_add(source as u64),
             );
             tokio::spawn(token.clone().run_until_cancelled_owned(reflector.run()));
         }
@@ -79,9 +74,11 @@ impl Cache {
             progress: options.progress,
             answer: options.answer,
             object_max: options.object_max,
+            keep_managed_fields: options.store.keep_managed_fields,
+            pack: options.store.pack,
+            seed: options.seed.unwrap_or_else(rand::random),
             transform: options.transform.clone(),
             observe: options.observe.clone(),
-            no_streaming: self.shared.no_streaming.clone(),
             whole,
         }
     }

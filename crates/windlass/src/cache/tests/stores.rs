@@ -269,7 +269,11 @@ fn an_index_is_known_by_its_name_and_types_and_ends_with_its_last_guard() {
     store.apply([Delta::Upsert(entry(&store, "n", "a", 1, "x"))]);
     let reader = store.reader::<ConfigMap>();
     let guards: Vec<_> = (0..100).map(|_| reader.declare(&by_value()).unwrap()).collect();
-    assert_eq!(store.indexes(), [("by-value".to_owned(), 1)], "one index, however often it is made");
+    assert_eq!(
+        store.indexes(),
+        [("by-value".to_owned(), 1)],
+        "one index, however often it is made"
+    );
     let other = Index::new("by-value", |_: &ConfigMap| vec!["other".to_owned()]);
     let error = reader.declare(&other).expect_err("the same name with another function");
     assert_eq!(

@@ -61,7 +61,11 @@ impl Writer {
     /// # Errors
     ///
     /// Fails if somebody else has built it meanwhile with another function.
-    pub(in crate::cache) fn end_index(&mut self, ticket: u64, mut indexer: Box<dyn Indexer>) -> Result<()> {
+    pub(in crate::cache) fn end_index(
+        &mut self,
+        ticket: u64,
+        mut indexer: Box<dyn Indexer>,
+    ) -> Result<()> {
         let building = self.building.iter().position(|(building, _)| *building == ticket);
         let missed = building.map(|at| self.building.swap_remove(at).1).unwrap_or_default();
         if self.use_index(indexer.id())? {

@@ -59,7 +59,13 @@ impl Writer {
         }
     }
 
-    pub(super) fn lay(&mut self, key: &Key, uid: Box<str>, version: u64, written: Option<Arc<Entry>>) {
+    pub(super) fn lay(
+        &mut self,
+        key: &Key,
+        uid: Box<str>,
+        version: u64,
+        written: Option<Arc<Entry>>,
+    ) {
         let there = self.objects.get(key).cloned();
         let mut floor = there.as_ref().map_or(0, |entry| entry.version());
         let mine = there.as_ref().filter(|entry| *entry.uid() == *uid);

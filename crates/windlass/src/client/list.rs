@@ -1,4 +1,4 @@
-//! What a list asks for.
+//! Which objects a list returns.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kube::core::{Selector, SelectorExt};
 
 use crate::error::{Error, Result};
 
-/// A selection of objects of one kind; starts as "all of them".
+/// Selects objects of one kind; by default all of them.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ use crate::error::{Error, Result};
 /// assert_eq!(count(here.clone().limit(1)).await?, 1);
 /// assert_eq!(count(here.clone().fields("metadata.name!=a")).await?, 2);
 ///
-/// // As the selector of a Deployment or a Service says it.
+/// // With the selector of a Deployment.
 /// let selector: LabelSelector = serde_json::from_value(json!({
 ///     "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["cart"]}],
 /// }))?;
@@ -59,46 +59,41 @@ pub struct List {
 // === impl List ===
 
 impl List {
-    /// Everything, in all namespaces.
+    /// Selects all objects in all namespaces.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Everything in one namespace.
+    /// Selects all objects in one namespace. As in the API, an empty name means all namespaces.
     pub fn within(namespace: &str) -> Self {
-        Self::all().namespace(namespace)
+        let namespace = Some(namespace.to_owned()).filter(|name| !name.is_empty());
+        Self { namespace, ..Self::default() }
     }
 
-    /// Only one namespace; the empty name means all, as in the API.
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.namespace = Some(namespace.into()).filter(|name: &String| !name.is_empty());
-        self
-    }
-
-    /// Only objects with these labels.
+    /// Selects only objects with all of these labels.
     pub fn labels(mut self, labels: &BTreeMap<String, String>) -> Self {
         let wanted: Selector = labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         self.labels.extend(wanted);
         self
     }
 
-    /// Only objects with this label.
+    /// Selects only objects with this label.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.extend(kube::core::Expression::Equal(name.into(), value.into()));
         self
     }
 
-    /// Only objects a selector matches.
+    /// Selects only objects that match a selector.
     pub fn matching(mut self, selector: Selector) -> Self {
         self.labels.extend(selector);
         self
     }
 
-    /// Only objects the selector of another object matches.
+    /// Selects only objects that match the `LabelSelector` of another object.
     ///
     /// # Errors
     ///
-    /// Fails on an operator that is none of `In`, `NotIn`, `Exists`, `DoesNotExist`.
+    /// Fails on an operator other than `In`, `NotIn`, `Exists` and `DoesNotExist`.
     pub fn selector(mut self, selector: &LabelSelector) -> Result<Self> {
         let parsed = Selector::try_from(selector.clone())
             .map_err(|e| Error::Invalid(format!("label selector: {e}")))?;
@@ -106,21 +101,21 @@ impl List {
         Ok(self)
     }
 
-    /// Only objects with these field values, in the server's syntax.
+    /// Selects only objects with these field values, in the syntax of field selectors.
     ///
-    /// For cached reads, use an [index](crate::Index) instead.
+    /// Reads from the cache use an [index](crate::Index) instead.
     pub fn fields(mut self, fields: &str) -> Self {
         self.fields = Some(fields.into());
         self
     }
 
-    /// At most so many objects; 0 means all, as in the API.
+    /// Limits the number of objects. As in the API, 0 means no limit.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit).filter(|limit| *limit > 0);
         self
     }
 
-    /// Tells whether labels fit.
+    /// Returns `true` if an object with these labels is selected.
     ///
     /// ```
     /// use windlass::List;
