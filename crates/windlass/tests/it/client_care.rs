@@ -399,7 +399,7 @@ async fn a_kind_given_by_hand_is_read_from_the_cache_of_its_type() {
     client.create(&config_map("a", &[])).await.expect("created");
     // The plural does not make it another kind.
     let by_hand = Kind::new("", "v1", "ConfigMap", "maps");
-    let found = client.dynamic(&by_hand).get(&key("a")).await.expect("cached");
+    let found = client.cached().dynamic(&by_hand).get(&key("a")).expect("cached");
     assert_eq!(found.expect("is there").name_any(), "a");
     handle.stop().await.expect("stops");
 }

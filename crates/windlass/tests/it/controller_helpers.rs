@@ -414,7 +414,7 @@ async fn an_object_created_again_by_somebody_else_is_applied_again() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.controller("copies").expect("is there").enqueue(key("a"));
     eventually("the second apply", || runs.load(Ordering::SeqCst) == 2).await;
-    let stored = somebody.get::<Secret>(&key("child")).await.expect("read").expect("is there");
+    let stored = somebody.live().get::<Secret>(&key("child")).await.expect("read").expect("is there");
     let fields = stored.metadata.managed_fields.clone().unwrap_or_default();
     let managers: Vec<_> = fields.iter().filter_map(|field| field.manager.as_deref()).collect();
     assert!(managers.contains(&"copies"), "{managers:?}");

@@ -160,9 +160,9 @@ async fn a_streaming_list_that_fails_for_one_kind_is_still_used_for_others() {
     let streamed = || watch([event("ADDED", &object("a", 1)), bookmark(11, true)]);
     let fake = Fake::new([Answer::Hang, list("10", &[object("a", 1)]), watch([]), streamed()]);
     let cache = fake.cache(true);
-    let slow = cache.informer::<ConfigMap>(&Watch::all());
+    let slow = cache.informer::<ConfigMap>(&Scope::all());
     slow.synced(LONG).await.unwrap();
-    let other = cache.informer::<ConfigMap>(&Watch::all().namespace("n"));
+    let other = cache.informer::<ConfigMap>(&Scope::all().namespace("n"));
     other.synced(LONG).await.unwrap();
     assert_eq!(fake.asked_for(3, "sendInitialEvents").as_deref(), Some("true"));
     assert_eq!((slow.stats().fallbacks, other.stats().fallbacks), (1, 0));
