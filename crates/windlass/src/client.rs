@@ -221,8 +221,9 @@ impl Client {
     ///     let mut map = (*found).clone();
     ///     map.data.get_or_insert_default().insert("color".into(), "blue".into());
     ///     match client.update(&map).await {
-    ///         Err(error) if error.is_conflict() => continue, // somebody else changed it: read it
-    ///         again answer => drop(answer?),
+    ///         // Somebody else changed it: read it again.
+    ///         Err(error) if error.is_conflict() => continue,
+    ///         answer => drop(answer?),
     ///     }
     ///     break;
     /// }
