@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use serde_json::json;
 use windlass::Key;
-use windlass::cache::{Cache, Reader, Watch};
+use windlass::cache::{Cache, Index, Reader, Scope};
 
 use crate::Outcome;
 
@@ -52,9 +52,10 @@ fn timed(pods: &Reader<Pod>, keys: &[Key], rounds: usize) -> (f64, f64) {
 pub async fn index(client: Client, args: &Args) -> Outcome {
     let pods = synced(client).await?;
     let began = Instant::now();
-    let by_node = pods.index("node", |pod: &Pod| {
+    let by_node = Index::new("node", |pod: &Pod| {
         pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).into_iter().collect()
     });
+    let _guard = pods.declare(&by_node)?;
     let build = began.elapsed().as_secs_f64();
     let rounds = args.number("rounds", 2_000);
     let (mut jumps, meter) = (Jumps::new(5), Meter::start());
@@ -62,7 +63,7 @@ pub async fn index(client: Client, args: &Args) -> Outcome {
     for _ in 0..rounds {
         let node = format!("node-{}", jumps.below(NODES));
         let began = Instant::now();
-        let found = by_node.get(&node);
+        let found = pods.by(&by_node, &node)?;
         bare += began.elapsed();
         listed += found.iter().filter(|pod| pod.get().is_ok()).count();
         typed += began.elapsed();
@@ -76,7 +77,7 @@ pub async fn index(client: Client, args: &Args) -> Outcome {
 }
 
 async fn synced(client: Client) -> Result<Reader<Pod>, String> {
-    let informer = Cache::new(client).informer::<Pod>(&Watch::all());
+    let informer = Cache::new(client).informer::<Pod>(&Scope::all());
     let long = Duration::from_secs(600);
     informer.synced(long).await.map_err(|state| format!("not synced: {state:?}"))?;
     Ok(informer.reader())

@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use windlass::cache::{Cache, Event, HandlerOptions, Watch};
+use windlass::cache::{Cache, Event, HandlerOptions, Scope};
 
 use crate::Outcome;
 
@@ -19,9 +19,9 @@ const LONG: Duration = Duration::from_secs(600);
 /// Brings all pods into the cache.
 pub async fn sync(client: Client, args: &Args, metadata_only: bool) -> Outcome {
     let meter = args.meter();
-    let watch = if metadata_only { Watch::all().metadata_only() } else { Watch::all() };
+    let scope = if metadata_only { Scope::all().metadata_only() } else { Scope::all() };
     let cache = Cache::new(client);
-    let informer = cache.informer::<Pod>(&watch);
+    let informer = cache.informer::<Pod>(&scope);
     informer.synced(LONG).await.map_err(|state| format!("not synced: {state:?}"))?;
     let (time, cpu) = meter.read();
     sleep(Duration::from_millis(args.number("settle-ms", 1000) as u64)).await;
@@ -36,7 +36,7 @@ pub async fn sync(client: Client, args: &Args, metadata_only: bool) -> Outcome {
 /// Follows a stream of changes and notes how old each one is when its handler sees it.
 pub async fn stream(client: Client, _args: &Args, typed: bool) -> Outcome {
     let cache = Cache::new(client);
-    let informer = cache.informer::<Pod>(&Watch::all());
+    let informer = cache.informer::<Pod>(&Scope::all());
     let lags = Arc::new(std::sync::Mutex::new(Lags::default()));
     let (noted, undecoded) = (lags.clone(), Arc::new(AtomicU64::new(0)));
     let failed = undecoded.clone();
@@ -72,7 +72,7 @@ pub async fn stream(client: Client, _args: &Args, typed: bool) -> Outcome {
 /// Lists again after the server has forgotten where the watch was.
 pub async fn relist(client: Client) -> Outcome {
     let cache = Cache::new(client);
-    let informer = cache.informer::<Pod>(&Watch::all());
+    let informer = cache.informer::<Pod>(&Scope::all());
     informer.synced(LONG).await.map_err(|state| format!("not synced: {state:?}"))?;
     sleep(Duration::from_secs(1)).await;
     let before = memory().0;

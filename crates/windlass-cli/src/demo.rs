@@ -140,7 +140,7 @@ async fn wait(
 ) -> Result<BTreeSet<String>, Failure> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
-        let found = client.get::<Memcached>(&key(NAME)).await;
+        let found = client.live().get::<Memcached>(&key(NAME)).await;
         let found = found.map_err(|error| Failure::other(error.chain()))?;
         let status = found.and_then(|found| found.status.clone()).unwrap_or_default();
         let nodes: BTreeSet<String> = status.nodes.into_iter().collect();

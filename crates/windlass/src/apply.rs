@@ -56,9 +56,9 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     let slot = (kind.clone(), key.clone());
     let last = applied.0.lock().get(&slot).copied().filter(|last| last.applied == hash);
     if let Some(last) = last
-        && let Ok(Some(current)) = client.caches().json(&kind, &key)
+        && let Ok(Some(current)) = client.cached().json(&kind, &key)
         && hash_of_part(&current, &body) == Some(last.stored)
-        && let Ok(Some(current)) = client.caches().get::<K>(&kind, &key)
+        && let Ok(Some(current)) = client.cached().get::<K>(&key)
     {
         return Ok(current);
     }

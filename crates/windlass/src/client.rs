@@ -17,6 +17,7 @@ mod delete;
 mod deletion;
 mod discovery;
 mod list;
+mod live;
 mod observer;
 mod options;
 mod patch;
@@ -34,8 +35,7 @@ use std::sync::Arc;
 
 use kube::core::DynamicObject;
 
-use crate::cache::{IndexValue, Key};
-use crate::cluster::{Caches, IndexBy};
+use crate::cache::{Cache, Key};
 use crate::error::Result;
 use crate::fence::Fence;
 use crate::kind::{Kind, Object};
@@ -44,6 +44,7 @@ use crate::metrics::Metrics;
 pub use api::Api;
 pub use deletion::{Deleted, Deletion};
 pub use list::List;
+pub use live::Live;
 pub use patch::{FieldValidation, Patch};
 
 pub(crate) use observer::{Observed, PendingWrite, WriteObserver};
@@ -100,10 +101,10 @@ pub(crate) const HOST: &str = "kubernetes";
 /// let patched: ConfigMap = client.patch(&key, &patch).await?;
 /// assert_eq!(patched.data.unwrap()["color"], "blue");
 ///
-/// let all = client.list::<ConfigMap>(&List::within("default").limit(10)).await?;
+/// let all = client.live().list::<ConfigMap>(&List::within("default").limit(10)).await?;
 /// assert!(all.iter().any(|map| map.metadata.name.as_deref() == Some("settings")));
 /// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::Gone);
-/// assert!(client.get::<ConfigMap>(&key).await?.is_none());
+/// assert!(client.live().get::<ConfigMap>(&key).await?.is_none());
 /// # Ok(())
 /// # }
 /// ```
@@ -117,7 +118,7 @@ pub struct Client {
 struct Shared {
     kube: kube::Client,
     host: String,
-    caches: Caches,
+    cache: Cache,
     fence: Fence,
     metrics: Metrics,
     warnings: Warnings,
@@ -127,22 +128,23 @@ struct Shared {
 // === impl Client ===
 
 impl Client {
-    /// Creates a client without a cache: every read asks the server.
+    /// Creates a client without a manager: its cache holds nothing until somebody opens it.
     pub fn new(kube: kube::Client) -> Self {
-        Self::build(kube, HOST, Caches::default(), Fence::new(), Metrics::new())
+        let cache = Cache::new(kube.clone());
+        Self::build(kube, HOST, cache, Fence::new(), Metrics::new())
     }
 
     pub(crate) fn build(
         kube: kube::Client,
         host: &str,
-        caches: Caches,
+        cache: Cache,
         fence: Fence,
         metrics: Metrics,
     ) -> Self {
         let shared = Shared {
             kube,
             host: host.into(),
-            caches,
+            cache,
             fence,
             metrics,
             warnings: Warnings::default(),
@@ -183,32 +185,6 @@ impl Client {
         Api::new(self.clone(), kind.clone())
     }
 
-    /// Returns an object, or `None` if it does not exist.
-    pub async fn get<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<Option<Arc<K>>> {
-        self.api::<K>().get(key).await
-    }
-
-    /// Returns the cached objects that an index lists under a value.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the kind is not cached.
-    ///
-    /// For an example see [`IndexBy`].
-    pub fn list_by<K, V>(&self, index: &IndexBy<K, V>, value: &V) -> Result<Vec<Arc<K>>>
-    where
-        K: Object<DynamicType = ()>,
-        V: IndexValue,
-    {
-        let found = self.shared.caches.index(&Kind::of::<K>(), index)?.get(value);
-        Ok(found.into_iter().filter_map(|object| object.get().ok()).collect())
-    }
-
-    /// Returns the objects of one kind that match.
-    pub async fn list<K: Object<DynamicType = ()>>(&self, list: &List) -> Result<Vec<Arc<K>>> {
-        self.api::<K>().list(list).await
-    }
-
     /// Creates an object and returns its stored state.
     pub async fn create<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
         self.api::<K>().create(object).await
@@ -243,7 +219,7 @@ impl Client {
     ///     }
     ///     break;
     /// }
-    /// # let map = client.get::<ConfigMap>(&key).await?.expect("is there");
+    /// # let map = client.live().get::<ConfigMap>(&key).await?.expect("is there");
     /// # assert_eq!(map.data.as_ref().expect("has data")["color"], "blue");
     /// # Ok(())
     /// # }
@@ -332,9 +308,39 @@ impl Client {
         self.shared.discovery.find(self, group, version, kind).await
     }
 
-    /// Returns the caches that this client reads from.
-    pub fn caches(&self) -> &Caches {
-        &self.shared.caches
+    /// Returns the cache: reads that cost no request.
+    ///
+    /// It holds the kinds that the controllers of the manager declare; a read of another kind is an
+    /// error. Writes of this process are in it at once.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use windlass::{Context, Controller, Key, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = server.client();
+    /// let maps = Controller::<ConfigMap>::builder("maps")
+    ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+    /// let handle = Manager::builder(client).add(maps).spawn()?;
+    /// handle.ready().await; // the caches are open and filled
+    /// let (client, key) = (handle.client(), Key::namespaced("default", "a"));
+    /// assert!(client.cached().get::<ConfigMap>(&key)?.is_none());
+    ///
+    /// let refused = client.cached().get::<Secret>(&key).unwrap_err();
+    /// assert!(refused.to_string().starts_with("Secret.v1 is not in the cache: declare it"));
+    /// assert!(client.live().get::<Secret>(&key).await?.is_none());
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn cached(&self) -> &Cache {
+        &self.shared.cache
+    }
+
+    /// Returns reads that ask the server.
+    pub fn live(&self) -> Live<'_> {
+        Live { client: self }
     }
 
     /// Returns the metrics in which requests are counted.

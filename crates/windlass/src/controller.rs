@@ -25,7 +25,6 @@ mod event_handler;
 mod handle;
 mod key_sink;
 mod key_stream;
-mod listing;
 mod map_output;
 mod map_retries;
 mod owned;
@@ -45,7 +44,7 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 
-use crate::cache::Key;
+use crate::cache::{Declared, Key};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::queue::QueueOptions;
@@ -53,7 +52,6 @@ use crate::queue::QueueOptions;
 pub use builder::Builder;
 pub use context::Context;
 pub use handle::ControllerHandle;
-pub use listing::Listing;
 pub use predicate::Predicate;
 pub use reconcile::{Next, Reconciler};
 pub use source::{Change, Watch};
@@ -94,6 +92,7 @@ struct Options {
     name: String,
     kind: Kind,
     watches: Vec<Watch>,
+    indexes: Vec<Arc<dyn Declared>>,
     filter: Option<Predicate>,
     channels: Vec<BoxStream<'static, Key>>,
     reports_as: Option<String>,

@@ -105,7 +105,6 @@ pub mod cache;
 pub mod queue;
 
 pub mod client;
-pub mod cluster;
 mod fence;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -137,9 +136,8 @@ pub use kube;
 #[cfg(feature = "metrics")]
 pub use prometheus_client;
 
-pub use cache::Key;
+pub use cache::{Index, Key, Listing};
 pub use client::{Client, List};
-pub use cluster::IndexBy;
 pub use controller::{Context, Controller, Next, Predicate, Reconciler, Watch};
 pub use error::{Error, Result, ResultExt};
 pub use kind::{Kind, Object};

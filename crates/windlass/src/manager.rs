@@ -287,7 +287,7 @@ impl Manager {
         for (_, controller) in self.runtime.state.controllers.lock().drain(..) {
             controller.end_watches();
         }
-        self.runtime.clusters.iter().for_each(|cluster| cluster.ground.client.caches().clear());
+        self.runtime.clusters.iter().for_each(|cluster| cluster.ground.client.cached().clear());
     }
 
     fn result(&self, reason: StopReason) -> Result<()> {

@@ -39,7 +39,7 @@ use parking_lot::RwLock;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use crate::cluster::WatchReport;
+use crate::cache::WatchReport;
 use crate::kind::Kind;
 use crate::queue::QueueStats;
 

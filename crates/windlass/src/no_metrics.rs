@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::WatchReport;
+use crate::cache::WatchReport;
 use crate::kind::Kind;
 use crate::queue::QueueStats;
 

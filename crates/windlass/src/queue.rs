@@ -216,7 +216,7 @@ impl<K: QueueKey> WorkQueue<K> {
     }
 
     /// Returns the number of rate-limited adds of the key since it was last forgotten.
-    pub(crate) fn failures(&self, key: &K) -> u32 {
+    pub fn failures(&self, key: &K) -> u32 {
         if self.shared.limiter_is_clear.load(Ordering::Acquire) {
             return 0;
         }

@@ -21,7 +21,7 @@ use crate::kind::{Kind, Object};
 type Fill = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
 type Convert = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
 
-/// The types an operator knows.
+/// The types an operator knows, with their defaults and conversions.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -56,14 +56,14 @@ struct Registered {
 // === impl Scheme ===
 
 impl Scheme {
-    /// A scheme that knows nothing.
+    /// Creates a scheme without types.
     pub fn new() -> Self {
         Default::default()
     }
 
     /// Adds the type of a group, version and kind.
     ///
-    /// Two types of one kind are a mistake that is told when an object of it is read.
+    /// Two types of one kind are an error when an object of that kind is read.
     pub fn add<K: Object<DynamicType = ()>>(mut self) -> Self {
         self.entry::<K>();
         self
@@ -159,17 +159,17 @@ impl Scheme {
         registered
     }
 
-    /// Tells whether a group/version and kind is known.
+    /// Returns `true` if a group/version and kind is known.
     pub fn recognizes(&self, api_version: &str, kind: &str) -> bool {
         self.types.contains_key(&(kind.to_string(), api_version.to_string()))
     }
 
-    /// Tells whether `K` is the type of its kind here.
+    /// Returns `true` if `K` is the type of its kind here.
     pub fn has<K: Object<DynamicType = ()>>(&self) -> bool {
         self.types.get(&id(&Kind::of::<K>())).is_some_and(|r| r.type_id == TypeId::of::<K>())
     }
 
-    /// All kinds, by name and version.
+    /// Returns all kinds, by name and version.
     pub fn kinds(&self) -> Vec<Kind> {
         self.types.values().map(|registered| registered.kind.clone()).collect()
     }
@@ -217,7 +217,7 @@ impl Scheme {
         let (kind, version) = named(&object);
         let wanted = Kind::of::<K>();
         if kind != wanted.kind() {
-            return Err(Error::Invalid(format!("{kind:?} of {version} is no {wanted}")));
+            return Err(Error::Invalid(format!("{kind:?} of {version} is not {wanted}")));
         }
         let object = self.fill(object)?;
         let object = self.convert(object, &wanted.api_version())?;
@@ -339,7 +339,7 @@ mod tests {
         assert!(error.to_string().starts_with("ConfigMap.v1 has two types in the scheme: "));
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
         let error = scheme().decode::<ConfigMap>(secret).expect_err("no config map");
-        assert_eq!(error.to_string(), "\"Secret\" of v1 is no ConfigMap.v1");
+        assert_eq!(error.to_string(), "\"Secret\" of v1 is not ConfigMap.v1");
         assert!(scheme().decode::<ConfigMap>(map).is_ok());
     }
 

@@ -36,8 +36,8 @@ struct Odd {
 /// Reads secrets as what they are not, and takes events and does not come back for more.
 async fn spoil(server: &ApiServer) {
     let cache = windlass::cache::Cache::new(server.client());
-    let kind = kube::core::ApiResource::erase::<Secret>(&());
-    let informer = cache.informer_of::<Odd>(&kind, &windlass::cache::Watch::all());
+    let kind = windlass::Kind::of::<Secret>();
+    let informer = cache.informer_of::<Odd>(&kind, &windlass::cache::Scope::all());
     informer.synced(Duration::from_secs(60)).await.expect("synced");
     assert!(informer.reader().list().is_empty());
     let mut events = informer.subscribe(Default::default());

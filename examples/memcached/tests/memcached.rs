@@ -36,7 +36,7 @@ where
     K: Object<DynamicType = ()>,
 {
     for _ in 0..1_000 {
-        if let Some(object) = client.get::<K>(&key()).await.expect("can be read")
+        if let Some(object) = client.live().get::<K>(&key()).await.expect("can be read")
             && holds(&object)
         {
             return object;
@@ -59,7 +59,7 @@ async fn the_status_names_all_pods_and_follows_the_size() {
     let (cluster, operator, client) = start().await;
     client.create(&sample(3)).await.expect("created");
     let three = settled(&client, 3).await;
-    let pods = client.list::<Pod>(&List::within("default")).await.expect("listed");
+    let pods = client.live().list::<Pod>(&List::within("default")).await.expect("listed");
     let names: Vec<_> = pods.iter().filter_map(|pod| pod.metadata.name.clone()).collect();
     assert_eq!(three.status.as_ref().expect("has a status").nodes, names);
     let grow = Patch::Merge(json!({"spec": {"size": 5}}));
@@ -101,8 +101,8 @@ async fn deletion_runs_the_finalizer_and_leaves_nothing() {
     settled(&client, 1).await;
     client.delete::<Memcached>(&key()).await.expect("deleted");
     for _ in 0..1_000 {
-        let gone = client.get::<Memcached>(&key()).await.expect("read").is_none();
-        let pods = client.list::<Pod>(&List::within("default")).await.expect("listed");
+        let gone = client.live().get::<Memcached>(&key()).await.expect("read").is_none();
+        let pods = client.live().list::<Pod>(&List::within("default")).await.expect("listed");
         if gone && pods.is_empty() {
             operator.stop().await.expect("stops");
             cluster.stop().await;

@@ -53,7 +53,8 @@ async fn the_short_operator_makes_mends_and_tells() {
     let settled = async || {
         for _ in 0..1_000 {
             tokio::time::sleep(Duration::from_millis(10)).await;
-            let found = client.get::<Memcached>(&key).await.expect("read").expect("is there");
+            let found =
+                client.live().get::<Memcached>(&key).await.expect("read").expect("is there");
             let status: MemcachedStatus = found.status.clone().unwrap_or_default();
             let ready = condition::is_true(&status.conditions, "Available");
             if status.nodes.len() == 3 && ready {

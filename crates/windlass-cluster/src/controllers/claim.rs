@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use serde_json::{Value, json};
+use windlass::cache::Cache;
 use windlass::client::Patch;
-use windlass::cluster::Caches;
 use windlass::controller::{Change, Watch};
 use windlass::{Context, Error, Key, Kind, List, Object, Result, ResultExt};
 
@@ -133,14 +133,13 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
 
 /// The keys of all cached objects of kind `K` whose selector matches these labels.
 pub fn matching<K: Object<DynamicType = ()>>(
-    caches: &Caches,
+    cache: &Cache,
     namespace: Option<&str>,
     labels: &BTreeMap<String, String>,
     selector: impl Fn(&K) -> Option<LabelSelector>,
 ) -> Vec<Key> {
-    let kind = Kind::of::<K>();
-    let list = namespace.map_or_else(List::all, List::within);
-    let candidates = caches.list::<K>(&kind, &list).unwrap_or_default();
+    let all = cache.list::<K>().namespace(namespace.unwrap_or_default());
+    let candidates = all.items().unwrap_or_default();
     let fits = |candidate: &&Arc<K>| {
         let selector = selector(candidate).and_then(|s| List::all().selector(&s).ok());
         selector.is_some_and(|s| s.matches(labels))
@@ -150,11 +149,11 @@ pub fn matching<K: Object<DynamicType = ()>>(
 
 /// Pods nobody controls, for the objects of kind `K` whose selector matches them.
 pub fn orphans<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSelector>) -> Watch {
-    Watch::reading(Kind::of::<Pod>(), move |change: &Change, caches: &Caches| {
+    Watch::reading(Kind::of::<Pod>(), move |change: &Change, cache: &Cache| {
         let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
         let labels = orphan_labels(change).into_iter().filter(|labels| !labels.is_empty());
-        let keys = labels
-            .flat_map(|labels| matching::<K>(caches, namespace.as_deref(), &labels, selector));
+        let keys =
+            labels.flat_map(|labels| matching::<K>(cache, namespace.as_deref(), &labels, selector));
         keys.collect::<Vec<_>>()
     })
 }

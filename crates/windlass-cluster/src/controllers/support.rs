@@ -30,6 +30,7 @@ pub mod slices;
 pub mod volumes;
 
 pub use autoscalers::Metrics;
+pub(crate) use pods::by_node;
 
 /// The controllers of this group.
 pub const LIST: &[(&str, Add)] = &[

@@ -11,23 +11,23 @@ use windlass::client::Deletion;
 use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::events::{EventType, Recorder};
 use windlass::manager::Builder;
-use windlass::{Key, Kind, List, Result, ResultExt};
+use windlass::{Key, Kind, Result, ResultExt};
 
 use super::config::{self, Missing};
 use super::life::{self, Place, PodEvent};
 use super::steer::{Health, health};
 use crate::controllers::pod;
+use crate::controllers::support::by_node;
 
 /// Adds the kubelets of all simulated nodes.
 pub fn add(builder: Builder) -> Builder {
     let addresses = Arc::new(Mutex::new(Addresses::default()));
     let controller = Controller::<Pod>::builder("kubelet")
-        .watch(Watch::reading(Kind::of::<Node>(), |change, caches| {
+        .watch(Watch::reading(Kind::of::<Node>(), |change, cache| {
             let Some(node) = change.entry() else { return Vec::new() };
-            let all = caches.list::<Pod>(&Kind::of::<Pod>(), &List::all()).unwrap_or_default();
-            let there = all.iter().filter(|pod| pod::node(pod) == Some(node.key().name()));
-            there.map(|pod| Key::of(&**pod)).collect()
+            cache.list::<Pod>().by(&by_node(), node.key().name()).keys().unwrap_or_default()
         }))
+        .index(&by_node())
         .workers(8)
         .build(move |cx: Context<Pod>| {
             let addresses = addresses.clone();
@@ -42,7 +42,7 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
         return Ok(Next::Done);
     };
     let Some(name) = pod::node(&pod) else { return Ok(Next::Done) };
-    let Some(node) = cx.get_key::<Node>(&Key::cluster(name))? else { return Ok(Next::Done) };
+    let Some(node) = cx.get::<Node>(&Key::cluster(name))? else { return Ok(Next::Done) };
     if !matches!(health(&node), Some(Health::Ready | Health::NotReady)) {
         return Ok(Next::Done);
     }

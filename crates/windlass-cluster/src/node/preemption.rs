@@ -40,7 +40,7 @@ pub async fn preempt(
 }
 
 async fn evict(cx: &Context<Pod>, pod: &Pod, node: &str, key: &Key) -> Result<()> {
-    let Some(victim) = cx.get_key::<Pod>(key)? else { return Ok(()) };
+    let Some(victim) = cx.get::<Pod>(key)? else { return Ok(()) };
     if victim.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }

@@ -36,7 +36,8 @@ async fn dependents_of_all_depths_go_with_their_owner() {
     available(&client, "web", 2).await;
     client.delete::<Deployment>(&key("web")).await.expect("deleted");
     for _ in 0..1_000 {
-        let sets = client.list::<ReplicaSet>(&List::within("default")).await.expect("listed");
+        let sets =
+            client.live().list::<ReplicaSet>(&List::within("default")).await.expect("listed");
         if sets.is_empty() && pods_of(&client, "web").await.is_empty() {
             cluster.stop().await;
             return;
@@ -58,7 +59,7 @@ async fn a_foreground_deletion_waits_for_what_blocks_it() {
     client.update(&held).await.expect("updated");
     delete(&client, "owner", PropagationPolicy::Foreground).await;
     gone::<ConfigMap>(&client, &key("plain")).await;
-    let owner = client.get::<ConfigMap>(&key("owner")).await.expect("read").expect("waits");
+    let owner = client.live().get::<ConfigMap>(&key("owner")).await.expect("read").expect("waits");
     assert_eq!(owner.metadata.finalizers, Some(vec!["foregroundDeletion".into()]));
     let free = windlass::client::Patch::Merge(json!({"metadata": {"finalizers": null}}));
     client.patch::<ConfigMap>(&key("held"), &free).await.expect("patched");
@@ -75,7 +76,7 @@ async fn orphans_stay_without_their_reference() {
     delete(&client, "owner", PropagationPolicy::Orphan).await;
     gone::<ConfigMap>(&client, &key("owner")).await;
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    let child = client.get::<ConfigMap>(&key("child")).await.expect("read").expect("stays");
+    let child = client.live().get::<ConfigMap>(&key("child")).await.expect("read").expect("stays");
     assert_eq!(child.metadata.owner_references, None);
     cluster.stop().await;
 }
@@ -104,7 +105,7 @@ async fn a_reference_to_the_wrong_kind_counts_as_none_and_an_unknown_kind_is_lef
     map(&client, "unknown", &[("Nothing", &owner, false)]).await;
     gone::<ConfigMap>(&client, &key("wrong")).await;
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-    assert!(client.get::<ConfigMap>(&key("unknown")).await.expect("read").is_some());
+    assert!(client.live().get::<ConfigMap>(&key("unknown")).await.expect("read").is_some());
     cluster.stop().await;
 }
 
@@ -155,7 +156,7 @@ async fn custom_resources_own_and_are_owned() {
     }));
     client.create(&made).await.expect("created");
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert!(client.get::<Pod>(&key("made")).await.expect("read").is_some());
+    assert!(client.live().get::<Pod>(&key("made")).await.expect("read").is_some());
     api.delete(&key("w"), &Deletion::default()).await.expect("deleted");
     gone::<Pod>(&client, &key("made")).await;
     cluster.stop().await;

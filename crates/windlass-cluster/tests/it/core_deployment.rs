@@ -19,7 +19,7 @@ async fn scale(client: &Client, name: &str, replicas: i32) {
 }
 
 async fn sets(client: &Client) -> Vec<serde_json::Value> {
-    let sets = client.list::<ReplicaSet>(&List::within("default")).await.expect("listed");
+    let sets = client.live().list::<ReplicaSet>(&List::within("default")).await.expect("listed");
     sets.iter().map(|set| value(&**set)).collect()
 }
 

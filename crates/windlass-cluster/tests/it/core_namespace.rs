@@ -45,8 +45,10 @@ async fn a_namespace_goes_with_all_its_content() {
     until::<Deployment>(&client, &key, |d| d["status"]["availableReplicas"] == 3).await;
     client.delete::<Namespace>(&Key::cluster("shop")).await.expect("deleted");
     gone::<Namespace>(&client, &Key::cluster("shop")).await;
-    assert!(client.list::<Pod>(&List::within("shop")).await.expect("listed").is_empty());
-    assert!(client.list::<ConfigMap>(&List::within("shop")).await.expect("listed").is_empty());
+    assert!(client.live().list::<Pod>(&List::within("shop")).await.expect("listed").is_empty());
+    assert!(
+        client.live().list::<ConfigMap>(&List::within("shop")).await.expect("listed").is_empty()
+    );
     cluster.stop().await;
 }
 

@@ -34,7 +34,7 @@ async fn a_matching_pod_without_owner_is_adopted_and_a_changed_one_released() {
     client.create(&set(2)).await.expect("created");
     until::<ReplicaSet>(&client, &key("rs"), |rs| rs["status"]["readyReplicas"] == 2).await;
     assert_eq!(pods_of(&client, "rs").await.len(), 2);
-    let lone = client.get::<Pod>(&key("lone")).await.expect("read").expect("is there");
+    let lone = client.live().get::<Pod>(&key("lone")).await.expect("read").expect("is there");
     assert_eq!(owner::controller_of(&*lone).map(|o| o.name.as_str()), Some("rs"));
 
     let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "debug"}}}));

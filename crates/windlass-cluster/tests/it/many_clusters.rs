@@ -19,7 +19,8 @@ async fn a_hundred_clusters_live_side_by_side() {
     });
     join_all(each).await;
     for (n, cluster) in clusters.iter().enumerate() {
-        let found = client(cluster).list::<ConfigMap>(&List::within("default")).await.unwrap();
+        let found =
+            client(cluster).live().list::<ConfigMap>(&List::within("default")).await.unwrap();
         let names = found.iter().filter_map(|map| map.metadata.name.clone());
         let own: Vec<String> = names.filter(|name| name.starts_with("of-")).collect();
         assert_eq!(own, [format!("of-{n}")]);

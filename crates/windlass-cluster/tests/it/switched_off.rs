@@ -18,7 +18,7 @@ async fn a_controller_that_is_switched_off_leaves_its_work_undone() {
         let client = client(&cluster);
         client.create::<Deployment>(&deployment("web", 2)).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let found = client.list::<ReplicaSet>(&List::within("default")).await.unwrap();
+        let found = client.live().list::<ReplicaSet>(&List::within("default")).await.unwrap();
         assert_eq!(found.len(), sets, "without {off}");
         assert!(pods_of(&client, "web").await.is_empty(), "without {off}");
     }

@@ -29,7 +29,7 @@ fn name(pod: &Pod) -> String {
 }
 
 async fn all<K: Object<DynamicType = ()>>(client: &Client) -> Vec<Value> {
-    let found = client.list::<K>(&List::within("default")).await.expect("can be listed");
+    let found = client.live().list::<K>(&List::within("default")).await.expect("can be listed");
     found.iter().map(|object| value(&**object)).collect()
 }
 

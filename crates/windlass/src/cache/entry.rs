@@ -94,7 +94,7 @@ pub struct Owner {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Labels(Box<str>);
 
-/// Why bytes are no object.
+/// Why bytes are not an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Malformed {
@@ -146,7 +146,7 @@ impl Entry {
         self.generation
     }
 
-    /// Tells whether the object is being deleted.
+    /// Returns `true` if the object is being deleted.
     pub fn deleting(&self) -> bool {
         self.deleting
     }
@@ -171,7 +171,7 @@ impl Entry {
         }
     }
 
-    /// Makes a Rust value of the object.
+    /// Decodes the object into a Rust value.
     ///
     /// # Errors
     ///
@@ -204,17 +204,17 @@ impl Entry {
         body + self.labels.0.len() + self.uid.len() + size_of::<Self>()
     }
 
-    /// Tells whether both are the same version of the same object.
+    /// Returns `true` if both are the same version of the same object.
     pub(super) fn same(&self, other: &Entry) -> bool {
         self.version != 0 && self.version == other.version && self.uid == other.uid
     }
 
-    /// Tells whether the other one is more than the metadata that this one is.
+    /// Returns `true` if this entry holds metadata only and the other one a whole object.
     pub(super) fn poorer(&self, other: &Entry) -> bool {
         self.partial && !other.partial
     }
 
-    /// Notes that it does not decode into a type; tells whether that is news.
+    /// Records that it does not decode into a type; returns `true` the first time.
     pub(super) fn fails(&self, bit: u8) -> bool {
         self.failed.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
@@ -248,7 +248,7 @@ impl Entry {
         self.shown.store(0, Ordering::Release);
     }
 
-    /// Tells whether this is what a look-up in the store finds; false if that is not sure.
+    /// Returns `true` if this is what a look-up in the store finds; `false` if that is not certain.
     pub(super) fn is_shown(&self, store: u32) -> bool {
         store != 0 && self.shown.load(Ordering::Acquire) == store
     }
@@ -309,7 +309,7 @@ impl EntryReader {
         }
     }
 
-    /// Adds group, version and kind to objects that come without.
+    /// Adds group, version and kind to objects that have none.
     pub(super) fn of(mut self, kind: &ApiResource) -> Self {
         let (api_version, kind) = (json!(kind.api_version), json!(kind.kind));
         self.types = format!(r#""apiVersion":{api_version},"kind":{kind},"#);
@@ -322,7 +322,7 @@ impl EntryReader {
         self.entry(json, &skim)
     }
 
-    /// Makes the entry of an object that is skimmed already.
+    /// Creates the entry of an object whose outline is read already.
     pub(super) fn entry(&mut self, json: &[u8], skim: &Skim<'_>) -> Result<Entry, Malformed> {
         let meta = &skim.metadata;
         if meta.name.0.is_empty() {
@@ -414,7 +414,7 @@ fn from_json<K: DeserializeOwned>(json: &[u8]) -> serde_json::Result<K> {
     }
 }
 
-/// Says what is wrong with an object without the text that is wrong: it may be a secret.
+/// Describes what is wrong with an object without quoting it: it may be a secret.
 pub(crate) fn discreet(err: &serde_json::Error) -> String {
     let text = err.to_string();
     let Some(from) = text.find("string \"") else { return text };
@@ -422,7 +422,7 @@ pub(crate) fn discreet(err: &serde_json::Error) -> String {
     format!("{}string{}", &text[..from], &text[to + 1..])
 }
 
-/// Reads a resource version as a number, which the API promises since 1.35; 0 if it is none.
+/// Reads a resource version as a number, which the API promises since 1.35; 0 if it is not a number.
 pub(super) fn parse_version(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }

@@ -1,18 +1,18 @@
-//! What handlers are told.
+//! The events that handlers receive.
 
 use super::mailbox::{Change, Notice};
-use super::{Key, Object, Reader};
+use super::{Cached, Key, Reader};
 
 /// A change of an object, or a reminder of it.
 ///
-/// What happens to an object while its handler is busy is told as one event.
+/// What happens to an object while its handler is busy is merged into one event.
 ///
 /// # Examples
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
-/// use windlass::cache::{Cache, Event, HandlerOptions, Watch};
+/// use windlass::cache::{Cache, Event, HandlerOptions, Scope};
 /// use windlass::client::Patch;
 /// use windlass::{Client, Key};
 ///
@@ -27,7 +27,7 @@ use super::{Key, Object, Reader};
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
 /// let cache = Cache::new(server.client());
-/// let maps = cache.informer::<ConfigMap>(&Watch::all().namespace("default"));
+/// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
 /// let mut events = maps.subscribe(HandlerOptions::default());
 /// let key = Key::of(&client.create(&config_map("a")).await?);
 /// assert!(matches!(events.recv().await, Some(Event::Added { .. })));
@@ -48,24 +48,24 @@ pub enum Event<K> {
     /// The object is new to the handler.
     Added {
         /// The object.
-        object: Object<K>,
+        object: Cached<K>,
         /// Whether it was there before the handler was, or before the first sync.
         initial: bool,
     },
     /// The object changed. If the UIDs differ it was deleted and created again meanwhile.
     Updated {
-        /// What the handler was told last.
-        old: Object<K>,
+        /// The state of the last event.
+        old: Cached<K>,
         /// What it is now.
-        new: Object<K>,
+        new: Cached<K>,
     },
     /// The object is gone.
     Deleted {
         /// The last state that is known.
-        last: Object<K>,
-        /// What the handler was told last, if the object changed between that and its deletion:
-        /// this event stands for the change as well. `None` if nothing was left out.
-        old: Option<Object<K>>,
+        last: Cached<K>,
+        /// The state of the last event, if the object changed between that and its deletion: this
+        /// event includes that change. `None` if nothing was left out.
+        old: Option<Cached<K>>,
         /// Whether the object was found missing by a new list, so that its last changes and
         /// the deletion itself were not seen, or whether its last state could not be read.
         final_state_unknown: bool,
@@ -73,7 +73,7 @@ pub enum Event<K> {
     /// Nothing changed; the time asked for has passed.
     Resync {
         /// The object.
-        object: Object<K>,
+        object: Cached<K>,
     },
 }
 
@@ -86,7 +86,7 @@ impl<K> Event<K> {
     }
 
     /// Returns the object as it is now, or was last.
-    pub fn object(&self) -> &Object<K> {
+    pub fn object(&self) -> &Cached<K> {
         match self {
             Self::Added { object, .. } | Self::Resync { object } => object,
             Self::Updated { new, .. } => new,

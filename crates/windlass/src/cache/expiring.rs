@@ -1,22 +1,25 @@
-//! A store whose entries end by themselves.
+//! A store whose entries expire.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A map whose entries end after a time; what has ended is dropped when it is met.
+/// A bounded map whose entries expire after a time.
+///
+/// Expired entries are dropped with the next call.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::cache::expiring::ExpiringStore;
+/// use windlass::cache::ExpiringStore;
 ///
 /// let store = ExpiringStore::new(Duration::from_secs(60), 1000);
 /// store.insert("token", 7);
-/// assert_eq!(store.get(&"token"), Some(7));
+/// assert_eq!(store.get("token"), Some(7));
 /// ```
 #[derive(Debug)]
 pub struct ExpiringStore<K, V> {
@@ -35,19 +38,19 @@ struct Entries<K, V> {
 // === impl ExpiringStore ===
 
 impl<K: Ord + Clone, V: Clone> ExpiringStore<K, V> {
-    /// Makes a store whose entries live so long, and which holds at most so many of them.
+    /// Creates a store of at most `len_max` entries, each of which lives for `lifetime`.
     pub fn new(lifetime: Duration, len_max: usize) -> Self {
         let (by_key, by_end) = (BTreeMap::new(), BTreeMap::new());
         let entries = Mutex::new(Entries { by_key, by_end, seq: 0 });
         Self { entries, lifetime, len_max: len_max.max(1) }
     }
 
-    /// Puts an entry in, with a full life; beyond the limit the one that ends first gives way.
+    /// Inserts an entry; beyond the limit the entry that expires first is dropped.
     pub fn insert(&self, key: K, value: V) {
         self.insert_for(key, value, self.lifetime);
     }
 
-    /// Puts an entry in with a lifetime of its own.
+    /// Inserts an entry with a lifetime of its own.
     pub fn insert_for(&self, key: K, value: V, lifetime: Duration) {
         let mut entries = self.entries.lock();
         entries.sweep(Instant::now());
@@ -63,21 +66,27 @@ impl<K: Ord + Clone, V: Clone> ExpiringStore<K, V> {
         }
     }
 
-    /// Returns the value of a key that has not ended.
-    pub fn get(&self, key: &K) -> Option<V> {
+    /// Returns the value of a key that has not expired.
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
         let mut entries = self.entries.lock();
         entries.sweep(Instant::now());
         entries.by_key.get(key).map(|(_, _, value)| value.clone())
     }
 
-    /// Takes an entry out.
-    pub fn remove(&self, key: &K) -> Option<V> {
+    /// Removes an entry.
+    pub fn remove<Q: Ord + ?Sized>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
         let mut entries = self.entries.lock();
         entries.sweep(Instant::now());
         entries.remove(key)
     }
 
-    /// Returns all keys and values that have not ended, in order.
+    /// Returns all keys and values that have not expired, in order.
     pub fn list(&self) -> Vec<(K, V)> {
         let mut entries = self.entries.lock();
         entries.sweep(Instant::now());
@@ -85,14 +94,14 @@ impl<K: Ord + Clone, V: Clone> ExpiringStore<K, V> {
         live.map(|(key, (_, _, value))| (key.clone(), value.clone())).collect()
     }
 
-    /// Returns how many entries have not ended.
+    /// Returns how many entries have not expired.
     pub fn len(&self) -> usize {
         let mut entries = self.entries.lock();
         entries.sweep(Instant::now());
         entries.by_key.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns `true` if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -108,7 +117,10 @@ impl<K: Ord + Clone, V> Entries<K, V> {
         }
     }
 
-    fn remove(&mut self, key: &K) -> Option<V> {
+    fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
         let (end, seq, value) = self.by_key.remove(key)?;
         self.by_end.remove(&(end, seq));
         Some(value)
@@ -139,7 +151,7 @@ mod tests {
         store.insert("a", 2);
         store.insert("b", 3);
         assert_eq!(store.list(), [("a", 2), ("b", 3)]);
-        assert_eq!(store.remove(&"a"), Some(2));
+        assert_eq!(store.remove("a"), Some(2));
         assert_eq!(store.len(), 1);
     }
 }

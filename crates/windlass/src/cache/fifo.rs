@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::state::Board;
+use super::state::SyncStates;
 use super::{Entry, Key, Store, SyncState};
 
 /// Deltas applied at once, so that the store is published once for all of them.
@@ -65,15 +65,15 @@ pub(super) struct Fifo {
     pub(super) narrow: bool,
     deltas: Vec<Delta>,
     store: Store,
-    board: Arc<Board>,
+    states: Arc<SyncStates>,
 }
 
 // === impl Fifo ===
 
 impl Fifo {
     /// Makes the queue of one of the sources of a store.
-    pub(super) fn new(source: usize, store: Store, board: Arc<Board>) -> Self {
-        Self { source, narrow: false, deltas: Vec::new(), store, board }
+    pub(super) fn new(source: usize, store: Store, states: Arc<SyncStates>) -> Self {
+        Self { source, narrow: false, deltas: Vec::new(), store, states }
     }
 
     /// Puts a delta in; one that says how the watch is goes on to the store at once, with all
@@ -91,7 +91,7 @@ impl Fifo {
         }
         if let Some(state) = state {
             let resumed = || SyncState::Synced { version: self.store.resource_version() };
-            self.board.set(self.source, state.unwrap_or_else(resumed), self.narrow);
+            self.states.set(self.source, state.unwrap_or_else(resumed), self.narrow);
         }
     }
 
@@ -112,10 +112,10 @@ mod tests {
 
     use super::*;
 
-    fn made() -> (Fifo, Store, Arc<Board>) {
+    fn made() -> (Fifo, Store, Arc<SyncStates>) {
         let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-        let board = Arc::new(Board::new(1, true));
-        (Fifo::new(0, store.clone(), board.clone()), store, board)
+        let states = Arc::new(SyncStates::new(1, true));
+        (Fifo::new(0, store.clone(), states.clone()), store, states)
     }
 
     fn entry(store: &Store, n: usize, version: usize) -> Arc<Entry> {
@@ -127,22 +127,22 @@ mod tests {
 
     #[test]
     fn what_was_read_is_in_the_store_before_the_state_says_so() {
-        let (mut fifo, store, board) = made();
+        let (mut fifo, store, states) = made();
         fifo.push(Delta::Begin);
         fifo.push(Delta::Listed(entry(&store, 1, 5)));
-        assert_eq!((store.len(), board.get()), (0, SyncState::Pending));
+        assert_eq!((store.len(), states.get()), (0, SyncState::Pending));
         fifo.push(Delta::Replace { version: 7 });
         assert_eq!((store.len(), store.resource_version()), (1, 7));
-        assert_eq!(board.get(), SyncState::Synced { version: 7 });
+        assert_eq!(states.get(), SyncState::Synced { version: 7 });
 
         fifo.push(Delta::Upsert(entry(&store, 2, 8)));
         fifo.push(Delta::Bookmark { version: 9 });
         assert_eq!((store.len(), store.resource_version()), (1, 7));
         let fault = SyncState::Unreachable("gone".to_owned());
         fifo.push(Delta::Broken(fault.clone()));
-        assert_eq!((store.len(), store.resource_version(), board.get()), (2, 9, fault));
+        assert_eq!((store.len(), store.resource_version(), states.get()), (2, 9, fault));
         fifo.push(Delta::Resumed);
-        assert_eq!(board.get(), SyncState::Synced { version: 9 });
+        assert_eq!(states.get(), SyncState::Synced { version: 9 });
     }
 
     #[test]

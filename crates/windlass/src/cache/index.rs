@@ -1,244 +1,332 @@
-//! Indexes: sets of keys by a value that is computed from each object.
+//! Indexes: look-ups of objects by a value that is computed from each object.
 //!
-//! An index is reached through its handle only, so asking for one that does not exist does not
-//! compile. The writer owns the index and publishes it together with the objects, so a query
-//! never sees an index that is ahead of or behind the objects.
+//! An index is declared before it is used. The store files every object under its values and
+//! publishes the index together with the objects, so a query never sees an index that is ahead of
+//! or behind the objects. An index that is declared while the store holds objects already is built
+//! from a snapshot, beside the writer, and catches up with the changes that were made meanwhile.
 //!
 //! **Invariant:** an index function that panics leaves its object out of the index and nothing
 //! else.
+//! **Invariant:** an index is identified by its name, the type of its objects and that of its
+//! values; declaring it twice with different functions is an error.
 
-use std::any::Any;
-use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use std::any::{Any, TypeId, type_name};
+use std::fmt;
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Weak};
 
 use hashbrown::HashMap;
 use imbl::OrdSet;
-use serde::de::DeserializeOwned;
 
-use super::{Entry, Key, Object, Reader};
+use super::store::{Shared, State, Store};
+use super::{Entry, Key};
+use crate::error::{Error, Result};
 
-/// What an index can be over.
+/// A named look-up of objects of type `K` by values of type `V`.
+///
+/// Declare it with [`controller::Builder::index`](crate::controller::Builder::index) or
+/// [`manager::Builder::index`](crate::manager::Builder::index), and use it with
+/// [`Listing::by`](super::Listing::by). Two indexes with the same name and types are one index, so
+/// a function that returns an `Index` may be called wherever the index is needed. What the function
+/// captures must follow from the name.
 ///
 /// # Examples
 ///
 /// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use windlass::IndexBy;
-/// use windlass::cache::IndexValue;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::cache::Index;
+/// use windlass::{Context, Controller, Key, Manager, Next};
 ///
-/// fn is_one<V: IndexValue>(_: &IndexBy<Pod, V>) {}
+/// fn by_color() -> Index<ConfigMap, String> {
+///     Index::new("color", |map: &ConfigMap| {
+///         map.data.iter().filter_map(|data| data.get("color").cloned()).collect()
+///     })
+/// }
 ///
-/// // Several parts, searched by the first or by both.
-/// let by_node: IndexBy<Pod, (String, Option<i32>)> = IndexBy::new("node", |pod: &Pod| {
-///     pod.spec.iter().flat_map(|s| Some((s.node_name.clone()?, s.priority))).collect()
-/// });
-/// is_one(&by_node);
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// let maps = Controller::<ConfigMap>::builder("maps")
+///     .index(&by_color())
+///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+/// let handle = Manager::builder(server.client()).add(maps).spawn()?;
+/// handle.ready().await;
+/// let mut map = config_map("a");
+/// map.data = Some([("color".into(), "blue".into())].into());
+/// handle.client().create(&map).await?;
+///
+/// // In a reconcile: `cx.list::<ConfigMap>().by(&by_color(), "blue").items()?`.
+/// let maps = handle.client().cached().list::<ConfigMap>();
+/// assert_eq!(maps.clone().by(&by_color(), "blue").keys()?, [Key::of(&map)]);
+/// assert!(maps.by(&by_color(), "red").items()?.is_empty());
+/// # handle.stop().await
+/// # }
 /// ```
-pub trait IndexValue: Ord + Clone + Send + Sync + 'static {}
-impl<T: Ord + Clone + Send + Sync + 'static> IndexValue for T {}
+///
+/// An index of pods finds no services:
+///
+/// ```compile_fail
+/// # use k8s_openapi::api::core::v1::{Pod, Service};
+/// # use windlass::cache::Index;
+/// # use windlass::{Context, Next, Result};
+/// # async fn reconcile(cx: Context<Service>, by_node: Index<Pod, String>) -> Result<Next> {
+/// cx.list::<Service>().by(&by_node, "node-1").items()?;
+/// # Ok(Next::Done)
+/// # }
+/// ```
+pub struct Index<K, V> {
+    id: Arc<IndexId>,
+    values: Arc<Values<K, V>>,
+}
+
+type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
+
+/// Keeps an index of a store up to date; the index ends when the last of its guards is dropped.
+#[must_use = "the index ends when this is dropped"]
+pub struct IndexGuard {
+    store: Weak<Shared>,
+    id: Arc<IndexId>,
+}
+
+/// What identifies an index, and the function that it was declared with.
+#[derive(Debug)]
+pub(crate) struct IndexId {
+    name: Box<str>,
+    object: TypeId,
+    value: TypeId,
+    object_name: &'static str,
+    function: TypeId,
+}
 
 /// Computes the values of an object, from the entry.
 pub(super) type Extract<V> = Arc<dyn Fn(&Arc<Entry>) -> Vec<V> + Send + Sync>;
 
 type Tree<V> = OrdSet<(V, Key)>;
 
-/// A handle to an index over objects of type `K` by values of type `V`.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use windlass::cache::{Index, Store};
-///
-/// let store = Store::detached(&kube::core::ApiResource::erase::<Pod>(&()));
-/// let by_node: Index<Pod, String> = store.reader::<Pod>().index("by-node", |pod: &Pod| {
-///     pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
-/// });
-/// assert!(by_node.get(&"node-1".to_owned()).is_empty());
-/// ```
-///
-/// There is no way to ask for an index by a name that may not exist, and the types of the handle
-/// are those of the index: nodes are not looked up among services, nor by numbers.
-///
-/// ```compile_fail
-/// # use k8s_openapi::api::core::v1::{Pod, Service};
-/// # use windlass::cache::{Index, Object, Store};
-/// # let store = Store::detached(&kube::core::ApiResource::erase::<Pod>(&()));
-/// # let by_node: Index<Pod, String> = store.reader::<Pod>().index("by-node", |_: &Pod| Vec::new());
-/// let services: Vec<Object<Service>> = by_node.get(&"node-1".to_owned());
-/// ```
-///
-/// ```compile_fail
-/// # use k8s_openapi::api::core::v1::Pod;
-/// # use windlass::cache::{Index, Store};
-/// # let store = Store::detached(&kube::core::ApiResource::erase::<Pod>(&()));
-/// # let by_node: Index<Pod, String> = store.reader::<Pod>().index("by-node", |_: &Pod| Vec::new());
-/// by_node.get(&7);
-/// ```
-pub struct Index<K, V> {
-    reader: Reader<K>,
-    extract: Extract<V>,
-    slot: usize,
-    _value: PhantomData<fn() -> V>,
+/// The key before all others.
+static LOWEST: LazyLock<Key> = LazyLock::new(|| Key::cluster(""));
+
+/// An index as readers see it, without its types.
+pub(super) trait Published: Send + Sync {
+    fn id(&self) -> &IndexId;
+    /// Returns how many pairs of value and key the index holds.
+    fn len(&self) -> usize;
+    /// Returns how often the function of the index has panicked.
+    fn panics(&self) -> u64;
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// The writer's side of an index, without its types.
 pub(super) trait Indexer: Send {
-    fn name(&self) -> &str;
-    /// Counts the filings.
-    fn len(&self) -> usize;
-    /// Counts the panics of its function.
-    fn panics(&self) -> u64;
+    fn id(&self) -> &IndexId;
     fn update(&mut self, key: &Key, entry: Option<&Arc<Entry>>);
-    /// Returns the tree for readers.
-    fn publish(&mut self) -> Arc<dyn Any + Send + Sync>;
+    /// Returns the index for readers.
+    fn publish(&mut self) -> Arc<dyn Published>;
 }
 
 pub(super) struct TreeIndexer<V> {
-    name: String,
+    id: Arc<IndexId>,
     extract: Extract<V>,
     tree: Tree<V>,
-    /// What each key is filed under, to find it again without the old object.
+    /// The values of each key, to find it again without the old object.
     filed: HashMap<Key, Box<[V]>>,
-    /// How often the function panicked.
     panics: u64,
-    published: Option<Arc<dyn Any + Send + Sync>>,
+    published: Option<Arc<dyn Published>>,
+}
+
+struct TreeIndex<V> {
+    id: Arc<IndexId>,
+    tree: Tree<V>,
+    panics: u64,
 }
 
 // === impl Index ===
 
-impl<K: DeserializeOwned + Send + Sync + 'static, V: IndexValue> Index<K, V> {
-    pub(super) fn new(reader: Reader<K>, extract: Extract<V>, slot: usize) -> Self {
-        Self { reader, extract, slot, _value: PhantomData }
-    }
-
-    /// Returns the objects filed under a value, by key.
-    pub fn get(&self, value: &V) -> Vec<Object<K>> {
-        self.range(value..=value).into_iter().map(|(_, object)| object).collect()
-    }
-
-    /// Returns the keys filed under a value, in order.
-    pub fn keys(&self, value: &V) -> Vec<Key> {
-        self.get(value).into_iter().map(|object| object.key().clone()).collect()
-    }
-
-    /// Returns the objects filed under a range of values, by value and key.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use kube::core::ApiResource;
-    /// use windlass::cache::{Delta, Key, Store};
-    ///
-    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-    /// let by_size = store.reader::<ConfigMap>().index("size", |map: &ConfigMap| {
-    ///     map.data.iter().filter_map(|data| data.get("size")?.parse::<u32>().ok()).collect()
-    /// });
-    /// for (name, size) in [("a", 3), ("b", 5), ("c", 9), ("d", 5)] {
-    ///     let json = serde_json::json!({
-    ///         "metadata": {"name": name},
-    ///         "data": {"size": size.to_string()},
-    ///     });
-    ///     store.apply([Delta::Upsert(store.read(json.to_string().as_bytes())?)]);
-    /// }
-    /// let middle = by_size.range(&4..&9);
-    /// let names: Vec<_> = middle.iter().map(|(size, map)| (*size, map.key().name())).collect();
-    /// assert_eq!(names, [(5, "b"), (5, "d")]);
-    /// assert_eq!(by_size.range(&6..).len(), 1);
-    /// assert_eq!(by_size.values(), [3, 5, 9]);
-    /// let like_b = by_size.matching(&middle[0].1);
-    /// assert_eq!(like_b.last().map(|map| map.key()), Some(&Key::cluster("d")));
-    /// # Ok::<(), windlass::cache::Malformed>(())
-    /// ```
-    pub fn range<'a>(&self, values: impl RangeBounds<&'a V>) -> Vec<(V, Object<K>)>
+impl<K: 'static, V: Ord + Clone + Send + Sync + 'static> Index<K, V> {
+    /// Creates an index under `name` by what `values` computes; the function has to be pure.
+    pub fn new<F>(name: &str, values: F) -> Self
     where
-        V: 'a,
+        F: Fn(&K) -> Vec<V> + Send + Sync + 'static,
     {
-        let state = self.reader.store().state();
-        let Some(tree) = state.indexes.get(self.slot).and_then(|t| t.downcast_ref::<Tree<V>>())
-        else {
-            return Vec::new();
+        let id = IndexId {
+            name: name.into(),
+            object: TypeId::of::<K>(),
+            value: TypeId::of::<V>(),
+            object_name: short_name(type_name::<K>()),
+            function: TypeId::of::<F>(),
         };
-        let first = match values.start_bound() {
-            Bound::Included(value) | Bound::Excluded(value) => {
-                Bound::Included(((**value).clone(), Key::cluster("")))
-            }
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        let inside = |value: &V| match values.end_bound() {
-            Bound::Included(end) => value <= *end,
-            Bound::Excluded(end) => value < *end,
-            Bound::Unbounded => true,
-        };
-        let skip = |value: &V| matches!(values.start_bound(), Bound::Excluded(s) if value == *s);
-        tree.range((first, Bound::Unbounded))
-            .take_while(|(value, _)| inside(value))
-            .filter(|(value, _)| !skip(value))
-            .filter_map(|(value, key)| {
-                let entry = state.objects.get(key)?;
-                Some((value.clone(), self.reader.object_of(entry.clone())))
-            })
+        Self { id: Arc::new(id), values: Arc::new(values) }
+    }
+
+    pub(super) fn id(&self) -> &Arc<IndexId> {
+        &self.id
+    }
+
+    /// Returns the values of an object.
+    pub(super) fn values(&self, object: &K) -> Vec<V> {
+        (self.values)(object)
+    }
+
+    /// Returns the entries of a snapshot that are filed under a value, by key.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index is not declared.
+    pub(super) fn find(&self, state: &State, value: &V) -> Result<Vec<Arc<Entry>>> {
+        find(state, &self.id, value).ok_or_else(|| {
+            let IndexId { name, object_name, .. } = &*self.id;
+            Error::Invalid(format!(
+                "index {name} of {object_name} is not declared: declare it with \
+                 Controller::builder(..).index(..) or Manager::builder(..).index(..)"
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+impl<K: 'static, V: Ord + Clone + Send + Sync + 'static> Index<K, V> {
+    /// Returns everything that the index files, in order.
+    pub(super) fn filed(&self, state: &State) -> Vec<(V, Arc<Entry>)> {
+        let index = state.indexes.iter().find(|index| index.id().same(&self.id));
+        let index = index.and_then(|index| index.as_any().downcast_ref::<TreeIndex<V>>());
+        let filed = index.into_iter().flat_map(|index| index.tree.iter());
+        filed
+            .filter_map(|(value, key)| Some((value.clone(), state.objects.get(key)?.clone())))
             .collect()
-    }
-
-    /// Returns all values that have objects, in order.
-    pub fn values(&self) -> Vec<V> {
-        let state = self.reader.store().state();
-        let tree = state.indexes.get(self.slot).and_then(|t| t.downcast_ref::<Tree<V>>());
-        let mut values: Vec<V> = tree.into_iter().flatten().map(|(v, _)| v.clone()).collect();
-        values.dedup();
-        values
-    }
-
-    /// Returns the objects that share a value with this one, itself included, by key.
-    pub fn matching(&self, object: &Object<K>) -> Vec<Object<K>> {
-        let mut found = Vec::new();
-        for value in extract_caught("", &self.extract, object.entry()).unwrap_or_default() {
-            found.extend(self.get(&value));
-        }
-        found.sort_by(|a, b| a.key().cmp(b.key()));
-        found.dedup_by(|a, b| a.key() == b.key());
-        found
     }
 }
 
 impl<K, V> Clone for Index<K, V> {
     fn clone(&self) -> Self {
-        Self {
-            reader: self.reader.clone(),
-            extract: self.extract.clone(),
-            slot: self.slot,
-            _value: PhantomData,
+        Self { id: self.id.clone(), values: self.values.clone() }
+    }
+}
+
+impl<K, V> fmt::Debug for Index<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("name", &self.id.name).finish_non_exhaustive()
+    }
+}
+
+// === impl IndexGuard ===
+
+impl IndexGuard {
+    pub(super) fn new(store: Weak<Shared>, id: Arc<IndexId>) -> Self {
+        Self { store, id }
+    }
+
+    pub(super) fn is_of(&self, id: &IndexId) -> bool {
+        self.id.same(id)
+    }
+}
+
+impl Drop for IndexGuard {
+    fn drop(&mut self) {
+        if let Some(shared) = self.store.upgrade() {
+            Store::of(shared).release(&self.id);
         }
     }
 }
 
-// === impl TreeIndexer ===
-
-impl<V: IndexValue> TreeIndexer<V> {
-    pub(super) fn new(name: &str, extract: Extract<V>) -> Self {
-        let (tree, filed) = (Tree::new(), HashMap::new());
-        Self { name: name.to_owned(), extract, tree, filed, panics: 0, published: None }
+impl fmt::Debug for IndexGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexGuard").field("name", &self.id.name).finish_non_exhaustive()
     }
 }
 
-impl<V: IndexValue> Indexer for TreeIndexer<V> {
-    fn name(&self) -> &str {
+// === impl IndexId ===
+
+impl IndexId {
+    /// Returns the identity of the index by the UIDs of owners, which every cached kind has.
+    pub(super) fn owners() -> Arc<Self> {
+        static OWNERS: LazyLock<Arc<IndexId>> = LazyLock::new(|| {
+            Arc::new(IndexId {
+                name: "owner".into(),
+                object: TypeId::of::<Entry>(),
+                value: TypeId::of::<Arc<str>>(),
+                object_name: "object",
+                function: TypeId::of::<Entry>(),
+            })
+        });
+        OWNERS.clone()
+    }
+
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    fn len(&self) -> usize {
-        self.tree.len()
+    /// Returns `true` if both are one index.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.object == other.object && self.value == other.value && self.name == other.name
+    }
+
+    /// Fails if the index was declared with another function.
+    pub(super) fn agrees(&self, other: &Self) -> Result<()> {
+        if self.function == other.function {
+            return Ok(());
+        }
+        let Self { name, object_name, .. } = self;
+        Err(Error::Invalid(format!(
+            "index {name} of {object_name} is declared twice with different functions: give one \
+             of them another name"
+        )))
+    }
+}
+
+/// Returns the last part of a path, without generic arguments.
+fn short_name(path: &'static str) -> &'static str {
+    let path = path.split('<').next().unwrap_or(path);
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+/// Returns the UIDs of the owners of an object; the empty one if no controller owns it.
+pub(super) fn owners(entry: &Arc<Entry>) -> Vec<Arc<str>> {
+    let owners = entry.owners();
+    let orphan = !owners.iter().any(|owner| owner.controller);
+    let nobody = orphan.then(|| Arc::from(""));
+    owners.iter().map(|owner| owner.uid.clone()).chain(nobody).collect()
+}
+
+/// Returns the entries filed under a value, by key; `None` if there is no such index.
+pub(super) fn find<V>(state: &State, id: &IndexId, value: &V) -> Option<Vec<Arc<Entry>>>
+where
+    V: Ord + Clone + 'static,
+{
+    let index = state.indexes.iter().find(|index| index.id().same(id))?;
+    let index = index.as_any().downcast_ref::<TreeIndex<V>>()?;
+    let first = Bound::Included((value.clone(), LOWEST.clone()));
+    let filed = index.tree.range((first, Bound::Unbounded)).take_while(|(at, _)| at == value);
+    Some(filed.filter_map(|(_, key)| state.objects.get(key).cloned()).collect())
+}
+
+// === impl TreeIndexer ===
+
+impl<V: Ord + Clone + Send + Sync + 'static> TreeIndexer<V> {
+    pub(super) fn new(id: Arc<IndexId>, extract: Extract<V>) -> Self {
+        let (tree, filed) = (Tree::new(), HashMap::new());
+        Self { id, extract, tree, filed, panics: 0, published: None }
+    }
+}
+
+impl<V: Ord + Clone + Send + Sync + 'static> Indexer for TreeIndexer<V> {
+    fn id(&self) -> &IndexId {
+        &self.id
     }
 
     fn update(&mut self, key: &Key, entry: Option<&Arc<Entry>>) {
         let mut values = match entry {
-            Some(entry) => {
-                let values = extract_caught(&self.name, &self.extract, entry);
-                self.panics += u64::from(values.is_none());
-                values.unwrap_or_default()
-            }
+            Some(entry) => extract_caught(&self.id, &self.extract, entry).unwrap_or_else(|| {
+                self.panics += 1;
+                self.published = None;
+                Vec::new()
+            }),
             None => Vec::new(),
         };
         values.sort();
@@ -261,21 +349,39 @@ impl<V: IndexValue> Indexer for TreeIndexer<V> {
         self.published = None;
     }
 
+    fn publish(&mut self) -> Arc<dyn Published> {
+        let published = self.published.get_or_insert_with(|| {
+            let (id, tree) = (self.id.clone(), self.tree.clone());
+            Arc::new(TreeIndex { id, tree, panics: self.panics })
+        });
+        published.clone()
+    }
+}
+
+impl<V: Ord + Clone + Send + Sync + 'static> Published for TreeIndex<V> {
+    fn id(&self) -> &IndexId {
+        &self.id
+    }
+
+    fn len(&self) -> usize {
+        self.tree.len()
+    }
+
     fn panics(&self) -> u64 {
         self.panics
     }
 
-    fn publish(&mut self) -> Arc<dyn Any + Send + Sync> {
-        self.published.get_or_insert_with(|| Arc::new(self.tree.clone())).clone()
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
 /// Calls the author's function; `None` if it panics.
-fn extract_caught<V>(name: &str, extract: &Extract<V>, entry: &Arc<Entry>) -> Option<Vec<V>> {
+fn extract_caught<V>(id: &IndexId, extract: &Extract<V>, entry: &Arc<Entry>) -> Option<Vec<V>> {
     let caught = catch_unwind(AssertUnwindSafe(|| extract(entry)));
     if caught.is_err() {
-        let key = entry.key();
-        tracing::error!(index = name, object = %key, "index function panicked, object not indexed");
+        let (index, key) = (id.name(), entry.key());
+        tracing::error!(index, object = %key, "index function panicked; object not indexed");
     }
     caught.ok()
 }

@@ -4,6 +4,7 @@
 //! lives, and no longer.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,15 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::DropGuard;
 
+use super::index::IndexGuard;
 use super::mailbox::Mailbox;
 use super::reflector::WatchStats;
-use super::state::{Board, SyncState};
+use super::state::{SyncState, SyncStates};
 use super::{Event, Reader, Store};
 use crate::clock;
 
@@ -30,7 +33,7 @@ use crate::clock;
 /// ```
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass::cache::{Cache, Event, HandlerOptions, Key, Watch};
+/// use windlass::cache::{Cache, Event, HandlerOptions, Key, Scope};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> windlass::Result<()> {
@@ -41,7 +44,7 @@ use crate::clock;
 /// # map.metadata.namespace = Some("default".into());
 /// # client.create(&map).await?;
 /// # let cache = Cache::new(server.client());
-/// let maps = cache.informer::<ConfigMap>(&Watch::all().namespace("default"));
+/// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
 ///
 /// // A handler that is called, and one whose events are awaited: each gets the present first.
 /// let handler = maps.handle(HandlerOptions::default(), |event| println!("{}", event.key()));
@@ -52,7 +55,7 @@ use crate::clock;
 ///
 /// handler.synced().await;
 /// assert!(maps.state().synced());
-/// drop(handler); // it is told nothing more
+/// drop(handler); // it is not called any more
 /// # Ok(())
 /// # }
 /// ```
@@ -69,7 +72,7 @@ pub struct Informer<K> {
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use windlass::Client;
-/// use windlass::cache::{Cache, Event, HandlerOptions, Watch};
+/// use windlass::cache::{Cache, Event, HandlerOptions, Scope};
 ///
 /// # fn config_map(name: &str) -> ConfigMap {
 /// #     let mut map = ConfigMap::default();
@@ -83,7 +86,7 @@ pub struct Informer<K> {
 /// # let client = Client::new(server.client());
 /// # client.create(&config_map("a")).await?;
 /// let cache = Cache::new(server.client());
-/// let maps = cache.informer::<ConfigMap>(&Watch::all().namespace("default"));
+/// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
 /// let mut events = maps.subscribe(HandlerOptions { resync: Some(Duration::from_secs(3600)) });
 /// assert!(matches!(events.recv().await, Some(Event::Added { initial: true, .. })));
 /// assert!(matches!(events.recv().await, Some(Event::Resync { .. })), "an hour later");
@@ -104,13 +107,13 @@ pub struct HandlerOptions {
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Namespace;
-/// use windlass::cache::{Cache, Event, HandlerOptions, Informer, Subscription, Watch};
+/// use windlass::cache::{Cache, Event, HandlerOptions, Informer, Scope, Subscription};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let namespaces: Informer<Namespace> = Cache::new(client).informer(&Watch::all());
+/// let namespaces: Informer<Namespace> = Cache::new(client).informer(&Scope::all());
 /// let mut events: Subscription<Namespace> = namespaces.subscribe(HandlerOptions::default());
 /// while let Some(event) = events.recv().await {
 ///     if let Event::Added { object, .. } = event
@@ -134,13 +137,13 @@ pub struct Subscription<K> {
 /// ```
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::Namespace;
-/// use windlass::cache::{Cache, HandlerGuard, HandlerOptions, InformerStats, Watch};
+/// use windlass::cache::{Cache, HandlerGuard, HandlerOptions, InformerStats, Scope};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let namespaces = Cache::new(client).informer::<Namespace>(&Watch::all());
+/// let namespaces = Cache::new(client).informer::<Namespace>(&Scope::all());
 /// let hourly = HandlerOptions { resync: Some(Duration::from_secs(3600)) };
 /// let guard: HandlerGuard = namespaces.handle(hourly, |event| println!("{}", event.key()));
 /// guard.synced().await;
@@ -150,6 +153,8 @@ pub struct Subscription<K> {
 /// # }
 /// ```
 pub struct HandlerGuard {
+    /// Keeps the watch running; the task does not, so that the watch ends with the guard.
+    _core: Arc<Core>,
     task: JoinHandle<()>,
     mailbox: Arc<Mailbox>,
     panics: Arc<AtomicU64>,
@@ -157,6 +162,7 @@ pub struct HandlerGuard {
 
 /// The figures of a watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InformerStats {
     /// Objects in the store.
     pub objects: usize,
@@ -176,7 +182,7 @@ pub struct InformerStats {
     pub skipped: u64,
     /// Streaming lists that were replaced by plain ones.
     pub fallbacks: u64,
-    /// How often the function that is told of requests panicked.
+    /// How often the observer of requests panicked.
     pub observer_panics: u64,
     /// Connections of watches that broke, or ended within an event.
     pub breaks: u64,
@@ -191,8 +197,12 @@ pub struct InformerStats {
 /// What all informers of one watch share.
 pub(super) struct Core {
     pub(super) store: Store,
-    pub(super) board: Arc<Board>,
+    pub(super) states: Arc<SyncStates>,
     pub(super) stats: Arc<WatchStats>,
+    /// The namespaces that are cached; empty for all.
+    pub(super) namespaces: BTreeSet<String>,
+    /// The indexes that are declared for the kind.
+    pub(super) indexes: Mutex<Vec<IndexGuard>>,
     /// Ends the tasks of the watch.
     pub(super) _running: DropGuard,
 }
@@ -217,23 +227,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
 
     /// Returns the state of the watch.
     pub fn state(&self) -> SyncState {
-        self.core.board.get()
+        self.core.states.get()
     }
 
     /// Returns the state of the watch as a value to wait on.
     pub fn states(&self) -> watch::Receiver<SyncState> {
-        self.core.board.watch()
+        self.core.states.watch()
     }
 
-    /// Tells whether the store holds whole objects; `false` for one of metadata, also while it is
-    /// on the way to become one of whole objects.
-    pub fn whole(&self) -> bool {
-        self.core.board.holds_whole()
-    }
-
-    /// Tells whether the store has held the whole scope, so that what is not in it is not there.
-    pub fn filled(&self) -> bool {
-        self.core.board.filled()
+    /// Returns `true` if the store holds whole objects; `false` for one of metadata, also while it
+    /// is on the way to become one of whole objects.
+    #[cfg(test)]
+    pub(crate) fn whole(&self) -> bool {
+        self.core.states.is_full()
     }
 
     /// Waits until the store holds the whole scope.
@@ -241,7 +247,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
     /// # Errors
     ///
     /// Fails with the state at once if it is forbidden or there is no such kind, otherwise
-    /// when the time is up. The watch goes on trying in any case.
+    /// when the time is up. The watch keeps trying in any case.
     pub async fn synced(&self, within: Duration) -> Result<(), SyncState> {
         let mut states = self.states();
         let settled = states.wait_for(|state| state.synced() || state.blocked());
@@ -269,6 +275,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         mut handler: impl FnMut(Event<K>) + Send + 'static,
     ) -> HandlerGuard {
         let mut subscription = self.subscribe(options);
+        subscription.reader = self.core.store.reader();
         let mailbox = subscription.mailbox.clone();
         let panics = Arc::new(AtomicU64::new(0));
         let counted = panics.clone();
@@ -282,7 +289,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
                 tokio::task::consume_budget().await;
             }
         });
-        HandlerGuard { task, mailbox, panics }
+        HandlerGuard { _core: self.core.clone(), task, mailbox, panics }
     }
 
     /// Returns the same watch, seen as another type.
@@ -321,7 +328,7 @@ impl<K> Clone for Informer<K> {
 
 impl<K> fmt::Debug for Informer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.core.board.get();
+        let state = self.core.states.get();
         f.debug_struct("Informer").field("store", &self.core.store).field("state", &state).finish()
     }
 }
@@ -336,6 +343,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Subscription<K> {
     /// Dropping the future loses no event.
     pub async fn recv(&mut self) -> Option<Event<K>> {
         loop {
+            // Before the mailbox: a handler that always has one more event is reminded as well.
+            if let Some((every, due)) = self.resync
+                && Instant::now() >= due
+            {
+                self.reader.store().resync(&self.mailbox);
+                self.resync = Some((every, clock::after(every)));
+            }
             if let Some(event) = self.try_recv() {
                 return Some(event);
             }
@@ -344,21 +358,18 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Subscription<K> {
             }
             match self.resync {
                 None => self.mailbox.ready().await,
-                Some((every, due)) => {
+                Some((_, due)) => {
                     tokio::select! {
                         biased;
                         () = self.mailbox.ready() => {}
-                        () = sleep_until(due) => {
-                            self.reader.store().resync(&self.mailbox);
-                            self.resync = Some((every, clock::after(every)));
-                        }
+                        () = sleep_until(due) => {}
                     }
                 }
             }
         }
     }
 
-    /// Takes the next event if there is one; the one before counts as handled.
+    /// Returns the next event if there is one; the one before counts as handled.
     pub fn try_recv(&mut self) -> Option<Event<K>> {
         self.mailbox.take().map(|notice| Event::new(notice, &self.reader))
     }
@@ -368,7 +379,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Subscription<K> {
         self.reader.store().resync(&self.mailbox);
     }
 
-    /// Tells whether everything that was there at the first sync was handled.
+    /// Returns whether every object of the first sync was handled, as a value to wait on.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.mailbox.synced()
     }
@@ -395,7 +406,7 @@ impl HandlerGuard {
         let _ = self.mailbox.synced().wait_for(|synced| *synced).await;
     }
 
-    /// Tells whether the same is so, as a value to wait on without keeping the handler.
+    /// Returns whether the first sync is handled, as a value to wait on without keeping the handler.
     pub(crate) fn handled(&self) -> watch::Receiver<bool> {
         self.mailbox.synced()
     }

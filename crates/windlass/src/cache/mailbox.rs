@@ -2,8 +2,8 @@
 //!
 //! There is at most one pending change per key: what happens to an object while its handler is
 //! busy is merged into it. So a slow handler costs memory by the number of objects, never by
-//! the number of events, and it always learns the last state, beside the one it was told before.
-//! States in between are not told.
+//! the number of events, and it always learns the last state, beside the one of its last event.
+//! States in between are not reported.
 //!
 //! **Invariant:** the changes of one object come in order, and the last one is never lost.
 //! **Invariant:** a deletion is delivered even if the handler never saw the object.
@@ -30,11 +30,11 @@ pub(super) struct Change {
     pub(super) gone: bool,
     pub(super) initial: bool,
     pub(super) final_state_unknown: bool,
-    /// Earlier changes that nobody was told of are part of this one.
+    /// Earlier changes that were not reported are part of this one.
     pub(super) merged: bool,
 }
 
-/// What a handler is told next.
+/// What a handler receives next.
 #[derive(Debug)]
 pub(super) enum Notice {
     Change(Change),
@@ -60,7 +60,7 @@ struct Inner {
 struct Busy {
     key: Key,
     since: Instant,
-    told: bool,
+    logged: bool,
 }
 
 /// A handler that takes longer for one event is named in the log.
@@ -70,7 +70,7 @@ const LOOK_EVERY: usize = 16;
 
 enum Mail {
     Key(Key),
-    /// All that was there at the first sync stands before this.
+    /// All objects of the first sync are before this.
     SyncPoint,
 }
 
@@ -101,18 +101,20 @@ impl Mailbox {
             }
             Some(pending) => {
                 self.merged.fetch_add(1, Ordering::Relaxed);
-                let (old, merged) = match pending {
-                    Pending::Change(earlier) => (earlier.old.take(), true),
-                    Pending::Resync(_) => (change.old.clone(), false),
+                let (old, merged, initial) = match pending {
+                    // An object of the first list stays one, also if it changes before it is taken.
+                    Pending::Change(earlier) => (earlier.old.take(), true, earlier.initial),
+                    Pending::Resync(_) => (change.old.clone(), false, false),
                 };
-                *pending = Pending::Change(Change { old, merged, ..change.clone() });
+                let initial = initial && !change.gone;
+                *pending = Pending::Change(Change { old, merged, initial, ..change.clone() });
             }
         }
         drop(inner);
         self.wake.notify_one();
     }
 
-    /// Tells of an object again, unless a change of it waits anyway.
+    /// Reports an object again, unless a change of it waits anyway.
     pub(super) fn resync(&self, entry: &Arc<Entry>) {
         let mut inner = self.inner.lock();
         if !inner.pending.contains_key(entry.key()) {
@@ -127,7 +129,7 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    /// Takes the next notice if there is one. The notice before it counts as handled.
+    /// Returns the next notice if there is one. The notice before it counts as handled.
     pub(super) fn take(&self) -> Option<Notice> {
         let mut inner = self.inner.lock();
         inner.busy = None;
@@ -138,7 +140,7 @@ impl Mailbox {
                 }
                 Mail::Key(key) => {
                     let pending = inner.pending.remove(&key);
-                    inner.busy = Some(Busy { key, since: Instant::now(), told: false });
+                    inner.busy = Some(Busy { key, since: Instant::now(), logged: false });
                     return Some(match pending.expect("an ordered key has a pending change") {
                         Pending::Change(change) => Notice::Change(change),
                         Pending::Resync(entry) => Notice::Resync(entry),
@@ -175,16 +177,16 @@ impl Mailbox {
 // === impl Inner ===
 
 impl Inner {
-    /// Names a handler that does not come back, once per event.
+    /// Logs a handler that does not come back, once per event.
     fn complain(&mut self) {
         let waiting = self.order.len();
         if waiting % LOOK_EVERY != 1 {
             return;
         }
-        let Some(busy) = self.busy.as_mut().filter(|busy| !busy.told) else { return };
+        let Some(busy) = self.busy.as_mut().filter(|busy| !busy.logged) else { return };
         let took = busy.since.elapsed();
         if took > BUSY_MAX {
-            busy.told = true;
+            busy.logged = true;
             tracing::warn!(object = %busy.key, ?took, waiting, "event handler does not return");
         }
     }

@@ -8,11 +8,14 @@ use std::sync::Arc;
 use kube::core::Selector;
 use serde::de::DeserializeOwned;
 
+use super::decoded::DecodedSet;
 use super::entry::Malformed;
-use super::hot::HotSet;
-use super::index::{Index, IndexValue};
+use super::index::{Index, IndexGuard};
 use super::mailbox::Mailbox;
 use super::{Entry, Key, Labels, Owner, Store, select};
+
+/// A list of at most this part of the decoded objects stays decoded.
+const KEPT_PART: usize = 16;
 
 /// Reads a store as objects of type `K`; cheap to clone.
 ///
@@ -40,7 +43,7 @@ use super::{Entry, Key, Labels, Owner, Store, select};
 /// ```
 pub struct Reader<K> {
     store: Store,
-    hot: Arc<HotSet<K>>,
+    decoded: Arc<DecodedSet<K>>,
     keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -51,7 +54,7 @@ pub struct Reader<K> {
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kube::core::ApiResource;
-/// use windlass::cache::{Delta, Key, Object, Store};
+/// use windlass::cache::{Cached, Delta, Key, Store};
 ///
 /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
 /// let good = store.read(br#"{"metadata": {"name": "a", "labels": {"app": "web"}}}"#)?;
@@ -59,16 +62,16 @@ pub struct Reader<K> {
 /// store.apply([Delta::Upsert(good), Delta::Upsert(bad)]);
 ///
 /// let reader = store.reader::<ConfigMap>();
-/// let a: Object<ConfigMap> = reader.object(&Key::cluster("a")).expect("was stored");
+/// let a: Cached<ConfigMap> = reader.object(&Key::cluster("a")).expect("was stored");
 /// assert_eq!(a.labels().get("app"), Some("web"));
 /// let b = reader.object(&Key::cluster("b")).expect("was stored");
 /// assert!(b.get().is_err(), "it is found out only when somebody looks");
 /// assert_eq!((reader.len(), reader.list().len(), reader.undecodable()), (2, 1, 1));
 /// # Ok::<(), windlass::cache::Malformed>(())
 /// ```
-pub struct Object<K> {
+pub struct Cached<K> {
     entry: Arc<Entry>,
-    hot: Arc<HotSet<K>>,
+    decoded: Arc<DecodedSet<K>>,
 }
 
 // === impl Reader ===
@@ -76,10 +79,10 @@ pub struct Object<K> {
 impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
     pub(super) fn new(
         store: Store,
-        hot: Arc<HotSet<K>>,
+        decoded: Arc<DecodedSet<K>>,
         keep: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Self {
-        Self { store, hot, keep }
+        Self { store, decoded, keep }
     }
 
     /// Returns the store behind the view.
@@ -89,21 +92,21 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
 
     /// Returns the object of a key.
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.hot.shown(key, |slot| slot.object().ok()).flatten().or_else(|| {
+        self.decoded.shown(key, |slot| slot.object().ok()).flatten().or_else(|| {
             let entry = self.store.entry(key)?;
-            self.hot.get(&entry, true).ok()
+            self.decoded.get(&entry, true).ok()
         })
     }
 
     /// Returns the object of a key without decoding it.
-    pub fn object(&self, key: &Key) -> Option<Object<K>> {
-        let shown = self.hot.shown(key, |slot| Some(slot.entry().clone())).flatten();
+    pub fn object(&self, key: &Key) -> Option<Cached<K>> {
+        let shown = self.decoded.shown(key, |slot| Some(slot.entry().clone())).flatten();
         shown.or_else(|| self.store.entry(key)).map(|entry| self.object_of(entry))
     }
 
     /// Returns all objects by key.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.decode(self.store.entries())
+        self.decode(self.store.entries(), None)
     }
 
     /// Returns the objects of a namespace, or of all, that a selector selects, by key.
@@ -125,17 +128,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
     /// let web: Selector = Expression::Equal("app".into(), "web".into()).into();
     /// assert_eq!(reader.select(None, &web).len(), 2);
     /// assert_eq!(reader.objects(Some("n"), &web)[0].key().to_string(), "n/a");
-    /// let by_app = reader.index_label("app"); // found without a walk over all
-    /// assert_eq!(by_app.values(), ["db", "web"]);
-    /// assert_eq!(by_app.keys(&"db".to_string()).len(), 1);
     /// # Ok::<(), windlass::cache::Malformed>(())
     /// ```
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<K>> {
-        self.decode(self.entries(namespace, selector))
+        self.decode(self.entries(namespace, selector), None)
     }
 
     /// Returns the same as [`select`](Self::select) without decoding.
-    pub fn objects(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Object<K>> {
+    pub fn objects(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Cached<K>> {
         let entries = self.entries(namespace, selector);
         entries.into_iter().map(|entry| self.object_of(entry)).collect()
     }
@@ -150,74 +150,76 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         self.store.len()
     }
 
-    /// Tells whether there are no objects.
+    /// Returns `true` if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.store.is_empty()
     }
 
     /// Returns how many objects did not decode into `K`.
     pub fn undecodable(&self) -> u64 {
-        self.hot.undecodable()
+        self.decoded.undecodable()
     }
 
-    /// Counts an entry that turned out not to decode into `K`, unless it was counted before.
-    pub(crate) fn count_undecodable(&self, entry: &Arc<Entry>) {
-        // Decoded once more, which is rare enough; that counts it.
-        drop(self.hot.get(entry, false));
-    }
-
-    /// Adds an index by values of the object and files all present objects in it.
+    /// Keeps an index of the objects for as long as the guard lives.
     ///
-    /// The function has to be pure: it is called once for each version of an object.
-    pub fn index<V, F>(&self, name: &str, values: F) -> Index<K, V>
+    /// Present objects are filed by the caller, beside the watch.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index is declared with another function already.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::core::ApiResource;
+    /// use windlass::cache::{Delta, Index, Store};
+    ///
+    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
+    /// let reader = store.reader::<ConfigMap>();
+    /// let by_size = Index::new("size", |map: &ConfigMap| {
+    ///     map.data.iter().filter_map(|data| data.get("size")?.parse::<u32>().ok()).collect()
+    /// });
+    /// let guard = reader.declare(&by_size)?;
+    /// for (name, size) in [("a", 3), ("b", 5), ("c", 9), ("d", 5)] {
+    ///     let json = serde_json::json!({
+    ///         "metadata": {"name": name},
+    ///         "data": {"size": size.to_string()},
+    ///     });
+    ///     let entry = store.read(json.to_string().as_bytes()).expect("an object");
+    ///     store.apply([Delta::Upsert(entry)]);
+    /// }
+    /// let found = reader.by(&by_size, &5)?;
+    /// assert_eq!(found.iter().map(|map| map.key().name()).collect::<Vec<_>>(), ["b", "d"]);
+    /// drop(guard);
+    /// assert!(reader.by(&by_size, &5).is_err(), "it is not declared any more");
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
+    pub fn declare<V>(&self, index: &Index<K, V>) -> crate::Result<IndexGuard>
     where
-        V: IndexValue,
-        F: Fn(&K) -> Vec<V> + Send + Sync + 'static,
+        V: Ord + Clone + Send + Sync + 'static,
     {
-        let hot = self.hot.clone();
-        let decoded = move |entry: &Arc<Entry>| {
-            hot.get(entry, false).map(|object| values(&object)).unwrap_or_default()
-        };
-        self.index_entries(name, decoded)
+        self.store.declare(index)
     }
 
-    /// Adds an index by what is known without decoding: labels, owners, names.
-    pub fn index_entries<V, F>(&self, name: &str, values: F) -> Index<K, V>
+    /// Returns the objects that an index files under a value, by key.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index is not declared.
+    pub fn by<V>(&self, index: &Index<K, V>, value: &V) -> crate::Result<Vec<Cached<K>>>
     where
-        V: IndexValue,
-        F: Fn(&Arc<Entry>) -> Vec<V> + Send + Sync + 'static,
+        V: Ord + Clone + Send + Sync + 'static,
     {
-        let extract: super::index::Extract<V> = Arc::new(values);
-        let slot = self.store.add_index(name, extract.clone());
-        Index::new(self.clone(), extract, slot)
-    }
-
-    /// Adds an index by the UIDs of the owners; what nobody controls is under the empty one, too.
-    pub fn index_owners(&self) -> Index<K, Arc<str>> {
-        let uids = |entry: &Arc<Entry>| {
-            let owners = entry.owners();
-            let orphan = !owners.iter().any(|o| o.controller);
-            let nobody = orphan.then(|| Arc::from(""));
-            owners.iter().map(|o| o.uid.clone()).chain(nobody).collect()
-        };
-        self.index_entries("owner", uids)
-    }
-
-    /// Adds an index by the values of a label.
-    pub fn index_label(&self, label: &str) -> Index<K, String> {
-        let wanted = label.to_owned();
-        self.index_entries(label, move |entry: &Arc<Entry>| {
-            entry.labels().get(&wanted).map(str::to_owned).into_iter().collect()
-        })
+        let found = index.find(&self.store.state(), value)?;
+        Ok(found.into_iter().map(|entry| self.object_of(entry)).collect())
     }
 
     /// Returns a view of the same store as another type.
     pub fn view<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Reader<T> {
-        Reader::new(self.store.clone(), self.store.hot_set(), self.keep.clone())
+        Reader::new(self.store.clone(), self.store.decoded_set(), self.keep.clone())
     }
 
-    pub(super) fn object_of(&self, entry: Arc<Entry>) -> Object<K> {
-        Object { entry, hot: self.hot.clone() }
+    pub(super) fn object_of(&self, entry: Arc<Entry>) -> Cached<K> {
+        Cached { entry, decoded: self.decoded.clone() }
     }
 
     pub(super) fn keep(mut self, keep: Arc<dyn Any + Send + Sync>) -> Self {
@@ -225,10 +227,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         self
     }
 
-    fn decode(&self, entries: Vec<Arc<Entry>>) -> Vec<Arc<K>> {
-        // A walk over everything must not push out what is read all the time.
-        let keep = self.store.options().pinned;
-        entries.iter().filter_map(|entry| self.hot.get(entry, keep).ok()).collect()
+    /// Decodes entries up to a limit; one that does not decode is left out.
+    pub(crate) fn decode(&self, entries: Vec<Arc<Entry>>, limit: Option<usize>) -> Vec<Arc<K>> {
+        let limit = limit.unwrap_or(usize::MAX);
+        let options = self.store.options();
+        // A walk over many must not push out what is read all the time.
+        let keep = options.pinned || entries.len().min(limit) <= options.hot_max / KEPT_PART;
+        entries.iter().filter_map(|entry| self.decoded.get(entry, keep).ok()).take(limit).collect()
     }
 
     fn entries(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<Entry>> {
@@ -257,7 +262,7 @@ impl<K> Reader<K> {
 
 impl<K> Clone for Reader<K> {
     fn clone(&self) -> Self {
-        Self { store: self.store.clone(), hot: self.hot.clone(), keep: self.keep.clone() }
+        Self { store: self.store.clone(), decoded: self.decoded.clone(), keep: self.keep.clone() }
     }
 }
 
@@ -267,25 +272,25 @@ impl<K> fmt::Debug for Reader<K> {
     }
 }
 
-// === impl Object ===
+// === impl Cached ===
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {
+impl<K: DeserializeOwned + Send + Sync + 'static> Cached<K> {
     /// Returns the object as a Rust value, decoded now unless it was before.
     ///
     /// # Errors
     ///
     /// Fails if the object does not have the shape of `K`.
     pub fn get(&self) -> Result<Arc<K>, Malformed> {
-        self.hot.get(&self.entry, true)
+        self.decoded.get(&self.entry, true)
     }
 
     /// Checks that the object decodes, and returns it if it had to be decoded for that.
     pub(crate) fn verify(&self) -> Result<Option<Arc<K>>, Malformed> {
-        self.hot.verify(&self.entry)
+        self.decoded.verify(&self.entry)
     }
 }
 
-impl<K> Object<K> {
+impl<K> Cached<K> {
     /// Returns the stored entry.
     pub fn entry(&self) -> &Arc<Entry> {
         &self.entry
@@ -311,7 +316,7 @@ impl<K> Object<K> {
         self.entry.generation()
     }
 
-    /// Tells whether the object is being deleted.
+    /// Returns `true` if the object is being deleted.
     pub fn deleting(&self) -> bool {
         self.entry.deleting()
     }
@@ -327,13 +332,13 @@ impl<K> Object<K> {
     }
 }
 
-impl<K> Clone for Object<K> {
+impl<K> Clone for Cached<K> {
     fn clone(&self) -> Self {
-        Self { entry: self.entry.clone(), hot: self.hot.clone() }
+        Self { entry: self.entry.clone(), decoded: self.decoded.clone() }
     }
 }
 
-impl<K> fmt::Debug for Object<K> {
+impl<K> fmt::Debug for Cached<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.entry)
     }

@@ -4,17 +4,17 @@ use kube::core::{Expression, Selector};
 
 use super::entry::Labels;
 
-/// Tells whether a selector selects these labels.
+/// Returns `true` if a selector matches these labels.
 pub(super) fn matches(selector: &Selector, labels: &Labels) -> bool {
     selector.selects_all() || matches_all(&expressions(selector), labels)
 }
 
-/// Takes a selector apart, so that it can be used on many objects.
+/// Splits a selector into its expressions, to use it on many objects.
 pub(super) fn expressions(selector: &Selector) -> Vec<Expression> {
     selector.clone().into_iter().collect()
 }
 
-/// Tells whether all expressions hold.
+/// Returns `true` if all expressions match.
 pub(super) fn matches_all(expressions: &[Expression], labels: &Labels) -> bool {
     expressions.iter().all(|expression| match expression {
         Expression::In(label, values) => labels.get(label).is_some_and(|v| values.contains(v)),

@@ -1,4 +1,4 @@
-//! How far a watch is: a value anyone can ask for and wait on.
+//! The state of a watch: a value to read and to wait on.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,29 +13,31 @@ use tokio::time::Instant;
 ///
 /// ```
 /// use std::time::Duration;
-/// use kube::core::{ApiResource, GroupVersionKind};
-/// use windlass::cache::{Cache, SyncState, Watch};
+/// use kube::core::DynamicObject;
+/// use windlass::Kind;
+/// use windlass::cache::{Cache, Scope, SyncState};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let drive = ApiResource::from_gvk(&GroupVersionKind::gvk("ships.example.com", "v1", "Drive"));
-/// let drives = Cache::new(client).dynamic(&drive, &Watch::all());
+/// let drive = Kind::new("ships.example.com", "v1", "Drive", "drives");
+/// let drives = Cache::new(client).informer_of::<DynamicObject>(&drive, &Scope::all());
 /// // Told at once, not after the whole time; the watch begins when somebody installs the kind.
 /// let state = drives.synced(Duration::from_secs(3600)).await.expect_err("nobody serves it");
 /// assert!(matches!(state, SyncState::NoKind(_)) && state.blocked());
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SyncState {
     /// Nothing is known yet.
     Pending,
     /// The server does not answer, or not properly, and never has.
     Unreachable(String),
-    /// The server refuses; the watch goes on by itself once the right is there.
+    /// The server refuses; the watch continues by itself once permission is granted.
     Forbidden(String),
-    /// The server does not know the kind; the watch goes on by itself once it does.
+    /// The server does not serve the kind; the watch continues by itself once it does.
     NoKind(String),
     /// The store holds the whole scope and follows it.
     Synced {
@@ -51,8 +53,8 @@ pub enum SyncState {
     },
 }
 
-/// The states of all watches of a store, and the one that stands for them.
-pub(super) struct Board {
+/// The states of all sources of a store, and the one that represents them.
+pub(super) struct SyncStates {
     states: Mutex<Vec<SyncState>>,
     /// Whole objects are wanted; `false` as long as metadata will do.
     whole: watch::Sender<bool>,
@@ -68,17 +70,17 @@ pub(super) struct Board {
 // === impl SyncState ===
 
 impl SyncState {
-    /// Tells whether the store follows the server.
+    /// Returns `true` if the store follows the server.
     pub fn synced(&self) -> bool {
         matches!(self, Self::Synced { .. })
     }
 
-    /// Tells whether somebody has to do something before the watch can go on.
+    /// Returns `true` if somebody has to act before the watch can continue.
     pub fn blocked(&self) -> bool {
         matches!(self, Self::Forbidden(_) | Self::NoKind(_))
     }
 
-    /// Orders states: the worst of several watches stands for all.
+    /// Orders states: the worst of several sources represents all.
     fn rank(&self) -> u8 {
         match self {
             Self::Forbidden(_) => 0,
@@ -106,9 +108,9 @@ impl fmt::Display for SyncState {
     }
 }
 
-// === impl Board ===
+// === impl SyncStates ===
 
-impl Board {
+impl SyncStates {
     pub(super) fn new(sources: usize, whole: bool) -> Self {
         Self {
             states: Mutex::new(vec![SyncState::Pending; sources]),
@@ -159,7 +161,7 @@ impl Board {
     }
 
     /// Asks for whole objects from now on; nothing is synced until they are there.
-    pub(super) fn widen(&self) {
+    pub(super) fn upgrade_to_full(&self) {
         let mut states = self.states.lock();
         if !self.whole.send_replace(true) {
             states.fill(SyncState::Pending);
@@ -167,14 +169,19 @@ impl Board {
         }
     }
 
-    /// Tells whether everything that is there is whole.
-    pub(super) fn holds_whole(&self) -> bool {
+    /// Returns `true` if every object is stored as a whole.
+    pub(super) fn is_full(&self) -> bool {
         self.complete.load(Ordering::Acquire)
     }
 
-    /// Tells whether everything was there once.
-    pub(super) fn filled(&self) -> bool {
+    /// Returns `true` if every source has brought its first list.
+    pub(super) fn has_synced(&self) -> bool {
         self.filled.load(Ordering::Acquire)
+    }
+
+    /// Returns `true` if whole objects are asked for.
+    pub(super) fn wants_full(&self) -> bool {
+        *self.whole.borrow()
     }
 
     /// Returns whether whole objects are wanted, as a value to wait on.
@@ -197,22 +204,22 @@ mod tests {
 
     #[test]
     fn what_every_source_brought_once_is_known_although_one_is_stale_by_now() {
-        let (board, synced) = (Board::new(2, true), SyncState::Synced { version: 1 });
-        board.set(0, synced.clone(), false);
+        let (states, synced) = (SyncStates::new(2, true), SyncState::Synced { version: 1 });
+        states.set(0, synced.clone(), false);
         let stale = SyncState::Stale { since: Instant::now(), reason: "away".into() };
-        board.set(0, stale, false);
-        assert!(!board.filled());
-        board.set(1, synced, false);
-        assert!(board.filled() && !board.get().synced());
+        states.set(0, stale, false);
+        assert!(!states.has_synced());
+        states.set(1, synced, false);
+        assert!(states.has_synced() && !states.get().synced());
     }
 
     #[test]
     fn a_stale_watch_tells_since_when_and_why_it_is_stale_now() {
-        let board = Board::new(1, true);
+        let states = SyncStates::new(1, true);
         let since = Instant::now();
         let later = since + std::time::Duration::from_secs(60);
-        board.set(0, SyncState::Stale { since, reason: "a 500".into() }, false);
-        board.set(0, SyncState::Stale { since: later, reason: "a hang".into() }, false);
-        assert_eq!(board.get(), SyncState::Stale { since, reason: "a hang".into() });
+        states.set(0, SyncState::Stale { since, reason: "a 500".into() }, false);
+        states.set(0, SyncState::Stale { since: later, reason: "a hang".into() }, false);
+        assert_eq!(states.get(), SyncState::Stale { since, reason: "a hang".into() });
     }
 }

@@ -6,7 +6,9 @@
 //!
 //! **Invariant:** readers never wait for the writer, nor the writer for readers.
 //! **Invariant:** objects and indexes of a snapshot belong together.
-//! **Invariant:** what a handler is told of is already in the store.
+//! **Invariant:** what is reported to a handler is already in the store.
+
+mod indexing;
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -23,16 +25,16 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::decoded::DecodedSet;
 use super::entry::{EntryReader, Malformed};
 use super::fifo::Delta;
-use super::hot::HotSet;
-use super::index::{Extract, IndexValue, TreeIndexer};
+use super::index::Published;
 use super::mailbox::Mailbox;
 use super::transform::{self, Transform};
 use super::writer::Writer;
 use super::{Entry, Key, Reader, skim};
 
-/// Settings of a store.
+/// The settings of a store.
 ///
 /// An example is at [`CacheOptions`](super::CacheOptions).
 #[derive(Clone, Copy, Debug)]
@@ -108,12 +110,14 @@ pub struct Behind {
 #[derive(Clone, Default)]
 pub(super) struct State {
     pub(super) objects: OrdMap<Key, Arc<Entry>>,
-    pub(super) indexes: Vec<Arc<dyn Any + Send + Sync>>,
+    pub(super) indexes: Vec<Arc<dyn Published>>,
+    /// The bytes that the entries keep.
+    pub(super) bytes: usize,
 }
 
 /// The part of the kind a store holds: decides where own writes belong.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scope {
+pub(super) struct StoreScope {
     /// Namespaces, one per source; `None` is all of them.
     pub(super) namespaces: Vec<Option<String>>,
     pub(super) labels: Option<Selector>,
@@ -125,19 +129,21 @@ pub(super) struct Shared {
     kind: ApiResource,
     options: StoreOptions,
     state: ArcSwap<State>,
-    /// Tells this store from all others.
+    /// Identifies this store.
     number: u32,
     writer: Mutex<Writer>,
+    /// The mailboxes of the writer, for figures.
+    mailboxes: Mutex<Vec<Arc<Mailbox>>>,
     version: watch::Sender<u64>,
-    hot: Mutex<BTreeMap<TypeId, Hot>>,
+    decoded: Mutex<BTreeMap<TypeId, Decoded>>,
     reader: Mutex<EntryReader>,
     transform: Option<Transform>,
 }
 
-/// The number of the next store; 0 is none.
+/// The number of the next store; 0 stands for no store.
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
 
-struct Hot {
+struct Decoded {
     set: Arc<dyn Any + Send + Sync>,
     evict: Box<dyn Fn(&Key) + Send + Sync>,
     undecodable: Box<dyn Fn() -> u64 + Send + Sync>,
@@ -154,16 +160,16 @@ impl Default for StoreOptions {
 // === impl Store ===
 
 impl Store {
-    /// Makes a store that no watch feeds, for tests and for objects from elsewhere.
+    /// Creates a store that no watch feeds, for tests and for objects from elsewhere.
     pub fn detached(kind: &ApiResource) -> Self {
-        let scope = Scope { namespaces: vec![None], ..Scope::default() };
+        let scope = StoreScope { namespaces: vec![None], ..StoreScope::default() };
         Self::new(kind.clone(), StoreOptions::default(), scope, None)
     }
 
     pub(super) fn new(
         kind: ApiResource,
         options: StoreOptions,
-        scope: Scope,
+        scope: StoreScope,
         transform: Option<Transform>,
     ) -> Self {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
@@ -175,8 +181,9 @@ impl Store {
                 state: ArcSwap::default(),
                 number,
                 writer: Mutex::new(Writer::new(scope, number)),
+                mailboxes: Mutex::default(),
                 version: watch::Sender::new(0),
-                hot: Mutex::default(),
+                decoded: Mutex::default(),
                 reader: Mutex::new(reader),
                 transform,
             }),
@@ -190,7 +197,7 @@ impl Store {
 
     /// Returns a typed view; all views of the same type share what is decoded.
     pub fn reader<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Reader<K> {
-        Reader::new(self.clone(), self.hot_set::<K>(), None)
+        Reader::new(self.clone(), self.decoded_set::<K>(), None)
     }
 
     /// Returns how many objects there are.
@@ -198,7 +205,7 @@ impl Store {
         self.state().objects.len()
     }
 
-    /// Tells whether there are no objects.
+    /// Returns `true` if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -215,7 +222,7 @@ impl Store {
 
     /// Returns the bytes that the entries keep.
     pub fn size(&self) -> usize {
-        self.state().objects.values().map(|entry| entry.size()).sum()
+        self.state().bytes
     }
 
     /// Returns the version up to which the store has seen everything, bookmarks included;
@@ -226,22 +233,24 @@ impl Store {
 
     /// Returns how many objects did not decode into a type they were read as, over all types.
     pub fn undecodable(&self) -> u64 {
-        self.shared.hot.lock().values().map(|hot| (hot.undecodable)()).sum()
+        self.shared.decoded.lock().values().map(|set| (set.undecodable)()).sum()
     }
 
-    /// Returns the names of the indexes and how many filings each holds.
-    pub fn indexes(&self) -> Vec<(String, usize)> {
-        self.shared.writer.lock().indexes()
+    /// Returns the names of the indexes and how many values each holds.
+    pub(crate) fn indexes(&self) -> Vec<(String, usize)> {
+        let state = self.state();
+        state.indexes.iter().map(|index| (index.id().name().to_owned(), index.len())).collect()
     }
 
-    /// Returns how often functions of indexes panicked.
-    pub fn index_panics(&self) -> u64 {
-        self.shared.writer.lock().index_panics()
+    /// Returns how often index functions have panicked.
+    pub(crate) fn index_panics(&self) -> u64 {
+        self.state().indexes.iter().map(|index| index.panics()).sum()
     }
 
-    /// Returns how many objects have events that some handler has not taken yet.
-    pub fn lag(&self) -> usize {
-        self.shared.writer.lock().lag()
+    /// Returns how many objects have changes that the slowest handler has not taken yet.
+    pub(crate) fn lag(&self) -> usize {
+        let mailboxes = self.shared.mailboxes.lock();
+        mailboxes.iter().map(|mailbox| mailbox.figures().0).max().unwrap_or(0)
     }
 
     /// Waits until the store has seen everything up to a version.
@@ -261,12 +270,12 @@ impl Store {
     /// Shows an own write to readers before the watch brings it.
     ///
     /// `json` is what the server answered. Reads give the newer of this and the watched state;
-    /// handlers are told by the watch only. An object outside the scope of the store vanishes
+    /// handlers are called by the watch only. An object outside the scope of the store vanishes
     /// from it.
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are no object.
+    /// Fails if the bytes are not an object.
     pub fn observe_write(&self, json: &[u8]) -> Result<(), Malformed> {
         let entry = match &self.shared.transform {
             None => self.shared.reader.lock().read(json)?,
@@ -283,8 +292,8 @@ impl Store {
 
     /// Hides an object that was deleted by an own request before the watch brings it.
     ///
-    /// `version` is that of the deletion if the server told it. An object that has to be
-    /// finalized first is no deletion, but a write.
+    /// `version` is that of the deletion if the server sent it. An object that has to be
+    /// finalized first is not a deletion, but a write.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -319,7 +328,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are no object.
+    /// Fails if the bytes are not an object.
     pub fn read(&self, json: &[u8]) -> Result<Arc<Entry>, Malformed> {
         self.shared.reader.lock().read(json).map(Arc::new)
     }
@@ -336,22 +345,28 @@ impl Store {
         self.shared.state.load()
     }
 
+    #[cfg(test)]
+    pub(super) fn overlays(&self) -> usize {
+        self.shared.writer.lock().overlays()
+    }
+
     pub(super) fn options(&self) -> StoreOptions {
         self.shared.options
     }
 
-    /// Adds an index and files all objects in it.
-    pub(super) fn add_index<V: IndexValue>(&self, name: &str, extract: Extract<V>) -> usize {
-        self.write(|writer| writer.add_index(Box::new(TreeIndexer::new(name, extract))))
+    pub(super) fn of(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     /// Adds a mailbox and puts the current state into it, in one step with regard to changes.
     pub(super) fn subscribe(&self, mailbox: Arc<Mailbox>) {
+        self.shared.mailboxes.lock().push(mailbox.clone());
         self.write(|writer| writer.subscribe(mailbox));
     }
 
     pub(super) fn unsubscribe(&self, mailbox: &Arc<Mailbox>) {
         self.write(|writer| writer.unsubscribe(mailbox));
+        self.shared.mailboxes.lock().retain(|known| !Arc::ptr_eq(known, mailbox));
     }
 
     /// Puts every object into a mailbox once more.
@@ -359,27 +374,29 @@ impl Store {
         self.write(|writer| writer.resync(mailbox));
     }
 
-    pub(super) fn hot_set<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Arc<HotSet<K>> {
-        let mut hot = self.shared.hot.lock();
-        let types = hot.len();
-        let known = hot.entry(TypeId::of::<K>()).or_insert_with(|| {
+    pub(super) fn decoded_set<K: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+    ) -> Arc<DecodedSet<K>> {
+        let mut sets = self.shared.decoded.lock();
+        let types = sets.len();
+        let known = sets.entry(TypeId::of::<K>()).or_insert_with(|| {
             let options = self.shared.options;
             let room = if options.pinned { usize::MAX / 4 } else { options.hot_max };
             // There are eight bits; types beyond them go without.
             let bit = u32::try_from(types).ok().and_then(|types| 1_u8.checked_shl(types));
-            let set = HotSet::<K>::new(room, bit.unwrap_or(0)).of(self.shared.number);
+            let set = DecodedSet::<K>::new(room, bit.unwrap_or(0)).of(self.shared.number);
             let set = Arc::new(set);
             let (evicted, counted) = (set.clone(), set.clone());
-            Hot {
+            Decoded {
                 set,
                 evict: Box::new(move |key| evicted.evict(key)),
                 undecodable: Box::new(move || counted.undecodable()),
             }
         });
-        known.set.clone().downcast().expect("a hot set is filed under its type")
+        known.set.clone().downcast().expect("a set is filed under its type")
     }
 
-    /// Runs a change of the writer, publishes what came of it and then tells the handlers.
+    /// Runs a change of the writer, publishes the result and then notifies the handlers.
     fn write<T>(&self, change: impl FnOnce(&mut Writer) -> T) -> T {
         let mut writer = self.shared.writer.lock();
         let result = change(&mut writer);
@@ -391,8 +408,8 @@ impl Store {
         self.shared.version.send_if_modified(|at| std::mem::replace(at, version) != version);
         drop(writer);
         if !gone.is_empty() {
-            let hot = self.shared.hot.lock();
-            for evict in hot.values().map(|hot| &hot.evict) {
+            let sets = self.shared.decoded.lock();
+            for evict in sets.values().map(|set| &set.evict) {
                 gone.iter().for_each(evict);
             }
         }
@@ -407,9 +424,9 @@ impl fmt::Debug for Store {
     }
 }
 
-// === impl Scope ===
+// === impl StoreScope ===
 
-impl Scope {
+impl StoreScope {
     pub(super) fn holds_namespace(&self, namespace: Option<&str>) -> bool {
         self.namespaces.iter().any(|held| match held {
             None => true,

@@ -4,45 +4,46 @@
 //! sweep: objects that did not change are only marked, so there is never a second copy. And own
 //! writes lie over the watched state until the watch has caught up with them.
 //!
-//! **Invariant:** handlers are told of the watched state only, in its order; own writes change
+//! **Invariant:** handlers receive the watched state only, in its order; own writes change
 //! what readers see and nothing else.
 //! **Invariant:** a relist becomes visible at once and as a whole.
+
+mod indexing;
+mod own_writes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use tokio::time::Instant;
 
-use super::buried::{Buried, DELETION_HIDES};
 use super::fifo::Delta;
-use super::index::Indexer;
 use super::mailbox::{Change, Mailbox};
-use super::select;
-use super::store::{Scope, State};
+use super::overlay::{NEVER, Overlay, Overlays};
+use super::store::{State, StoreScope};
+use super::tombstones::Tombstones;
 use super::{Entry, Key};
-
-/// Own writes that are remembered; beyond that the oldest versions give way.
-const OVERLAYS_MAX: usize = 100_000;
-
-/// A version no watch reaches, for deletions whose version is not known.
-const NEVER: u64 = u64::MAX;
+use indexing::{Missed, UsedIndexer};
 
 pub(super) struct Writer {
     /// The number of the store.
     store: u32,
     objects: OrdMap<Key, Arc<Entry>>,
-    indexers: Vec<Box<dyn Indexer>>,
+    indexers: Vec<UsedIndexer>,
+    /// Indexes that are being built, each with the changes it has missed.
+    building: Vec<(u64, Vec<Missed>)>,
+    tickets: u64,
     mailboxes: Vec<Arc<Mailbox>>,
-    scope: Scope,
+    scope: StoreScope,
     sources: Vec<Source>,
-    overlays: BTreeMap<Key, Overlay>,
-    /// Own deletions that no overlay stands for any more.
-    buried: Buried,
+    overlays: Overlays,
+    /// Own deletions that have no overlay any more.
+    tombstones: Tombstones,
     relists: u32,
     changes: Vec<Change>,
     sync_point: bool,
     dirty: bool,
+    /// The bytes that the objects keep.
+    bytes: usize,
 }
 
 /// One watch that feeds the store.
@@ -59,45 +60,27 @@ struct Relist {
     changed: BTreeMap<Key, Arc<Entry>>,
 }
 
-/// An own write that the watch has not shown yet.
-struct Overlay {
-    version: u64,
-    uid: Box<str>,
-    /// What is in the store for readers: the written object or nothing.
-    written: Option<Arc<Entry>>,
-    /// What the watch showed last.
-    watched: Option<Arc<Entry>>,
-    since: Instant,
-    /// Of a deletion: the last version at which the object is known to have been there, and
-    /// [`NEVER`] if none is.
-    existed: u64,
-    /// Up to this version everything of that name is older than this write.
-    floor: u64,
-    /// Earlier objects of that name that were deleted by own requests.
-    gone: Vec<Box<str>>,
-}
-
-/// Deleted objects of one name that are remembered.
-const GONE_MAX: usize = 16;
-
 // === impl Writer ===
 
 impl Writer {
-    pub(super) fn new(scope: Scope, store: u32) -> Self {
+    pub(super) fn new(scope: StoreScope, store: u32) -> Self {
         let sources = scope.namespaces.iter().map(|_| Source::default()).collect();
         Self {
             store,
             objects: OrdMap::new(),
             indexers: Vec::new(),
+            building: Vec::new(),
+            tickets: 0,
             mailboxes: Vec::new(),
             scope,
             sources,
-            overlays: BTreeMap::new(),
-            buried: Buried::default(),
+            overlays: Overlays::default(),
+            tombstones: Tombstones::new(),
             relists: 0,
             changes: Vec::new(),
             sync_point: false,
             dirty: false,
+            bytes: 0,
         }
     }
 
@@ -121,16 +104,16 @@ impl Writer {
             }
             Delta::Replace { version } => self.replace(source, version),
             Delta::Upsert(entry) => {
-                self.progress(source, entry.version());
+                self.passed(source, entry.version());
                 self.upsert(entry);
             }
             Delta::Delete(entry) => {
-                self.progress(source, entry.version());
+                self.passed(source, entry.version());
                 let (key, uid, version) = (entry.key().clone(), entry.uid(), entry.version());
                 self.delete(key, uid, version, Some(entry.clone()));
             }
             Delta::Gone { key, uid, version } => {
-                self.progress(source, version);
+                self.passed(source, version);
                 self.delete(key, &uid, version, None);
             }
             Delta::Bookmark { version } => {
@@ -153,11 +136,11 @@ impl Writer {
         if !std::mem::take(&mut self.dirty) {
             return None;
         }
-        let indexes = self.indexers.iter_mut().map(|indexer| indexer.publish()).collect();
-        Some(State { objects: self.objects.clone(), indexes })
+        let indexes = self.indexers.iter_mut().map(|used| used.indexer.publish()).collect();
+        Some(State { objects: self.objects.clone(), indexes, bytes: self.bytes })
     }
 
-    /// Tells the handlers, and returns the keys of objects that are gone.
+    /// Notifies the handlers, and returns the keys of objects that are deleted.
     pub(super) fn deliver(&mut self) -> Vec<Key> {
         let changes = std::mem::take(&mut self.changes);
         for mailbox in &self.mailboxes {
@@ -170,16 +153,6 @@ impl Writer {
         }
         self.sync_point = false;
         changes.into_iter().filter(|change| change.gone).map(|change| change.key).collect()
-    }
-
-    pub(super) fn add_index(&mut self, mut indexer: Box<dyn Indexer>) -> usize {
-        for (key, entry) in &self.objects {
-            indexer.update(key, Some(entry));
-        }
-        tracing::debug!(index = indexer.name(), objects = self.objects.len(), "index added");
-        self.indexers.push(indexer);
-        self.dirty = true;
-        self.indexers.len() - 1
     }
 
     pub(super) fn subscribe(&mut self, mailbox: Arc<Mailbox>) {
@@ -200,18 +173,9 @@ impl Writer {
         self.mailboxes.push(mailbox);
     }
 
-    pub(super) fn indexes(&self) -> Vec<(String, usize)> {
-        self.indexers.iter().map(|indexer| (indexer.name().to_owned(), indexer.len())).collect()
-    }
-
-    /// Returns how often functions of indexes panicked.
-    pub(super) fn index_panics(&self) -> u64 {
-        self.indexers.iter().map(|indexer| indexer.panics()).sum()
-    }
-
-    /// Returns the most objects that wait for one handler.
-    pub(super) fn lag(&self) -> usize {
-        self.mailboxes.iter().map(|mailbox| mailbox.figures().0).max().unwrap_or(0)
+    #[cfg(test)]
+    pub(super) fn overlays(&self) -> usize {
+        self.overlays.len()
     }
 
     pub(super) fn unsubscribe(&mut self, mailbox: &Arc<Mailbox>) {
@@ -222,121 +186,9 @@ impl Writer {
         self.watched().for_each(|entry| mailbox.resync(&entry));
     }
 
-    pub(super) fn observe_write(&mut self, entry: Arc<Entry>) {
-        let key = entry.key().clone();
-        let current = self.objects.get(&key);
-        let newer = current.is_none_or(|current| current.version() < entry.version());
-        let known_later = self.overlays.get(&key).is_some_and(|known| {
-            match known.written.is_some() || *known.uid == *entry.uid() {
-                true => entry.version() <= known.version,
-                false => !known.precedes(&entry),
-            }
-        });
-        let in_scope = self.scope.holds_namespace(key.namespace());
-        if entry.version() == 0 || !newer || known_later || !in_scope {
-            return;
-        }
-        // It is gone already, and what is there under its name was there before it.
-        if let Some(since) = self.buried.since(&key, entry.uid()) {
-            self.lay(&key, entry.uid().into(), NEVER, None);
-            if let Some(overlay) = self.overlays.get_mut(&key) {
-                overlay.saw(&entry);
-                overlay.since = since;
-            }
-            return;
-        }
-        if self.scope.by_fields && current.is_none() {
-            return;
-        }
-        // The watch may have shown this version or a later one, and the object gone since.
-        if entry.version() <= self.source_version(&key) && current.is_none() {
-            return;
-        }
-        let selected = self.scope.labels.as_ref();
-        let selected = selected.is_none_or(|wanted| select::matches(wanted, entry.labels()));
-        let (uid, version) = (entry.uid().into(), entry.version());
-        self.lay(&key, uid, version, selected.then_some(entry));
-    }
-
-    pub(super) fn observe_delete(&mut self, key: &Key, uid: &str, version: Option<u64>) {
-        // An object the watch has not shown yet must not appear when it does.
-        let same = self.objects.get(key).is_none_or(|entry| entry.uid() == uid);
-        // A later own write of another object stays; an own deletion of another one is kept beside.
-        let written = |overlay: &Overlay| overlay.written.is_some() && *overlay.uid != *uid;
-        let known = self.overlays.get(key).is_some_and(written);
-        let in_scope = self.scope.holds_namespace(key.namespace());
-        if same && !known && in_scope && !uid.is_empty() {
-            self.lay(key, uid.into(), version.unwrap_or(NEVER), None);
-        }
-    }
-
-    fn lay(&mut self, key: &Key, uid: Box<str>, version: u64, written: Option<Arc<Entry>>) {
-        let there = self.objects.get(key).cloned();
-        let mut floor = there.as_ref().map_or(0, |entry| entry.version());
-        let mine = there.as_ref().filter(|entry| *entry.uid() == *uid);
-        let mut existed = mine.map_or(NEVER, |entry| entry.version());
-        let (watched, gone) = match self.overlays.remove(key) {
-            Some(mut earlier) => {
-                floor = floor.max(earlier.floor);
-                if earlier.version != NEVER {
-                    floor = floor.max(earlier.version);
-                    existed = if earlier.uid == uid { earlier.version } else { existed };
-                }
-                if earlier.written.is_none() && earlier.uid != uid && earlier.gone.len() < GONE_MAX
-                {
-                    earlier.gone.push(earlier.uid);
-                }
-                (earlier.watched, earlier.gone)
-            }
-            None => (there, Vec::new()),
-        };
-        if self.overlays.len() >= OVERLAYS_MAX
-            && let Some(oldest) = self.overlays.iter().min_by_key(|(_, o)| o.version)
-        {
-            let oldest = oldest.0.clone();
-            self.lift(&oldest);
-        }
-        self.set(key, written.clone());
-        if let Some(written) = &written {
-            written.show(self.store);
-        }
-        let since = Instant::now();
-        let overlay = Overlay { version, uid, written, watched, since, existed, floor, gone };
-        self.overlays.insert(key.clone(), overlay);
-    }
-
-    /// Takes an own write away and shows the watched state again.
-    fn lift(&mut self, key: &Key) -> Option<Overlay> {
-        let mut overlay = self.overlays.remove(key)?;
-        self.set(key, overlay.watched.take());
-        if overlay.version == NEVER {
-            for uid in overlay.gone.iter().chain([&overlay.uid]) {
-                self.buried.add(uid, key, overlay.since);
-            }
-        }
-        Some(overlay)
-    }
-
-    /// Hides an object that an own request has deleted, if it is one.
-    fn hide_buried(&mut self, key: &Key, uid: &str) {
-        let Some(since) = self.buried.since(key, uid) else { return };
-        match self.overlays.get_mut(key) {
-            None => {
-                self.lay(key, uid.into(), NEVER, None);
-                if let Some(overlay) = self.overlays.get_mut(key) {
-                    overlay.since = since;
-                }
-            }
-            Some(overlay) if overlay.version == NEVER && !overlay.knows(uid) => {
-                overlay.gone.push(uid.into());
-            }
-            Some(_) => {}
-        }
-    }
-
     fn upsert(&mut self, entry: Arc<Entry>) {
         let key = entry.key().clone();
-        self.hide_buried(&key, entry.uid());
+        self.hide_deleted(&key, entry.uid());
         let old = match self.overlays.get_mut(&key) {
             Some(overlay) => {
                 let other = overlay.written.is_none() && overlay.precedes(&entry);
@@ -360,7 +212,7 @@ impl Writer {
         }
     }
 
-    /// Takes an object away; `last` is its last state if that could be read.
+    /// Removes an object; `last` is its last state if that could be read.
     fn delete(&mut self, key: Key, uid: &str, version: u64, last: Option<Arc<Entry>>) {
         let old = match self.overlays.get_mut(&key) {
             Some(overlay) => {
@@ -380,7 +232,7 @@ impl Writer {
                 old
             }
         };
-        self.buried.remove(uid);
+        self.tombstones.remove(uid);
         if let Some(old) = old {
             let unread = last.is_none();
             let last = last.unwrap_or_else(|| old.clone());
@@ -417,7 +269,7 @@ impl Writer {
     /// Ends a relist: what was not listed is gone, what changed is changed.
     fn replace(&mut self, source: usize, version: u64) {
         let Some(relist) = self.sources[source].relist.take() else { return };
-        let own = self.overlays_of(source);
+        let own = self.overlays.of(source);
         let own: Vec<_> = own.iter().filter_map(|key| Some((key, self.lift(key)?))).collect();
         let held = self.objects.values().filter(|entry| self.fed_by(source, entry.key()));
         let swept: Vec<_> = held
@@ -459,15 +311,14 @@ impl Writer {
                 }
             } else if !other && overlay.existed <= version {
                 // It was there before this list and is not in it.
-                self.buried.remove(&overlay.uid);
+                self.tombstones.remove(&overlay.uid);
             }
         }
-        let shown = |(uid, key): (&str, &Key)| {
-            let shown = self.objects.get(key).is_some_and(|entry| entry.uid() == uid);
-            shown.then(|| (key.clone(), uid.to_owned()))
-        };
-        let shown: Vec<_> = self.buried.iter().filter_map(shown).collect();
-        shown.iter().for_each(|(key, uid)| self.hide_buried(key, uid));
+        for (uid, key) in self.tombstones.list() {
+            if self.objects.get(&key).is_some_and(|entry| *entry.uid() == *uid) {
+                self.hide_deleted(&key, &uid);
+            }
+        }
         let was_synced = self.sources.iter().all(|source| source.synced);
         self.sources[source].synced = true;
         self.sources[source].version = version;
@@ -477,20 +328,6 @@ impl Writer {
     fn progress(&mut self, source: usize, version: u64) {
         let source = &mut self.sources[source];
         source.version = source.version.max(version);
-    }
-
-    /// Ends own writes that the watch must have shown by now, had they been in its scope.
-    fn settle(&mut self, source: usize, version: u64) {
-        for key in self.overlays_of(source) {
-            let overlay = self.overlays.get(&key);
-            if overlay.is_some_and(|overlay| overlay.version <= version || overlay.outlived()) {
-                self.lift(&key);
-            }
-        }
-    }
-
-    fn overlays_of(&self, source: usize) -> Vec<Key> {
-        self.overlays.keys().filter(|key| self.fed_by(source, key)).cloned().collect()
     }
 
     fn fed_by(&self, source: usize, key: &Key) -> bool {
@@ -512,15 +349,20 @@ impl Writer {
         plain.chain(hidden).cloned()
     }
 
-    /// Puts an object in the place of another, which it returns, or takes it away.
+    /// Inserts, replaces or removes an object and returns the one before.
     fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
-        for indexer in &mut self.indexers {
-            indexer.update(key, entry.as_ref());
+        for used in &mut self.indexers {
+            used.indexer.update(key, entry.as_ref());
         }
+        for (_, missed) in &mut self.building {
+            missed.push((key.clone(), entry.clone()));
+        }
+        self.bytes += entry.as_ref().map_or(0, |entry| entry.size());
         let old = match entry {
             Some(entry) => self.objects.insert(key.clone(), entry),
             None => self.objects.remove(key),
         };
+        self.bytes -= old.as_ref().map_or(0, |old| old.size());
         // Before the snapshot is published: no reader may go back to it once that is.
         if let Some(old) = &old {
             old.hide();
@@ -552,33 +394,5 @@ impl Writer {
             final_state_unknown: unknown,
             merged: false,
         });
-    }
-}
-
-// === impl Overlay ===
-
-impl Overlay {
-    /// Tells whether an object is the one of this write, or one deleted before it.
-    fn knows(&self, uid: &str) -> bool {
-        *self.uid == *uid || self.gone.iter().any(|gone| **gone == *uid)
-    }
-
-    /// Tells whether an object of that name came after the one of this deletion.
-    fn precedes(&self, entry: &Entry) -> bool {
-        self.floor < entry.version() && !self.knows(entry.uid())
-    }
-
-    /// Notes that the watch or a list has shown an object.
-    fn saw(&mut self, entry: &Entry) {
-        if *self.uid == *entry.uid() {
-            let known = Some(self.existed).filter(|existed| *existed != NEVER);
-            self.existed = known.unwrap_or_default().max(entry.version());
-            self.floor = self.floor.max(entry.version());
-        }
-    }
-
-    /// Tells whether a deletion has hidden its object for longer than a watch lags.
-    fn outlived(&self) -> bool {
-        self.version == NEVER && self.since.elapsed() > DELETION_HIDES
     }
 }

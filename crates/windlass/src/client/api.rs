@@ -9,7 +9,6 @@ use http::Method;
 use super::answer::{Named, Page};
 use super::{ApiRequest, Client, List, Url};
 use crate::cache::Key;
-use crate::cluster::Caches;
 use crate::error::{Error, Result, ResultExt};
 use crate::kind::{Kind, Object};
 
@@ -68,7 +67,7 @@ impl<K: Object> Api<K> {
         &self.kind
     }
 
-    /// Returns an object from the cache, or from the server if the client is live.
+    /// Returns an object as the server has it.
     ///
     /// Returns `None` if the object does not exist. A kind that does not exist is an error.
     ///
@@ -89,9 +88,6 @@ impl<K: Object> Api<K> {
     /// # }
     /// ```
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<K>>> {
-        if let Some(caches) = self.caches().await? {
-            return caches.get::<K>(&self.kind, key);
-        }
         let mut request = self.request(Method::GET, "get", key, None)?;
         if K::metadata_api() {
             request.accept = METADATA.into();
@@ -100,21 +96,8 @@ impl<K: Object> Api<K> {
         self.decode(&bytes, &key.to_string()).map(|object| Some(Arc::new(object)))
     }
 
-    /// Returns the caches once they hold this kind; `None` if the server has to be asked.
-    async fn caches(&self) -> Result<Option<&Caches>> {
-        let caches = &self.client.shared.caches;
-        if self.client.options.live || caches.is_empty() {
-            return Ok(None);
-        }
-        caches.filled(&self.kind, self.client.options.timeout).await?;
-        Ok(Some(caches))
-    }
-
-    /// Returns the objects that match from the cache, or from the server if the client is live.
+    /// Returns the objects that match, as the server has them.
     pub async fn list(&self, list: &List) -> Result<Vec<Arc<K>>> {
-        if let Some(caches) = self.caches().await? {
-            return caches.list::<K>(&self.kind, list);
-        }
         let what = || format!("list of {}", self.kind);
         let mut found = Vec::new();
         let mut next: Option<String> = None;

@@ -23,7 +23,7 @@ impl<K: Object> Api<K> {
             return Ok(if head.pending() { Deleted::Pending } else { Deleted::Gone });
         }
         if head.kind != "Status" && head.pending() {
-            self.client.shared.caches.wrote(&self.kind, &bytes);
+            self.client.shared.cache.wrote(&self.kind, &bytes);
             self.show_in_other_versions(key, &head.metadata.uid).await;
             return Ok(Deleted::Pending);
         }
@@ -35,8 +35,8 @@ impl<K: Object> Api<K> {
 
     /// Passes the objects that are left to the caches of other versions of the kind.
     async fn show_left_in_other_versions(&self, list: &List) {
-        let caches = &self.client.shared.caches;
-        for kind in caches.versions(&self.kind).into_iter().filter(|kind| *kind != self.kind) {
+        let cache = &self.client.shared.cache;
+        for kind in cache.versions(&self.kind).into_iter().filter(|kind| *kind != self.kind) {
             let Ok(request) = self.client.dynamic(&kind).select("list", Method::GET, list) else {
                 continue;
             };
@@ -45,7 +45,7 @@ impl<K: Object> Api<K> {
                 continue;
             };
             let left: Page<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
-            left.items.iter().for_each(|item| caches.wrote(&kind, item.get().as_bytes()));
+            left.items.iter().for_each(|item| cache.wrote(&kind, item.get().as_bytes()));
         }
     }
 
@@ -79,8 +79,8 @@ impl<K: Object> Api<K> {
     /// }
     /// let blue = List::within("default").label("color", "blue");
     /// client.api::<ConfigMap>().delete_collection(&blue, &Deletion::default()).await?;
-    /// assert!(client.list::<ConfigMap>(&blue).await?.is_empty());
-    /// assert!(client.get::<ConfigMap>(&Key::namespaced("default", "b")).await?.is_some());
+    /// assert!(client.live().list::<ConfigMap>(&blue).await?.is_empty());
+    /// assert!(client.live().get::<ConfigMap>(&Key::namespaced("default", "b")).await?.is_some());
     /// # Ok(())
     /// # }
     /// ```
@@ -105,7 +105,7 @@ impl<K: Object> Api<K> {
         let left: Page<'_> = serde_json::from_slice(&left).unwrap_or_default();
         let mut waiting = BTreeSet::new();
         for item in left.items {
-            self.client.shared.caches.wrote(&self.kind, item.get().as_bytes());
+            self.client.shared.cache.wrote(&self.kind, item.get().as_bytes());
             waiting.insert(head(item.get()).metadata.uid);
         }
         self.show_left_in_other_versions(list).await;

@@ -62,7 +62,7 @@ pub struct Deletion {
 /// let key = Key::of(&map);
 /// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::Pending);
 ///
-/// map = (*client.get::<ConfigMap>(&key).await?.expect("waits for its finalizer")).clone();
+/// map = (*client.live().get::<ConfigMap>(&key).await?.expect("waits for its finalizer")).clone();
 /// finalizer::remove(&mut map, "example.com/cleanup");
 /// client.update(&map).await?;
 /// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::NotFound);

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 
-use crate::cache::Entry;
 use crate::error::{Error, Result};
 
 /// Selects objects of one kind; by default all of them.
@@ -34,7 +33,7 @@ use crate::error::{Error, Result};
 ///     map.metadata.labels = Some([("app".into(), app.into())].into());
 ///     client.create(&map).await?;
 /// }
-/// let count = async |list: List| client.list::<ConfigMap>(&list).await.map(|found| found.len());
+/// let count = async |list: List| client.live().list::<ConfigMap>(&list).await.map(|found| found.len());
 /// let here = List::within("default").matching(Expression::Exists("app".into()).into());
 /// assert_eq!(count(here.clone()).await?, 3);
 /// assert_eq!(count(here.clone().label("app", "cart")).await?, 2);
@@ -104,8 +103,7 @@ impl List {
 
     /// Selects only objects with these field values, in the syntax of field selectors.
     ///
-    /// Reads from the cache support `metadata.name` and `metadata.namespace`; use an index for
-    /// other fields.
+    /// Reads from the cache use an [index](crate::Index) instead.
     pub fn fields(mut self, fields: &str) -> Self {
         self.fields = Some(fields.into());
         self
@@ -127,41 +125,5 @@ impl List {
     /// ```
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.labels.matches(labels)
-    }
-
-    /// Returns the conditions on names and namespaces: whether it is the name, whether the value is
-    /// wanted, and the value.
-    ///
-    /// # Errors
-    ///
-    /// Fails on any other field, as the cache cannot select by it.
-    pub(crate) fn names(&self) -> Result<Vec<(bool, bool, &str)>> {
-        let terms = self.fields.iter().flat_map(|fields| fields.split(','));
-        terms
-            .filter(|term| !term.is_empty())
-            .map(|term| {
-                let (field, wanted, value) = match term.split_once("!=") {
-                    Some((field, value)) => (field, false, value),
-                    None => match term.split_once('=') {
-                        Some((field, value)) => (field, true, value.trim_start_matches('=')),
-                        None => (term, true, ""),
-                    },
-                };
-                match field {
-                    "metadata.name" => Ok((true, wanted, value)),
-                    "metadata.namespace" => Ok((false, wanted, value)),
-                    _ => Err(Error::Invalid(format!(
-                        "field selector {field} only works for live lists: use an index"
-                    ))),
-                }
-            })
-            .collect()
-    }
-
-    pub(crate) fn matches_entry(&self, entry: &Entry) -> bool {
-        self.labels.selects_all() || {
-            let labels = entry.labels().iter().map(|(k, v)| (k.to_string(), v.to_string()));
-            self.labels.matches(&labels.collect())
-        }
     }
 }

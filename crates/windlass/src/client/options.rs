@@ -14,7 +14,6 @@ pub(super) struct Options {
     pub(super) field_owner: Arc<str>,
     pub(super) field_validation: Option<FieldValidation>,
     pub(super) dry_run: bool,
-    pub(super) live: bool,
     pub(super) unfenced: bool,
     pub(super) timeout: Duration,
     pub(super) answer_max: usize,
@@ -27,7 +26,6 @@ impl Default for Options {
             field_owner: "windlass".into(),
             field_validation: None,
             dry_run: false,
-            live: false,
             unfenced: false,
             timeout: TIMEOUT,
             answer_max: send::ANSWER_MAX,
@@ -37,34 +35,6 @@ impl Default for Options {
 }
 
 impl Client {
-    /// Returns this client with reads that ask the server instead of the cache.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// use windlass::{Context, Controller, Key, Manager, Next};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// # let client = server.client();
-    /// let maps = Controller::<ConfigMap>::builder("maps")
-    ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-    /// let handle = Manager::builder(client).add(maps).spawn()?;
-    /// handle.ready().await; // the caches are there and filled
-    /// let client = handle.client(); // reads config maps from the cache
-    /// let key = Key::namespaced("default", "a");
-    /// assert!(client.get::<ConfigMap>(&key).await?.is_none());
-    ///
-    /// let refused = client.get::<Secret>(&key).await.unwrap_err();
-    /// assert!(refused.to_string().starts_with("Secret.v1 is not in the cache: declare it"));
-    /// assert!(client.live().get::<Secret>(&key).await?.is_none());
-    /// # handle.stop().await
-    /// # }
-    /// ```
-    pub fn live(&self) -> Self {
-        self.with(|o| o.live = true)
-    }
-
     /// Returns this client with writes that the server checks and does not store.
     ///
     /// ```
@@ -83,7 +53,7 @@ impl Client {
     /// # let client = Client::new(server.client());
     /// let checked = client.dry_run().create(&config_map("a")).await?;
     /// assert!(checked.metadata.uid.is_some(), "defaulted, validated and admitted");
-    /// assert!(client.get::<ConfigMap>(&Key::of(&checked)).await?.is_none(), "and not kept");
+    /// assert!(client.live().get::<ConfigMap>(&Key::of(&checked)).await?.is_none(), "and not kept");
     /// # Ok(())
     /// # }
     /// ```
@@ -118,7 +88,7 @@ impl Client {
     /// # })));
     /// let impatient = client.timeout(Duration::from_secs(3));
     /// // The server hangs.
-    /// let error = impatient.get::<ConfigMap>(&Key::namespaced("default", "a")).await.unwrap_err();
+    /// let error = impatient.live().get::<ConfigMap>(&Key::namespaced("default", "a")).await.unwrap_err();
     /// assert!(error.is_timeout());
     /// assert_eq!(error.to_string(), "get ConfigMap default/a: no answer within 3 s");
     /// # Ok(())

@@ -20,14 +20,14 @@ impl<K: Object> Api<K> {
         if head.finalized() {
             return self.gone(&key, &head.metadata.uid);
         }
-        self.client.shared.caches.wrote(&self.kind, bytes);
+        self.client.shared.cache.wrote(&self.kind, bytes);
         self.show_in_other_versions(&key, &head.metadata.uid).await;
     }
 
     /// Passes the object to the caches of other versions of the kind. Only the server can convert
     /// it, so it is read again.
     pub(super) async fn show_in_other_versions(&self, key: &Key, uid: &str) {
-        for kind in self.client.shared.caches.versions(&self.kind) {
+        for kind in self.client.shared.cache.versions(&self.kind) {
             if kind != self.kind {
                 self.client.dynamic(&kind).refresh(key, uid).await;
             }
@@ -36,15 +36,15 @@ impl<K: Object> Api<K> {
 
     /// Passes the deletion of an object to the caches of all versions of the kind.
     pub(super) fn gone(&self, key: &Key, uid: &str) {
-        let caches = &self.client.shared.caches;
-        for kind in caches.versions(&self.kind) {
-            caches.deleted(&kind, key, uid);
+        let cache = &self.client.shared.cache;
+        for kind in cache.versions(&self.kind) {
+            cache.deleted(&kind, key, uid);
         }
     }
 
     /// Returns `true` if the kind is cached in any version.
     pub(super) fn cached(&self) -> bool {
-        !self.client.shared.caches.versions(&self.kind).is_empty()
+        !self.client.shared.cache.versions(&self.kind).is_empty()
     }
 
     /// Reads an object from the server and passes it to the cache.
@@ -53,9 +53,9 @@ impl<K: Object> Api<K> {
     async fn refresh(&self, key: &Key, uid: &str) {
         let Ok(request) = self.request(Method::GET, "get", key, None) else { return };
         match self.client.send(request).await {
-            Ok(bytes) => self.client.shared.caches.wrote(&self.kind, &bytes),
+            Ok(bytes) => self.client.shared.cache.wrote(&self.kind, &bytes),
             Err(error) if error.is_not_found() => {
-                self.client.shared.caches.deleted(&self.kind, key, uid);
+                self.client.shared.cache.deleted(&self.kind, key, uid);
             }
             Err(error) => {
                 let (kind, error) = (&self.kind, error.chain());
@@ -69,8 +69,9 @@ impl<K: Object> Api<K> {
         if self.client.options.dry_run {
             return;
         }
-        for kind in self.client.shared.caches.versions(&self.kind) {
-            let uid = self.client.shared.caches.uid(&kind, key).unwrap_or_default();
+        for kind in self.client.shared.cache.versions(&self.kind) {
+            let entry = self.client.shared.cache.entry(&kind, key);
+            let uid = entry.as_ref().map_or("", |entry| entry.uid());
             self.client.dynamic(&kind).refresh(key, &uid).await;
         }
     }

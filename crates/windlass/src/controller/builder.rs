@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::map_output::MapOutput;
 use super::{Context, Controller, Next, Options, Predicate, Reconciler, Watch};
-use crate::cache::Key;
+use crate::cache::{Index, Key};
 use crate::error::Result;
 use crate::kind::{Kind, Object};
 use crate::queue::{Limiter, QueueOptions};
@@ -65,6 +65,7 @@ impl<K: Object> Builder<K> {
             name: name.to_string(),
             kind,
             watches: Vec::new(),
+            indexes: Vec::new(),
             filter: None,
             channels: Vec::new(),
             reports_as: None,
@@ -160,6 +161,21 @@ impl<K: Object> Builder<K> {
     pub fn reads<T: Object<DynamicType = ()>>(self) -> Self {
         let read = Watch::read(Kind::of::<T>());
         self.watch(if T::metadata_api() { read.metadata_only() } else { read })
+    }
+
+    /// Declares an index of a kind that this controller caches, for [`Listing::by`].
+    ///
+    /// An example is at [`Index`]. The controller does not start if the kind is not cached, or if
+    /// the index is declared elsewhere with another function.
+    ///
+    /// [`Listing::by`]: crate::cache::Listing::by
+    pub fn index<T, V>(mut self, index: &Index<T, V>) -> Self
+    where
+        T: Object<DynamicType = ()>,
+        V: Ord + Clone + Send + Sync + 'static,
+    {
+        self.options.indexes.push(Arc::new(index.clone()));
+        self
     }
 
     /// Reconciles every key that arrives through a channel, for sources outside the cluster.

@@ -16,8 +16,8 @@ use super::worker::Worker;
 use super::write_loop::WriteLoopDetector;
 use super::{Controller, pool};
 use crate::apply::Applied;
-use crate::cache::Key;
-use crate::error::Result;
+use crate::cache::{Cache, Declared, Key, Scope};
+use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::metrics::HandlerFigures;
 
@@ -84,7 +84,7 @@ impl<K: Object> Component for Controller<K> {
             display_name.clone(),
             options.kind.clone(),
             metrics.clone(),
-            client.caches().clone(),
+            client.cached().clone(),
         ));
         let client = client.observed_by(loops.clone());
         let handle = ControllerHandle::new(super::handle::Inner {
@@ -105,10 +105,14 @@ impl<K: Object> Component for Controller<K> {
             let lag = handle.watches().iter().map(|(_, lag)| *lag as u64).sum();
             Some(HandlerFigures { panics: handle.handler_panics(), lag })
         });
+        let cache = client.cached();
+        options.indexes.iter().try_for_each(|index| cache.declare_any(index.clone()))?;
         for watch in options.watches {
             handle.start(watch)?;
         }
-        let informer = client.caches().open(&options.kind, K::metadata_api())?;
+        let scope = Scope::all_or_metadata(K::metadata_api());
+        let informer = cache.informer_of::<K>(&options.kind, &scope);
+        check_indexes(&options.name, &options.indexes, cache)?;
         let recorder_name = options.reports_as.as_deref().unwrap_or(&options.name);
         let worker = Worker {
             shared: Arc::new(Shared {
@@ -121,7 +125,7 @@ impl<K: Object> Component for Controller<K> {
                 stopping: env.stopping.clone(),
             }),
             queue,
-            reader: informer.store().reader::<K>(),
+            reader: informer.reader(),
             reconciler,
             metrics,
             timeout: options.timeout,
@@ -135,6 +139,19 @@ impl<K: Object> Component for Controller<K> {
         };
         let run: Run = Box::new(move |stop, abort| Box::pin(workers.run(stop, abort)));
         Ok(Prepared { handle, leader: options.leader, run })
+    }
+}
+
+/// Fails if an index is declared for a kind that nothing caches.
+fn check_indexes(name: &str, indexes: &[Arc<dyn Declared>], cache: &Cache) -> Result<()> {
+    match indexes.iter().find(|index| !cache.holds(&index.kind())) {
+        None => Ok(()),
+        Some(index) => Err(Error::Invalid(format!(
+            "controller {name}: index {} needs {} in the cache: declare it with owns, watches or \
+             reads",
+            index.id().name(),
+            index.kind()
+        ))),
     }
 }
 

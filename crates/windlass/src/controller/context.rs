@@ -7,10 +7,9 @@ use std::sync::{Arc, OnceLock};
 use kube::core::DynamicObject;
 use tokio_util::sync::CancellationToken;
 
-use super::listing::Listing;
 use crate::apply::Applied;
-use crate::cache::{Key, Malformed, Object, Reader};
-use crate::client::Client;
+use crate::cache::{Cached, Key, Listing, Malformed, ObjectName, Reader};
+use crate::client::{Client, Live};
 use crate::clock::Clock;
 use crate::condition::{ConditionBuilder, ConditionStatus};
 use crate::error::Result;
@@ -90,7 +89,7 @@ struct Inner<K> {
     shared: Arc<Shared>,
     key: Key,
     /// The object in the cache when the reconcile began; known to decode.
-    object: Option<Object<K>>,
+    object: Option<Cached<K>>,
     /// The decoded object, once it was needed.
     decoded: OnceLock<Arc<K>>,
     failures: u32,
@@ -124,7 +123,7 @@ impl<K: kind::Object> Context<K> {
     ) -> Result<Self, Malformed> {
         let object = reader.object(&key);
         let decoded = OnceLock::new();
-        if let Some(fresh) = object.as_ref().map(Object::verify).transpose()?.flatten() {
+        if let Some(fresh) = object.as_ref().map(Cached::verify).transpose()?.flatten() {
             drop(decoded.set(fresh));
         }
         if let Some(mut before) = before
@@ -150,7 +149,7 @@ impl<K: kind::Object> Context<K> {
     }
 
     /// The object without decoding it.
-    pub(crate) fn found(&self) -> Option<&Object<K>> {
+    pub(crate) fn found(&self) -> Option<&Cached<K>> {
         self.0.object.as_ref()
     }
 
@@ -194,8 +193,8 @@ impl<K: kind::Object> Context<K> {
         &self.0.shared.client
     }
 
-    /// Returns a client that reads from the server.
-    pub fn live(&self) -> Client {
+    /// Returns reads that ask the server.
+    pub fn live(&self) -> Live<'_> {
         self.0.shared.client.live()
     }
 
@@ -218,50 +217,37 @@ impl<K: kind::Object> Context<K> {
         self.0.shared.stopping.cancelled().await;
     }
 
-    /// An object in the same namespace, from the cache.
+    /// Returns an object from the cache: by name in the same namespace, or by key anywhere.
+    ///
+    /// This is [`Cache::get`](crate::cache::Cache::get) of [`Client::cached`].
     ///
     /// # Errors
     ///
     /// Fails if the kind was not declared with `owns`, `watches` or `reads`, or if the object does
     /// not decode.
-    pub fn get<T: kind::Object<DynamicType = ()>>(&self, name: &str) -> Result<Option<Arc<T>>> {
-        let kind = Kind::of::<T>();
-        let namespace = self.namespace().filter(|_| kind.namespaced());
-        self.client().caches().get(&kind, &Key::new(namespace, name))
+    pub fn get<'a, T>(&self, name: impl Into<ObjectName<'a>>) -> Result<Option<Arc<T>>>
+    where
+        T: kind::Object<DynamicType = ()>,
+    {
+        let cache = self.client().cached();
+        match name.into() {
+            ObjectName::Name(name) => cache.get(&Key::new(self.namespace(), name)),
+            ObjectName::Key(key) => cache.get(key),
+        }
     }
 
-    /// An object anywhere, from the cache.
-    ///
-    /// # Errors
-    ///
-    /// As [`get`](Self::get).
-    pub fn get_key<T: kind::Object<DynamicType = ()>>(&self, key: &Key) -> Result<Option<Arc<T>>> {
-        self.client().caches().get(&Kind::of::<T>(), key)
-    }
-
-    /// An object of a kind known at run time, from the cache.
-    ///
-    /// # Errors
-    ///
-    /// As [`get`](Self::get).
-    pub fn get_kind(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<DynamicObject>>> {
-        self.client().caches().get(kind, key)
-    }
-
-    /// Objects from the cache; starts with all in the same namespace.
+    /// Lists objects from the cache; starts with all in the same namespace.
     pub fn list<T: kind::Object<DynamicType = ()>>(&self) -> Listing<T> {
-        self.listing(Kind::of::<T>())
+        self.beside(self.client().cached().list())
     }
 
-    /// Objects of a kind known at run time, from the cache.
-    pub fn list_kind(&self, kind: &Kind) -> Listing<DynamicObject> {
-        self.listing(kind.clone())
+    /// Reads objects of a kind known at run time from the cache; starts in the same namespace.
+    pub fn dynamic(&self, kind: &Kind) -> Listing<DynamicObject> {
+        self.beside(self.client().cached().dynamic(kind))
     }
 
-    fn listing<T: kind::Object>(&self, kind: Kind) -> Listing<T> {
-        let namespace = self.namespace().filter(|_| kind.namespaced()).map(str::to_string);
-        let owner = self.found().map(|object| object.uid().to_string());
-        Listing::new(self.client().caches().clone(), kind, namespace, owner)
+    fn beside<T: kind::Object>(&self, listing: Listing<T>) -> Listing<T> {
+        listing.beside(self.namespace(), self.found().map(|object| object.uid()))
     }
 
     /// Starts a condition of the reconciled object: its clock and generation are set.
@@ -273,7 +259,7 @@ impl<K: kind::Object> Context<K> {
         status: impl Into<ConditionStatus>,
     ) -> ConditionBuilder {
         let condition = ConditionBuilder::new(type_, status).clock(self.clock());
-        match self.found().map(Object::generation) {
+        match self.found().map(Cached::generation) {
             Some(generation) if generation > 0 => condition.observed_generation(generation),
             _ => condition,
         }
@@ -296,7 +282,7 @@ impl<K: kind::Object> Context<K> {
     {
         let Some(object) = self.found() else { return Ok(Finalizing::Finalized) };
         // Not the object this reconcile began with: it may have written to it since.
-        let newest = self.client().caches().metadata(self.kind(), self.key())?;
+        let newest = self.client().cached().metadata(self.kind(), self.key())?;
         let Some(newest) = newest else { return Ok(Finalizing::Finalized) };
         if newest.uid.as_deref() != Some(object.uid()) {
             return Err(self.recreated("finalize"));

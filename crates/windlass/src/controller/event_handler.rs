@@ -15,7 +15,7 @@ use super::map_retries::MapRetries;
 use super::source::Change;
 use super::worker::panic_text;
 use super::{Predicate, Watch};
-use crate::cache::{Event, Key, Object};
+use crate::cache::{Cached, Event, Key};
 use crate::client::Client;
 use crate::kind::Kind;
 use crate::queue::{Add, LOW_PRIORITY};
@@ -78,7 +78,7 @@ impl EventHandler {
     /// Queues the keys that one change concerns. Returns `false` if the map function failed.
     fn enqueue(&self, object: &Key, change: &Change) -> bool {
         let keys = catch_unwind(AssertUnwindSafe(|| {
-            self.watch.keys(change, &self.reconciled, self.client.caches())
+            self.watch.keys(change, &self.reconciled, self.client.cached())
         }));
         let keys = match keys {
             Ok(Ok(keys)) => keys,
@@ -115,7 +115,7 @@ impl EventHandler {
 
 /// Returns the changes that an event consists of, usually one.
 fn changes(event: &Event<DynamicObject>) -> [Option<Change>; 2] {
-    let update = |old: &Object<DynamicObject>, new: &Object<DynamicObject>| Change {
+    let update = |old: &Cached<DynamicObject>, new: &Cached<DynamicObject>| Change {
         old: Some(old.entry().clone()),
         new: Some(new.entry().clone()),
         ..Change::default()

@@ -15,7 +15,7 @@ use super::running_watch::{RunningWatch, RunningWatches};
 use super::watch_guard::WatchGuard;
 use super::write_loop::WriteLoopDetector;
 use super::{Predicate, Watch};
-use crate::cache::{HandlerOptions, Key};
+use crate::cache::{HandlerOptions, Key, Scope};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::kind::Kind;
@@ -222,9 +222,8 @@ impl ControllerHandle {
             source = format!("kind source: {}", watch.kind),
             "Starting EventSource"
         );
-        let caches = inner.client.caches();
-        let informer = caches.open(&watch.kind, watch.metadata_only)?;
-        let opened = caches.opened(&watch.kind);
+        let scope = Scope::all_or_metadata(watch.metadata_only);
+        let informer = inner.client.cached().informer_of(&watch.kind, &scope);
         let options = HandlerOptions { resync: watch.resync };
         let handler = Arc::new(EventHandler {
             name: inner.name.clone(),
@@ -238,7 +237,7 @@ impl ControllerHandle {
         });
         let guard = informer.handle(options, move |event| handler.handle(&event));
         let (states, ended) = (informer.states(), CancellationToken::new());
-        let running = RunningWatch { kind: kind.clone(), guard, states, ended, _opened: opened };
+        let running = RunningWatch { kind: kind.clone(), guard, states, ended };
         let mut watches = inner.watches.lock();
         if watches.ended {
             // The manager has stopped meanwhile, without knowing of this watch.

@@ -6,7 +6,6 @@ use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::{HandlerGuard, SyncState};
-use crate::cluster::Opened;
 use crate::kind::Kind;
 
 /// All running watches of a controller.
@@ -26,8 +25,6 @@ pub(super) struct RunningWatch {
     pub(super) states: tokio::sync::watch::Receiver<SyncState>,
     /// Notifies those who wait for the watch that it has ended.
     pub(super) ended: CancellationToken,
-    /// Keeps the cache of the kind open.
-    pub(super) _opened: Opened,
 }
 
 // === impl RunningWatch ===

@@ -7,8 +7,7 @@ use std::{fmt, slice};
 
 use super::Predicate;
 use super::map_output::{MapError, MapOutput};
-use crate::cache::{Entry, Key};
-use crate::cluster::Caches;
+use crate::cache::{Cache, Entry, Key};
 use crate::kind::{Kind, Object};
 
 /// A change of one watched object.
@@ -96,7 +95,7 @@ pub(crate) enum Mapper {
     Nothing,
 }
 
-type MapFunction = dyn Fn(&Change, &Caches) -> Result<Vec<Key>, MapError> + Send + Sync;
+type MapFunction = dyn Fn(&Change, &Cache) -> Result<Vec<Key>, MapError> + Send + Sync;
 
 // === impl Change ===
 
@@ -184,13 +183,12 @@ impl Watch {
     ) -> Self {
         let kind = Kind::of::<T>();
         let of = kind.clone();
-        let watch = Self::reading(kind, move |change, caches| {
+        let watch = Self::reading(kind, move |change, cache| {
             let mut keys = Vec::new();
             for entry in [&change.old, &change.new].into_iter().flatten() {
-                match entry.decode::<T>() {
+                match cache.decode::<T>(&of, entry) {
                     Ok(object) => keys.extend(map(&object).into_keys()?),
                     Err(error) => {
-                        caches.count_undecodable::<T>(&of, entry);
                         tracing::warn!(
                             object = %entry.key(),
                             error = %error,
@@ -260,7 +258,7 @@ impl Watch {
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// use windlass::{Context, Controller, Key, Kind, List, Manager, Next, Watch};
+    /// use windlass::{Context, Controller, Key, Kind, Manager, Next, Watch};
     ///
     /// # fn config_map(name: &str) -> ConfigMap {
     /// #     let mut map = ConfigMap::default();
@@ -276,9 +274,9 @@ impl Watch {
     /// # windlass::Client::new(server.client()).create(&map).await?;
     /// let (sender, mut keys) = tokio::sync::mpsc::channel(8);
     /// // Reconciles all config maps that refer to the secret.
-    /// let users = Watch::reading(Kind::of::<Secret>(), |change, caches| {
+    /// let users = Watch::reading(Kind::of::<Secret>(), |change, cache| {
     ///     let Some(secret) = change.entry() else { return Vec::new() };
-    ///     let maps = caches.list::<ConfigMap>(&Kind::of::<ConfigMap>(), &List::within("default"));
+    ///     let maps = cache.list::<ConfigMap>().namespace("default").items();
     ///     let names = |map: &ConfigMap| {
     ///         map.data.as_ref().and_then(|data| data.get("secret")).map(String::as_str)
     ///             == Some(secret.key().name())
@@ -307,9 +305,9 @@ impl Watch {
     /// ```
     pub fn reading<R: MapOutput>(
         kind: Kind,
-        map: impl Fn(&Change, &Caches) -> R + Send + Sync + 'static,
+        map: impl Fn(&Change, &Cache) -> R + Send + Sync + 'static,
     ) -> Self {
-        let function = move |change: &Change, caches: &Caches| map(change, caches).into_keys();
+        let function = move |change: &Change, cache: &Cache| map(change, cache).into_keys();
         Self::new(kind, Mapper::Function(Arc::new(function)))
     }
 
@@ -362,7 +360,7 @@ impl Watch {
         &self,
         change: &'a Change,
         reconciled: &Kind,
-        caches: &Caches,
+        cache: &Cache,
     ) -> Result<Cow<'a, [Key]>, MapError> {
         let mut keys = match &self.mapper {
             Mapper::Nothing => return Ok(Cow::default()),
@@ -370,7 +368,7 @@ impl Watch {
                 let entry = change.entry();
                 return Ok(entry.map_or_else(Cow::default, |e| slice::from_ref(e.key()).into()));
             }
-            Mapper::Function(map) => map(change, caches)?,
+            Mapper::Function(map) => map(change, cache)?,
             Mapper::Owner { controller_only } => owners(change, reconciled, *controller_only),
         };
         if keys.len() > 1 {

@@ -156,7 +156,7 @@ impl<K: Object> Context<K> {
         let Some(object) = self.found() else { return Ok(false) };
         let uid = object.uid().to_string();
         let api = self.client().dynamic(self.kind());
-        let mut newest = self.client().caches().json(self.kind(), self.key())?;
+        let mut newest = self.client().cached().json(self.kind(), self.key())?;
         let mut attempts = 0;
         loop {
             let Some(current) = newest else { return Ok(false) };
@@ -180,7 +180,7 @@ impl<K: Object> Context<K> {
                 Err(error) if error.is_conflict() && attempts < ATTEMPTS_MAX => {}
                 Err(error) => return Err(error),
             }
-            let live = self.live().dynamic(self.kind()).get(self.key()).await?;
+            let live = self.client().dynamic(self.kind()).get(self.key()).await?;
             newest = live.map(|live| serde_json::to_value(&*live)).transpose()?;
         }
     }

@@ -50,9 +50,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::cache::Key;
+use crate::cache::{Cache, Key};
 use crate::client::{Observed, PendingWrite, WriteObserver};
-use crate::cluster::Caches;
 use crate::kind::Kind;
 use crate::metrics::ControllerMetrics;
 
@@ -78,7 +77,7 @@ pub(crate) struct WriteLoopDetector {
     controller: Arc<str>,
     reconciled: Kind,
     metrics: ControllerMetrics,
-    caches: Caches,
+    cache: Cache,
     tables: Mutex<Tables>,
 }
 
@@ -119,9 +118,9 @@ impl WriteLoopDetector {
         controller: Arc<str>,
         reconciled: Kind,
         metrics: ControllerMetrics,
-        caches: Caches,
+        cache: Cache,
     ) -> Self {
-        Self { controller, reconciled, metrics, caches, tables: Mutex::default() }
+        Self { controller, reconciled, metrics, cache, tables: Mutex::default() }
     }
 
     /// Counts a write. Returns whether to look at it, and for how long to delay it.
@@ -159,7 +158,7 @@ impl WriteLoopDetector {
         });
         let Some(name) = owner.and_then(|owner| owner["name"].as_str()) else { return 0 };
         let namespace = key.namespace().filter(|_| self.reconciled.namespaced());
-        let owner = self.caches.entry(&self.reconciled, &Key::new(namespace, name));
+        let owner = self.cache.entry(&self.reconciled, &Key::new(namespace, name));
         owner.map_or(0, |owner| owner.generation())
     }
 
@@ -255,7 +254,7 @@ impl WriteObserver for WriteLoopDetector {
         if !observe {
             return Observed { delay, answered: None };
         }
-        let before = self.caches.entry(write.kind, write.key);
+        let before = self.cache.entry(write.kind, write.key);
         let (form, body) = (BodyForm::of(write.content_type), write.body.clone());
         let observation = Observation { detector: self, slot, form, body, before, delay };
         Observed { delay, answered: Some(Box::new(|answer| observation.answered(answer))) }

@@ -45,7 +45,7 @@ use crate::kind::Kind;
 /// handle.ready().await;
 /// tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 /// handle.stop().await?; // sends the last events
-/// let event = client.list::<Event>(&List::within("default")).await?.remove(0);
+/// let event = client.live().list::<Event>(&List::within("default")).await?.remove(0);
 /// assert!(event.last_timestamp.is_some() && event.count == Some(1));
 /// assert_eq!(event.reporting_component.as_deref(), Some("shop"));
 /// # Ok(())

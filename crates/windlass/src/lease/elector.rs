@@ -56,7 +56,7 @@ impl Elector {
         let namespace =
             options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_string());
         let timeout = (options.renew_deadline / 2).max(Duration::from_secs(1));
-        let api = client.unfenced().live().timeout(timeout).field_owner("windlass-lease").api();
+        let api = client.unfenced().timeout(timeout).field_owner("windlass-lease").api();
         let lease = Self {
             namespace,
             api,

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::assembly::{assign, check_names, counted};
 use super::runtime::Runtime;
 use super::{Builder, Cluster, Manager, Running, Server, State, diagnostics};
+use crate::cache::Cache;
 use crate::client::{Client, HOST};
-use crate::cluster::Caches;
 use crate::controller::ControllerEnv;
 use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
@@ -30,11 +30,11 @@ impl Builder {
         crate::panic::install_hook();
         check_names(&self.others)?;
         let stopping = CancellationToken::new();
-        let (clusters, publishers) = self.clusters(&stopping);
+        let (clusters, publishers) = self.clusters(&stopping)?;
         let components = std::mem::take(&mut self.components);
         let pending = assign(&clusters, components)?;
         for controller in &pending {
-            let caches = clusters[controller.cluster].ground.client.caches();
+            let caches = clusters[controller.cluster].ground.client.cached();
             caches.announce(&controller.component.kinds());
         }
         let Some(home) = clusters.first().map(|cluster| cluster.ground.clone()) else {
@@ -80,7 +80,7 @@ impl Builder {
     }
 
     /// Creates the caches and the client of every cluster, the home cluster first.
-    fn clusters(&mut self, stopping: &CancellationToken) -> (Vec<Cluster>, Vec<Publisher>) {
+    fn clusters(&mut self, stopping: &CancellationToken) -> Result<(Vec<Cluster>, Vec<Publisher>)> {
         let fence = Fence::new();
         let others = std::mem::take(&mut self.others);
         let all = [(String::new(), self.home.clone())].into_iter().chain(others);
@@ -92,11 +92,14 @@ impl Builder {
             };
             options.observe = Some(counted(self.registry.clone(), host, options.observe));
             let (namespaces, scopes) = (self.namespaces.clone(), self.scopes.clone());
-            let caches = Caches::new(kube.clone(), options, namespaces, scopes);
-            let weak = caches.downgrade();
-            self.registry.watches(&name, move || weak.upgrade().reports());
+            let cache = Cache::limited(kube.clone(), options, namespaces, scopes);
+            self.indexes.iter().try_for_each(|index| cache.declare_any(index.clone()))?;
+            let weak = cache.downgrade();
+            self.registry.watches(&name, move || {
+                weak.upgrade().map(|cache| cache.reports()).unwrap_or_default()
+            });
             let (fence, registry) = (fence.clone(), self.registry.clone());
-            let client = Client::build(kube, host, caches, fence, registry).field_owner(&self.name);
+            let client = Client::build(kube, host, cache, fence, registry).field_owner(&self.name);
             let (recorder, publisher) = Recorder::new(&client, &self.name, self.clock.clone());
             let ground = ControllerEnv {
                 client,
@@ -107,9 +110,9 @@ impl Builder {
                 seed: self.seed.unwrap_or_else(rand::random),
                 cluster: name.clone(),
             };
-            (Cluster { name, ground }, publisher)
+            Ok((Cluster { name, ground }, publisher))
         };
-        all.map(create).unzip()
+        all.map(create).collect::<Result<Vec<_>>>().map(|all| all.into_iter().unzip())
     }
 
     /// Runs until `shutdown` completes, then stops in order.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::assembly::host_in;
 use super::checks::Probe;
 use super::serving::Serving;
 use super::{Checks, RunContext, Runnable};
-use crate::cache::{CacheOptions, Watch};
+use crate::cache::{CacheOptions, Declared, Index, Scope};
 use crate::clock::Clock;
 use crate::controller::{Component, Controller};
 use crate::error::Result;
@@ -51,7 +52,8 @@ pub struct Builder {
     pub(super) runnables: Vec<(bool, Runnable)>,
     pub(super) name: String,
     pub(super) namespaces: Vec<String>,
-    pub(super) scopes: BTreeMap<Kind, Watch>,
+    pub(super) scopes: BTreeMap<Kind, Scope>,
+    pub(super) indexes: Vec<Arc<dyn Declared>>,
     pub(super) cache: CacheOptions,
     pub(super) lease: Option<LeaseOptions>,
     pub(super) serving: Serving,
@@ -76,6 +78,7 @@ impl Builder {
             name: "windlass".into(),
             namespaces: Vec::new(),
             scopes: BTreeMap::new(),
+            indexes: Vec::new(),
             cache: CacheOptions::default(),
             lease: None,
             serving: Serving::default(),
@@ -244,19 +247,32 @@ impl Builder {
     /// client.create(&config_map("other")).await?;
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-    /// let part = cache::Watch::all().namespace("default").fields("metadata.name=mine");
+    /// let part = cache::Scope::all().namespace("default").fields("metadata.name=mine");
     /// let handle = Manager::builder(server.client()).caches::<ConfigMap>(part).add(maps).spawn()?;
     /// handle.ready().await;
-    /// let get = async |key: &Key| handle.client().get::<ConfigMap>(key).await;
-    /// assert!(get(&Key::namespaced("default", "mine")).await?.is_some());
-    /// assert!(get(&Key::namespaced("default", "other")).await?.is_none(), "outside");
-    /// let elsewhere = get(&Key::namespaced("shop", "mine")).await.unwrap_err();
+    /// let get = |key: &Key| handle.client().cached().get::<ConfigMap>(key);
+    /// assert!(get(&Key::namespaced("default", "mine"))?.is_some());
+    /// assert!(get(&Key::namespaced("default", "other"))?.is_none(), "outside");
+    /// let elsewhere = get(&Key::namespaced("shop", "mine")).unwrap_err();
     /// assert!(elsewhere.to_string().starts_with("ConfigMap.v1 is cached in default only"));
     /// # handle.stop().await
     /// # }
     /// ```
-    pub fn caches<K: Object<DynamicType = ()>>(mut self, part: Watch) -> Self {
+    pub fn caches<K: Object<DynamicType = ()>>(mut self, part: Scope) -> Self {
         self.scopes.insert(Kind::of::<K>(), part);
+        self
+    }
+
+    /// Declares an index for all clusters; see [`Index`].
+    ///
+    /// An index that one controller uses is declared with
+    /// [`controller::Builder::index`](crate::controller::Builder::index).
+    pub fn index<K, V>(mut self, index: &Index<K, V>) -> Self
+    where
+        K: Object<DynamicType = ()>,
+        V: Ord + Clone + Send + Sync + 'static,
+    {
+        self.indexes.push(Arc::new(index.clone()));
         self
     }
 

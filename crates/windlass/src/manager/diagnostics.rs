@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::State;
-use crate::cluster::WatchReport;
+use crate::cache::WatchReport;
 use crate::controller::ControllerHandle;
 
 /// The state of every watch, index, queue and lease of a manager, and the jumps of its clock.
@@ -12,7 +12,7 @@ pub(super) fn report(state: &State) -> Value {
         .clients
         .iter()
         .map(|(name, client)| {
-            let watches: Vec<Value> = client.caches().reports().iter().map(watch).collect();
+            let watches: Vec<Value> = client.cached().reports().iter().map(watch).collect();
             json!({"name": name, "watches": watches})
         })
         .collect();

@@ -151,7 +151,7 @@ impl Handle {
         let (reply, started) = oneshot::channel();
         let (name, stopping) = (controller.name().to_string(), self.state.stopping.clone());
         let component: Box<dyn Component> = Box::new(controller);
-        self.client().caches().announce(&component.kinds());
+        self.client().cached().announce(&component.kinds());
         pending.push(PendingController { cluster: 0, component, reply: Some(reply) });
         drop((pending, running));
         self.state.wake.notify_one();

@@ -39,7 +39,7 @@ impl State {
     }
 
     fn sync_states(&self) -> impl Iterator<Item = (crate::kind::Kind, SyncState)> {
-        self.clients.iter().flat_map(|(_, client)| client.caches().states())
+        self.clients.iter().flat_map(|(_, client)| client.cached().states())
     }
 
     /// Adds the checks that every manager has, unless the author added some of the same names.

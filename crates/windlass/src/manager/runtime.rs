@@ -83,7 +83,7 @@ impl Runtime {
             cluster = cluster.name,
             "Starting Controller"
         );
-        let (caches, kinds) = (cluster.ground.client.caches(), component.kinds());
+        let (caches, kinds) = (cluster.ground.client.cached(), component.kinds());
         let prepared = component.prepare(&cluster.ground);
         caches.arrived(&kinds);
         let prepared = prepared?;

@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind, Selector};
-use kube::core::{Expression, ObjectMeta};
+use kube::core::{DynamicObject, Expression, ObjectMeta, Selector};
 use serde_json::json;
+use windlass::Kind;
 use windlass::cache::{
-    Cache, CacheOptions, Event, HandlerOptions, Key, Subscription, SyncState, Watch,
+    Cache, CacheOptions, Event, HandlerOptions, Key, Scope, Subscription, SyncState,
 };
 use windlass_apiserver::fault::Fault;
 use windlass_apiserver::{ApiServer, Status, User};
@@ -50,8 +50,8 @@ fn key(name: &str) -> Key {
     Key::namespaced("default", name)
 }
 
-fn wanted() -> Watch {
-    Watch::all().namespace("default")
+fn wanted() -> Scope {
+    Scope::all().namespace("default")
 }
 
 async fn next(events: &mut Subscription<ConfigMap>) -> Event<ConfigMap> {
@@ -223,9 +223,9 @@ async fn an_own_write_is_read_before_the_watch_brings_it() {
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_appears_later_is_watched_from_then_on() {
     let server = ApiServer::start();
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("shop.io", "v1", "Cart"));
+    let kind = Kind::new("shop.io", "v1", "Cart", "carts");
     let cache = Cache::new(server.client());
-    let informer = cache.dynamic(&kind, &Watch::all());
+    let informer = cache.informer_of::<DynamicObject>(&kind, &Scope::all());
     let state = informer.synced(LONG).await.unwrap_err();
     assert!(matches!(state, SyncState::NoKind(_)), "{state}");
 

@@ -81,8 +81,8 @@ async fn a_key_that_names_no_object_is_refused_before_anything_is_sent() {
     let error = api.delete(&key("a"), &Deletion::only(&config_map("a", &[]))).await;
     assert!(error.expect_err("refused").to_string().contains("has no UID"));
     assert_eq!(names(&client).await, ["a"]);
-    assert_eq!(client.list::<ConfigMap>(&List::within("")).await.expect("all").len(), {
-        client.list::<ConfigMap>(&List::all()).await.expect("all").len()
+    assert_eq!(client.live().list::<ConfigMap>(&List::within("")).await.expect("all").len(), {
+        client.live().list::<ConfigMap>(&List::all()).await.expect("all").len()
     });
 
     let role = ClusterRole {
@@ -90,7 +90,7 @@ async fn a_key_that_names_no_object_is_refused_before_anything_is_sent() {
         ..ClusterRole::default()
     };
     client.create(&role).await.expect("created");
-    let read = client.get::<ClusterRole>(&Key::cluster("my:role é?")).await.expect("read");
+    let read = client.live().get::<ClusterRole>(&Key::cluster("my:role é?")).await.expect("read");
     assert_eq!(read.expect("is there").metadata.name, role.metadata.name);
 }
 
@@ -110,7 +110,7 @@ async fn metadata_alone_never_overwrites_an_object() {
     }
     map.metadata.managed_fields = None;
     api.apply(&map).await.expect("applied");
-    let whole = client.get::<ConfigMap>(&key("a")).await.expect("read").expect("is there");
+    let whole = client.live().get::<ConfigMap>(&key("a")).await.expect("read").expect("is there");
     assert_eq!(whole.data.as_ref().map(|data| data["k"].as_str()), Some("v"));
     assert_eq!(whole.metadata.labels, map.metadata.labels);
 }
@@ -151,7 +151,7 @@ async fn a_namespace_that_is_to_go_is_there_until_it_is_gone() {
     client.create(&space).await.expect("created");
     let shop = Key::cluster("shop");
     assert_eq!(client.delete::<Namespace>(&shop).await.expect("marked"), Deleted::Pending);
-    let read = client.get::<Namespace>(&shop).await.expect("read").expect("terminates");
+    let read = client.live().get::<Namespace>(&shop).await.expect("read").expect("terminates");
     assert!(read.metadata.deletion_timestamp.is_some());
     handle.stop().await.expect("stops");
 }
@@ -170,12 +170,15 @@ async fn a_cached_read_waits_for_the_first_sync_or_says_why_it_cannot() {
         Controller::<ConfigMap>::builder("maps").reads::<Secret>().build(nothing::<ConfigMap>);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client();
-    let early = client.caches().get::<ConfigMap>(&Kind::of::<ConfigMap>(), &key("a"));
+    let early = client.cached().get::<ConfigMap>(&key("a"));
     assert!(matches!(early, Err(Error::NotCached { .. } | Error::NotSynced { .. })), "{early:?}");
     tokio::task::yield_now().await;
-    let read = client.get::<ConfigMap>(&key("a")).await.expect("read");
+    let minute = Duration::from_secs(60);
+    client.cached().synced(&Kind::of::<ConfigMap>(), minute).await.expect("can be read");
+    let read = client.cached().get::<ConfigMap>(&key("a")).expect("read");
     assert!(read.is_some(), "it was there all the time");
-    let refused = client.get::<Secret>(&key("s")).await.expect_err("cannot know").to_string();
+    let refused = client.cached().synced(&Kind::of::<Secret>(), minute).await;
+    let refused = refused.expect_err("cannot know").to_string();
     assert!(refused.starts_with("Secret.v1 is not read into the cache yet (forbidden: "));
     server.inject(None);
     handle.stop().await.expect("stops");
@@ -189,17 +192,17 @@ async fn a_namespace_that_is_not_cached_is_no_empty_one() {
     handle.ready().await;
     let client = handle.client();
     let wanted = "ConfigMap.v1 is cached in default only: read it in other with live()";
-    let one = client.get::<ConfigMap>(&Key::namespaced("other", "a")).await;
+    let one = client.cached().get::<ConfigMap>(&Key::namespaced("other", "a"));
     assert_eq!(one.expect_err("cannot know").to_string(), wanted);
-    let many = client.list::<ConfigMap>(&List::within("other")).await;
+    let many = client.cached().list::<ConfigMap>().namespace("other").items();
     assert_eq!(many.expect_err("cannot know").to_string(), wanted);
-    assert!(client.list::<ConfigMap>(&List::all()).await.is_ok());
-    let (caches, kind) = (client.caches(), Kind::of::<ConfigMap>());
-    let other = List::within("other");
+    assert!(client.cached().list::<ConfigMap>().items().is_ok());
+    let (cache, kind) = (client.cached(), Kind::of::<ConfigMap>());
+    let owned = cache.list::<ConfigMap>().namespace("other").owned_by("u");
     for refused in [
-        caches.owned::<ConfigMap>(&kind, "u", &other).map(drop),
-        caches.keys(&kind, Some("u"), &other).map(drop),
-        caches.json(&kind, &Key::namespaced("other", "a")).map(drop),
+        owned.items().map(drop),
+        owned.keys().map(drop),
+        cache.json(&kind, &Key::namespaced("other", "a")).map(drop),
     ] {
         assert_eq!(refused.expect_err("cannot know").to_string(), wanted);
     }
@@ -284,10 +287,10 @@ async fn a_write_in_another_version_is_read_at_once() {
     let client = handle.client();
     let patch = Patch::Merge(json!({"spec": {"maxReplicas": 7}}));
     client.dynamic(&v1).patch(&key("h"), &patch).await.expect("patched");
-    let read = client.dynamic(&v2).get(&key("h")).await.expect("read").expect("is there");
+    let read = client.cached().dynamic(&v2).get(&key("h")).expect("read").expect("is there");
     assert_eq!(read.data["spec"]["maxReplicas"], 7);
     client.dynamic(&v1).delete(&key("h"), &Deletion::default()).await.expect("deleted");
-    assert!(client.dynamic(&v2).get(&key("h")).await.expect("read").is_none());
+    assert!(client.cached().dynamic(&v2).get(&key("h")).expect("read").is_none());
     handle.stop().await.expect("stops");
 }
 
@@ -350,7 +353,7 @@ async fn what_was_applied_empty_is_applied_again_when_it_is_gone() {
     let wrong = Patch::Merge(json!({"spec": {"ingress": other}}));
     client.patch::<NetworkPolicy>(&key("child"), &wrong).await.expect("changed");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let api = client.live().api::<NetworkPolicy>();
+    let api = client.api::<NetworkPolicy>();
     let child = api.get(&key("child")).await.expect("read").expect("lives");
     assert_eq!(
         child.spec,
@@ -374,15 +377,15 @@ async fn kinds_that_are_declared_by_their_metadata_are_cached_so() {
     assert!(handle.ready().await);
     let client = handle.client();
     let whole = [
-        client.list::<Secret>(&List::all()).await.map(drop),
-        client.list::<Pod>(&List::all()).await.map(drop),
-        client.list::<Node>(&List::all()).await.map(drop),
+        client.cached().list::<Secret>().items().map(drop),
+        client.cached().list::<Pod>().items().map(drop),
+        client.cached().list::<Node>().items().map(drop),
     ];
     for refused in whole {
         let error = refused.expect_err("only metadata is there").to_string();
         assert!(error.ends_with("is cached as metadata only: read it as PartialObjectMeta"));
     }
-    assert!(client.list::<PartialObjectMeta<Secret>>(&List::all()).await.is_ok());
+    assert!(client.cached().list::<PartialObjectMeta<Secret>>().items().is_ok());
     handle.stop().await.expect("stops");
 }
 
@@ -396,7 +399,7 @@ async fn a_kind_given_by_hand_is_read_from_the_cache_of_its_type() {
     client.create(&config_map("a", &[])).await.expect("created");
     // The plural does not make it another kind.
     let by_hand = Kind::new("", "v1", "ConfigMap", "maps");
-    let found = client.dynamic(&by_hand).get(&key("a")).await.expect("cached");
+    let found = client.cached().dynamic(&by_hand).get(&key("a")).expect("cached");
     assert_eq!(found.expect("is there").name_any(), "a");
     handle.stop().await.expect("stops");
 }

@@ -44,7 +44,7 @@ async fn an_object_of_a_live_list_that_does_not_decode_is_named_counted_and_left
         ]);
         (200, json!({"kind": "ConfigMapList", "metadata": {}, "items": items}).to_string())
     });
-    let found = client.list::<ConfigMap>(&List::all()).await.expect("the rest is kept");
+    let found = client.live().list::<ConfigMap>(&List::all()).await.expect("the rest is kept");
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].metadata.name.as_deref(), Some("good"));
     let text = client.metrics().encode();
@@ -57,7 +57,7 @@ async fn an_object_of_a_live_list_that_does_not_decode_is_named_counted_and_left
 #[tokio::test(start_paused = true)]
 async fn a_list_of_nothing_may_say_null() {
     let client = answering(|_| (200, r#"{"metadata": {}, "items": null}"#.into()));
-    assert!(client.list::<ConfigMap>(&List::all()).await.expect("listed").is_empty());
+    assert!(client.live().list::<ConfigMap>(&List::all()).await.expect("listed").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +71,7 @@ async fn pages_that_expire_are_read_again_in_one_piece() {
         }
         (false, false) => (200, json!({"items": [item("a"), item("b")]}).to_string()),
     });
-    assert_eq!(client.list::<ConfigMap>(&List::all()).await.expect("listed").len(), 2);
+    assert_eq!(client.live().list::<ConfigMap>(&List::all()).await.expect("listed").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn an_answer_without_end_is_given_up_at_its_limit() {
         async move { Ok::<_, Infallible>(Response::new(StreamBody::new(endless.boxed()))) }
     });
     let client = Client::new(kube::Client::new(service, "default")).answer_max(1 << 20);
-    let error = client.get::<ConfigMap>(&key("a")).await.expect_err("too large");
+    let error = client.live().get::<ConfigMap>(&key("a")).await.expect_err("too large");
     assert!(error.chain().contains("length limit exceeded"), "{}", error.chain());
     assert!(sent.load(Ordering::SeqCst) <= 258, "{}", sent.load(Ordering::SeqCst));
 }
@@ -105,7 +105,7 @@ async fn a_kind_that_is_not_served_is_told_apart_from_an_object_that_is_not_ther
         assert!(error.is_no_kind() && error.is_not_found(), "{error}");
         assert!(error.to_string().contains("does not serve Nope.example.com/v1"), "{error}");
     }
-    assert!(client.get::<ConfigMap>(&key("a")).await.expect("only the object").is_none());
+    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("only the object").is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +114,7 @@ async fn secrets_do_not_show_in_errors() {
         let body = json!({"metadata": {"name": "s"}, "data": "hunter2", "stringData": "hunter2"});
         (200, body.to_string())
     });
-    let error = client.get::<Secret>(&key("s")).await.expect_err("does not decode");
+    let error = client.live().get::<Secret>(&key("s")).await.expect_err("does not decode");
     assert!(error.chain().contains("invalid type: string, expected"), "{}", error.chain());
     assert!(!error.chain().contains("hunter2"), "{}", error.chain());
 }

@@ -22,9 +22,9 @@ fn answering(code: u16, body: &'static str) -> Client {
 async fn garbage_and_half_answers_are_errors_that_name_the_object() {
     for body in ["", "{", "<html>", "[]", r#"{"metadata": {"name": 7}}"#, "\u{0}"] {
         let client = answering(200, body);
-        let error = client.get::<ConfigMap>(&key("a")).await.expect_err(body);
+        let error = client.live().get::<ConfigMap>(&key("a")).await.expect_err(body);
         assert_eq!(error.to_string(), "ConfigMap.v1 default/a does not fit the Rust type");
-        client.list::<ConfigMap>(&List::all()).await.expect_err(body);
+        client.live().list::<ConfigMap>(&List::all()).await.expect_err(body);
         client.create(&config_map("a", &[])).await.expect_err(body);
     }
 }
@@ -32,7 +32,7 @@ async fn garbage_and_half_answers_are_errors_that_name_the_object() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_without_a_status_still_says_what_happened() {
     let client = answering(502, "bad gateway");
-    let error = client.get::<ConfigMap>(&key("a")).await.expect_err("fails");
+    let error = client.live().get::<ConfigMap>(&key("a")).await.expect_err("fails");
     assert_eq!(error.to_string(), "get ConfigMap default/a: bad gateway (502 InternalError)");
     let error = answering(409, "{}").update(&config_map("a", &[])).await.expect_err("fails");
     assert!(error.is_conflict(), "{error}");
@@ -57,7 +57,7 @@ async fn a_busy_server_is_asked_again_after_the_time_it_names() {
     });
     let client = Client::new(kube::Client::new(service, "default"));
     let began = tokio::time::Instant::now();
-    assert!(client.get::<ConfigMap>(&key("a")).await.expect("answered").is_some());
+    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("answered").is_some());
     assert_eq!(began.elapsed(), Duration::from_secs(3));
     assert_eq!(tries.load(std::sync::atomic::Ordering::SeqCst), 2);
 }
@@ -65,7 +65,7 @@ async fn a_busy_server_is_asked_again_after_the_time_it_names() {
 #[tokio::test(start_paused = true)]
 async fn a_list_whose_pages_do_not_end_is_given_up() {
     let turning = answering(200, r#"{"metadata": {"continue": "t"}, "items": []}"#);
-    let error = turning.list::<ConfigMap>(&List::all()).await.expect_err("gives up");
+    let error = turning.live().list::<ConfigMap>(&List::all()).await.expect_err("gives up");
     assert_eq!(
         error.chain(),
         "list of ConfigMap.v1 does not fit the Rust type: the server sends pages without end"
@@ -78,7 +78,7 @@ async fn a_list_whose_pages_do_not_end_is_given_up() {
         async move { Ok::<_, std::convert::Infallible>(Response::new(Body::from(body.into_bytes()))) }
     });
     let client = Client::new(kube::Client::new(service, "default"));
-    client.list::<ConfigMap>(&List::all()).await.expect_err("gives up");
+    client.live().list::<ConfigMap>(&List::all()).await.expect_err("gives up");
 }
 
 #[tokio::test(start_paused = true)]

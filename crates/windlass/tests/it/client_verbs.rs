@@ -46,7 +46,7 @@ async fn verbs_of_the_client_do_what_they_say() {
     let api = client.api::<ConfigMap>();
     assert_eq!(api.delete(&key("a"), &mine).await.expect("deleted"), Deleted::Gone);
     assert_eq!(api.delete(&key("a"), &mine).await.expect("gone"), Deleted::NotFound);
-    assert!(client.get::<ConfigMap>(&key("a")).await.expect("read").is_none());
+    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("read").is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,11 +60,14 @@ async fn lists_page_select_and_limit() {
         client.create(&map).await.expect("created");
     }
     let within = List::within("default");
-    let even = client.list::<ConfigMap>(&within.clone().label("parity", "even")).await;
+    let even = client.live().list::<ConfigMap>(&within.clone().label("parity", "even")).await;
     assert_eq!(even.expect("listed").len(), 6);
-    assert_eq!(client.list::<ConfigMap>(&within.clone().limit(5)).await.expect("listed").len(), 5);
+    assert_eq!(
+        client.live().list::<ConfigMap>(&within.clone().limit(5)).await.expect("listed").len(),
+        5
+    );
     let named = within.clone().fields("metadata.name=m03");
-    assert_eq!(client.list::<ConfigMap>(&named).await.expect("listed").len(), 1);
+    assert_eq!(client.live().list::<ConfigMap>(&named).await.expect("listed").len(), 1);
     let metadata = client.api::<PartialObjectMeta<ConfigMap>>().list(&within).await;
     assert!(metadata.expect("listed").iter().any(|m| m.metadata.name.as_deref() == Some("m11")));
     let dynamic = client.dynamic(&Kind::of::<ConfigMap>()).list(&within).await.expect("listed");
@@ -72,7 +75,7 @@ async fn lists_page_select_and_limit() {
     let odd = within.label("parity", "odd");
     let api = client.api::<ConfigMap>();
     api.delete_collection(&odd, &Deletion::default()).await.expect("deleted");
-    assert_eq!(client.list::<ConfigMap>(&odd).await.expect("listed").len(), 0);
+    assert_eq!(client.live().list::<ConfigMap>(&odd).await.expect("listed").len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +83,7 @@ async fn dry_run_owner_and_validation_reach_the_server() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     client.dry_run().create(&config_map("a", &[])).await.expect("checked");
-    assert!(client.get::<ConfigMap>(&key("a")).await.expect("read").is_none());
+    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("read").is_none());
 
     let owned = client.field_owner("me").create(&config_map("a", &[("k", "v")])).await;
     let fields = owned.expect("created").metadata.managed_fields.expect("managed");
@@ -128,7 +131,7 @@ async fn a_server_that_hangs_is_given_up_after_the_deadline() {
         ..Default::default()
     })));
     let client = Client::new(server.client()).timeout(Duration::from_secs(3));
-    let error = client.get::<ConfigMap>(&key("a")).await.expect_err("no answer");
+    let error = client.live().get::<ConfigMap>(&key("a")).await.expect_err("no answer");
     assert_eq!(error.to_string(), "get ConfigMap default/a: no answer within 3 s");
 }
 

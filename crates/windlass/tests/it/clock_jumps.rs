@@ -39,7 +39,7 @@ async fn leads(handle: &Handle) {
 
 async fn lease(server: &ApiServer) -> LeaseSpec {
     let client = Client::new(server.client());
-    let lease = client.get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    let lease = client.live().get::<Lease>(&key("op")).await.expect("read").expect("is there");
     lease.spec.clone().expect("has a spec")
 }
 
@@ -164,7 +164,7 @@ async fn a_machine_that_slept_while_another_took_the_lease_writes_nothing_and_st
     // What others do in the time it sleeps.
     clock.shift(hours(1));
     let other = Client::new(server.client());
-    let found = other.get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    let found = other.live().get::<Lease>(&key("op")).await.expect("read").expect("is there");
     let mut taken = (*found).clone();
     taken.spec.get_or_insert_default().holder_identity = Some("two".into());
     other.update(&taken).await.expect("updated");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass::controller::{Context, Controller, Next};
 use windlass::lease::LeaseOptions;
-use windlass::{Error, IndexBy, Manager};
+use windlass::{Error, Index, Manager};
 use windlass_apiserver::ApiServer;
 
 use crate::common::{config_map, eventually, manager, metric};
@@ -163,13 +163,14 @@ async fn two_clusters_of_one_name_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn the_diagnostics_page_shows_every_watch_index_queue_and_lease() {
     let server = ApiServer::start();
-    let by_color = IndexBy::new("color", |map: &ConfigMap| {
+    let by_color = Index::new("color", |map: &ConfigMap| {
         map.data.iter().flat_map(|data| data.get("color").cloned()).collect()
     });
+    let declared = by_color.clone();
     let reconcile = move |cx: Context<ConfigMap>| {
         let by_color = by_color.clone();
         async move {
-            cx.list::<ConfigMap>().by(&by_color, &"blue".to_string())?;
+            cx.list::<ConfigMap>().by(&by_color, "blue").items()?;
             match cx.name() {
                 "held" => std::future::pending().await,
                 "fails" => Err(Error::from("no")),
@@ -177,8 +178,11 @@ async fn the_diagnostics_page_shows_every_watch_index_queue_and_lease() {
             }
         }
     };
-    let controller =
-        Controller::<ConfigMap>::builder("maps").workers(4).owns::<Secret>().build(reconcile);
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .workers(4)
+        .owns::<Secret>()
+        .index(&declared)
+        .build(reconcile);
     let handle = manager(&server)
         .add(controller)
         .lease(lease().identity("me"))

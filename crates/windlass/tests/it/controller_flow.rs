@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass::client::Patch;
 use windlass::controller::{Context, Controller, Next, Predicate, Watch};
-use windlass::{Client, IndexBy, Key, List, Result};
+use windlass::{Client, Index, Key, Result};
 use windlass_apiserver::ApiServer;
 
 use crate::common::{config_map, eventually, key, manager, meta, metric, secret};
@@ -34,11 +34,7 @@ async fn a_change_is_followed_and_an_owned_object_is_restored() {
     handle.ready().await;
     let client = handle.client().clone();
     let map = client.create(&config_map("a", &[("k", "v")])).await.expect("created");
-    eventually("the secret", || {
-        client.caches().keys(&windlass::Kind::of::<Secret>(), None, &List::all()).unwrap().len()
-            == 1
-    })
-    .await;
+    eventually("the secret", || client.cached().list::<Secret>().count().unwrap() == 1).await;
     let made = client.live().get::<Secret>(&key("a")).await.expect("read").expect("is there");
     let owner = windlass::owner::controller_of(&*made).expect("has a controller");
     assert_eq!(Some(&owner.uid), map.metadata.uid.as_ref());
@@ -105,7 +101,8 @@ async fn what_the_server_says_in_other_words_is_applied_once_and_again_when_anot
     another.patch::<ResourceQuota>(&key("child"), &other).await.expect("changed");
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!((sent("201"), sent("200")), (1.0, 1.0));
-    let quota = another.get::<ResourceQuota>(&key("child")).await.expect("read").expect("lives");
+    let quota =
+        another.live().get::<ResourceQuota>(&key("child")).await.expect("read").expect("lives");
     assert_eq!(quota.spec.as_ref().and_then(|spec| spec.hard.as_ref()).unwrap()["cpu"].0, "1");
     handle.stop().await.expect("stops");
 }
@@ -329,15 +326,16 @@ async fn maps_channels_and_indexes_find_their_objects() {
     let server = ApiServer::start();
     let seen: Arc<Mutex<Vec<(String, usize)>>> = Arc::default();
     let log = seen.clone();
-    let by_target: IndexBy<Secret, String> = IndexBy::new("target", |secret: &Secret| {
+    let by_target: Index<Secret, String> = Index::new("target", |secret: &Secret| {
         let labels = secret.metadata.labels.iter().flatten();
         labels.filter(|(name, _)| *name == "target").map(|(_, value)| value.clone()).collect()
     });
+    let declared = by_target.clone();
     let reconcile = move |cx: Context<ConfigMap>| {
         let (log, by_target) = (log.clone(), by_target.clone());
         async move {
             let name = cx.name().to_string();
-            let found = cx.list::<Secret>().by(&by_target, &name)?.len();
+            let found = cx.list::<Secret>().by(&by_target, &name).count()?;
             assert_eq!(found, cx.list::<Secret>().label("target", &name).count()?);
             log.lock().push((name, found));
             Ok(Next::Done)
@@ -345,6 +343,7 @@ async fn maps_channels_and_indexes_find_their_objects() {
     };
     let (keys, channel) = mpsc::channel(4);
     let controller = Controller::<ConfigMap>::builder("map")
+        .index(&declared)
         .watches(|secret: &Secret| {
             let labels = secret.metadata.labels.iter().flatten();
             labels

@@ -102,7 +102,7 @@ async fn a_finalizer_runs_its_cleanup_before_the_object_goes() {
     let client = handle.client().clone();
     client.create(&config_map("a", &[])).await.expect("created");
     let has = |client: windlass::Client| async move {
-        let map = client.get::<ConfigMap>(&key("a")).await.expect("read").expect("is there");
+        let map = client.live().get::<ConfigMap>(&key("a")).await.expect("read").expect("is there");
         windlass::finalizer::has(&*map, "example.com/cleanup")
     };
     for _ in 0..100 {
@@ -266,7 +266,7 @@ async fn a_kind_cached_as_metadata_is_cached_as_a_whole_when_a_controller_wants_
     let other = windlass::Client::new(server.client());
     other.create(&config_map("a", &[("k", "v")])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let refused = handle.client().get::<ConfigMap>(&key("a")).await.expect_err("metadata only");
+    let refused = handle.client().cached().get::<ConfigMap>(&key("a")).expect_err("metadata only");
     assert!(refused.to_string().contains("metadata only"), "{refused}");
     let whole = Controller::<ConfigMap>::builder("whole").build(move |cx: Context<ConfigMap>| {
         let data = cx.object().and_then(|map| map.data.clone()).unwrap_or_default();
@@ -414,7 +414,8 @@ async fn an_object_created_again_by_somebody_else_is_applied_again() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.controller("copies").expect("is there").enqueue(key("a"));
     eventually("the second apply", || runs.load(Ordering::SeqCst) == 2).await;
-    let stored = somebody.get::<Secret>(&key("child")).await.expect("read").expect("is there");
+    let stored =
+        somebody.live().get::<Secret>(&key("child")).await.expect("read").expect("is there");
     let fields = stored.metadata.managed_fields.clone().unwrap_or_default();
     let managers: Vec<_> = fields.iter().filter_map(|field| field.manager.as_deref()).collect();
     assert!(managers.contains(&"copies"), "{managers:?}");

@@ -201,7 +201,7 @@ async fn a_reconcile_that_never_returns_shows_and_holds_up_nobody_else() {
 async fn a_handler_that_blocks_its_thread_holds_up_neither_the_cache_nor_others() {
     let server = ApiServer::start();
     let cache = windlass::cache::Cache::new(server.client());
-    let wanted = windlass::cache::Watch::all().namespace("default");
+    let wanted = windlass::cache::Scope::all().namespace("default");
     let informer = cache.informer::<ConfigMap>(&wanted);
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let stuck = informer.handle(Default::default(), move |_| {
@@ -331,7 +331,7 @@ async fn a_request_still_waiting_when_the_lease_runs_out_is_given_up() {
     assert!(at.elapsed() <= Duration::from_secs(10), "{:?}", at.elapsed());
     tokio::time::sleep(Duration::from_secs(120)).await;
     let other = Client::new(server.client()).timeout(Duration::from_secs(120));
-    assert!(other.get::<ConfigMap>(&key("late")).await.expect("read").is_none(), "it left");
+    assert!(other.live().get::<ConfigMap>(&key("late")).await.expect("read").is_none(), "it left");
     handle.wait().await.expect_err("leadership is lost");
 }
 

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::core::DynamicObject;
 use parking_lot::Mutex;
+use windlass::cache::Scope;
 use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Handle;
 use windlass::{Client, Key, Kind};
@@ -54,7 +56,7 @@ async fn a_watch_that_nobody_uses_any_more_ends_and_may_begin_again() {
     drop(second);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(watched(&handle), ["ConfigMap.v1"]);
-    let error = client.get::<Secret>(&key("a")).await.expect_err("not cached any more");
+    let error = client.cached().get::<Secret>(&key("a")).expect_err("not cached any more");
     assert!(matches!(error, windlass::Error::NotCached { .. }), "{error}");
     // Again: it begins with what is there.
     seen.lock().clear();
@@ -65,7 +67,7 @@ async fn a_watch_that_nobody_uses_any_more_ends_and_may_begin_again() {
         ["a", "b"].iter().all(|name| seen.contains(&(*name).to_string()))
     })
     .await;
-    assert!(client.get::<Secret>(&key("a")).await.expect("cached").is_some());
+    assert!(client.cached().get::<Secret>(&key("a")).expect("cached").is_some());
     handle.stop().await.expect("stops");
 }
 
@@ -83,12 +85,11 @@ async fn a_watch_added_at_run_time_does_not_end_one_that_was_declared() {
     assert_eq!(watched(&handle), ["ConfigMap.v1", "Secret.v1"]);
     // One who opens a kind by hand counts like everybody else.
     let kind = Kind::of::<Secret>();
-    let caches = handle.client().caches();
-    caches.open(&kind, true).expect("opened");
-    caches.close(&kind);
-    assert!(caches.holds(&kind), "the controller uses it still");
+    let cache = handle.client().cached();
+    drop(cache.informer_of::<Secret>(&kind, &Scope::all().metadata_only()));
+    assert!(cache.holds(&kind), "the controller uses it still");
     handle.client().create(&secret("a")).await.expect("created");
-    assert!(handle.client().get::<Secret>(&key("a")).await.expect("cached").is_some());
+    assert!(handle.client().cached().get::<Secret>(&key("a")).expect("cached").is_some());
     handle.client().create(&config_map("m", &[])).await.expect("created");
     eventually("m", || *seen.lock() == ["m"]).await;
     handle.stop().await.expect("stops");
@@ -189,9 +190,10 @@ async fn a_wait_for_a_watch_ends_with_it_and_does_not_keep_it() {
     let controller = handle.controller("maps").expect("runs");
     let nobody_serves = Kind::new("example.com", "v1", "Nope", "nopes");
     for others_watch in [false, true] {
-        if others_watch {
-            handle.client().caches().open(&nobody_serves, true).expect("opened");
-        }
+        let scope = Scope::all().metadata_only();
+        let cache = handle.client().cached();
+        let open = || cache.informer_of::<DynamicObject>(&nobody_serves, &scope);
+        let _other = others_watch.then(open);
         let watch = Watch::changes(nobody_serves.clone(), |_| Vec::new());
         let guard = controller.watch(watch).expect("added");
         let waiting = controller.clone();
@@ -215,6 +217,6 @@ async fn nothing_is_watched_once_the_manager_has_stopped() {
     handle.stop().await.expect("stops");
     let error = controller.watch(secrets()).expect_err("nobody would end it");
     assert_eq!(error.to_string(), "cannot watch Secret.v1: the manager has stopped");
-    assert!(!client.caches().holds(&Kind::of::<Secret>()));
+    assert!(!client.cached().holds(&Kind::of::<Secret>()));
     controller.synced().await;
 }

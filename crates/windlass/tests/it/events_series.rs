@@ -16,7 +16,7 @@ use windlass_apiserver::fault::Fault;
 use crate::common::{config_map, key};
 
 async fn events(client: &Client) -> Vec<(String, String, i32)> {
-    let found = client.list::<Event>(&List::within("default")).await.expect("listed");
+    let found = client.live().list::<Event>(&List::within("default")).await.expect("listed");
     let mut events: Vec<_> = found
         .iter()
         .map(|event| {
@@ -48,7 +48,7 @@ async fn repeated_events_become_a_series_and_no_text_is_lost() {
         ("Failed".to_string(), "odd one".to_string(), 2),
     ];
     assert_eq!(events(&client).await, wanted);
-    let found = client.list::<Event>(&List::within("default")).await.expect("listed");
+    let found = client.live().list::<Event>(&List::within("default")).await.expect("listed");
     let event = found.iter().find(|e| e.reason.as_deref() == Some("Done")).expect("is there");
     assert_eq!(event.type_.as_deref(), Some("Normal"));
     assert_eq!(event.reporting_controller.as_deref(), Some("maps"));
@@ -72,7 +72,7 @@ async fn where_the_newer_group_is_forbidden_events_go_to_the_core_group() {
         recorder.publish(EventType::Warning, about.clone(), "Failed", "Sync", note.to_string());
     }
     recorder.flush().await;
-    let found = client.list::<CoreEvent>(&List::within("default")).await.expect("listed");
+    let found = client.live().list::<CoreEvent>(&List::within("default")).await.expect("listed");
     let mut told: Vec<_> = found.iter().map(|e| (e.message.clone(), e.count)).collect();
     told.sort();
     assert_eq!(told, [(Some("one".into()), Some(2)), (Some("two".into()), Some(1))]);
@@ -94,10 +94,10 @@ async fn an_event_that_expired_is_made_anew_and_long_names_and_texts_are_no_obst
     recorder.flush().await;
     let all = List::within("default");
     client.api::<Event>().delete_collection(&all, &Default::default()).await.expect("expired");
-    assert!(client.list::<Event>(&all).await.expect("listed").is_empty());
+    assert!(client.live().list::<Event>(&all).await.expect("listed").is_empty());
     publish();
     recorder.flush().await;
-    let found = client.list::<Event>(&all).await.expect("listed");
+    let found = client.live().list::<Event>(&all).await.expect("listed");
     assert_eq!(found.len(), 1);
     assert!(found[0].note.as_ref().expect("has one").ends_with("x..."));
 }
@@ -122,7 +122,7 @@ async fn namespace(client: &Client, name: &str) {
 
 /// The notes of a namespace, and whether each was written to the newer group.
 async fn forms(client: &Client, namespace: &str) -> Vec<(String, bool)> {
-    let found = client.list::<Event>(&List::within(namespace)).await.expect("listed");
+    let found = client.live().list::<Event>(&List::within(namespace)).await.expect("listed");
     let form = |e: &Arc<Event>| (e.note.clone().unwrap_or_default(), e.event_time.is_some());
     let mut forms: Vec<_> = found.iter().map(form).collect();
     forms.sort();

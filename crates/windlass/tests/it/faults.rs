@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
 use windlass::controller::{Context, Controller, Next, Predicate};
 use windlass::manager::{Handle, Running};
-use windlass::{Client, IndexBy, Manager};
+use windlass::{Client, Index, Manager};
 use windlass_apiserver::{ApiServer, User};
 
 use crate::common::{config_map, eventually, key, manager, metric};
@@ -98,7 +98,7 @@ async fn endure(what: &str, says: &str, watch_only: bool, meddle: Meddle) {
     for part in [r#""kind":"ConfigMap""#, r#""apiVersion":"v1""#, r#""namespace":"default""#] {
         assert!(told[0].contains(part) && told[0].contains(r#""hint":""#), "{what}: {told:#?}");
     }
-    let cached = handle.client().get::<ConfigMap>(&key("before")).await.expect("cached");
+    let cached = handle.client().cached().get::<ConfigMap>(&key("before")).expect("cached");
     assert!(cached.is_some(), "{what}: what is known stays");
 
     others.create(&config_map("meanwhile", &[])).await.expect("created");
@@ -266,14 +266,15 @@ async fn a_predicate_and_an_index_function_that_panic_are_told_and_counted() {
     let server = ApiServer::start();
     let runs = Arc::new(AtomicUsize::new(0));
     let count = runs.clone();
-    let by_color = IndexBy::new("color", |map: &ConfigMap| {
+    let by_color = Index::new("color", |map: &ConfigMap| {
         assert_ne!(map.metadata.name.as_deref(), Some("unfiled"), "on purpose");
         vec!["blue".to_string()]
     });
+    let declared = by_color.clone();
     let reconcile = move |cx: Context<ConfigMap>| {
         let (count, by_color) = (count.clone(), by_color.clone());
         async move {
-            cx.list::<ConfigMap>().by(&by_color, &"blue".to_string())?;
+            cx.list::<ConfigMap>().by(&by_color, "blue").items()?;
             count.fetch_add(1, Ordering::SeqCst);
             Ok(Next::Done)
         }
@@ -283,6 +284,7 @@ async fn a_predicate_and_an_index_function_that_panic_are_told_and_counted() {
             assert_ne!(map.metadata.name.as_deref(), Some("unasked"), "on purpose");
             true
         }))
+        .index(&declared)
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     for name in ["unasked", "unfiled", "good"] {

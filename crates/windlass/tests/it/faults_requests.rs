@@ -39,8 +39,8 @@ async fn every_fault_of_a_request_is_an_error_that_says_what_and_is_counted() {
         let client = Client::new(proxy.client());
         proxy.meddle(move |_| Some(meddle.clone()));
         let mut errors: Vec<Error> = Vec::new();
-        errors.push(client.get::<ConfigMap>(&key("a")).await.expect_err(says));
-        errors.push(client.list::<ConfigMap>(&List::all()).await.expect_err(says));
+        errors.push(client.live().get::<ConfigMap>(&key("a")).await.expect_err(says));
+        errors.push(client.live().list::<ConfigMap>(&List::all()).await.expect_err(says));
         errors.push(client.create(&config_map("a", &[])).await.expect_err(says));
         for error in errors {
             assert!(error.chain().contains(says), "{says}: {}", error.chain());
@@ -56,7 +56,7 @@ async fn every_fault_of_a_request_is_an_error_that_says_what_and_is_counted() {
         }
         proxy.heal();
         client.kind_of("apps", "v1", "Deployment").await.expect(says);
-        assert!(client.get::<ConfigMap>(&key("a")).await.expect(says).is_none());
+        assert!(client.live().get::<ConfigMap>(&key("a")).await.expect(says).is_none());
     }
 }
 
@@ -94,7 +94,7 @@ async fn a_server_that_refuses_every_write_is_tried_until_it_takes_them() {
         assert!(handle.readyz().await.is_ok(), "{says}: its caches are well");
         proxy.heal();
         tokio::time::sleep(Duration::from_secs(600)).await;
-        assert!(others.get::<Secret>(&key("a")).await.expect("read").is_some(), "{says}");
+        assert!(others.live().get::<Secret>(&key("a")).await.expect("read").is_some(), "{says}");
         assert_eq!(handle.diagnostics()["controllers"][0]["queue"]["waiting"], 0, "{says}");
         handle.stop().await.expect("stops");
     }

@@ -32,7 +32,7 @@ fn start(server: &ApiServer, identity: &str, runs: &Arc<AtomicUsize>) -> Running
 
 async fn lease(server: &ApiServer) -> k8s_openapi::api::coordination::v1::LeaseSpec {
     let client = windlass::Client::new(server.client());
-    let lease = client.get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    let lease = client.live().get::<Lease>(&key("op")).await.expect("read").expect("is there");
     lease.spec.clone().expect("has a spec")
 }
 
@@ -217,7 +217,7 @@ fn slow(began: &Arc<AtomicBool>, takes: Duration) -> Controller<ConfigMap> {
 
 async fn done(server: &ApiServer) -> bool {
     let client = windlass::Client::new(server.client());
-    client.get::<ConfigMap>(&key("done")).await.expect("read").is_some()
+    client.live().get::<ConfigMap>(&key("done")).await.expect("read").is_some()
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,7 +282,7 @@ async fn a_lease_that_somebody_touched_is_released_all_the_same() {
     let handle = start(&server, "one", &Arc::default());
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
     let client = windlass::Client::new(server.client());
-    let found = client.get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    let found = client.live().get::<Lease>(&key("op")).await.expect("read").expect("is there");
     let mut touched = (*found).clone();
     touched.metadata.annotations = Some([("seen".to_string(), "yes".to_string())].into());
     client.update(&touched).await.expect("updated");
@@ -318,6 +318,7 @@ async fn a_loss_is_noticed_at_the_renew_deadline_and_told_by_an_event() {
     assert!(at.elapsed() < Duration::from_secs(11), "{:?}", at.elapsed());
     let client = windlass::Client::new(server.client());
     let events = client
+        .live()
         .list::<k8s_openapi::api::events::v1::Event>(&windlass::List::within("default"))
         .await
         .expect("listed");

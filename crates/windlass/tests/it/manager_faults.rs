@@ -63,7 +63,12 @@ async fn a_server_that_goes_away_and_hangs_shows_everywhere_and_is_followed_agai
     let failed = r#"rest_client_requests_total{code="500",method="GET",host="kubernetes"}"#;
     assert!(metric(&handle, failed) >= 3.0);
     assert!(
-        handle.client().get::<ConfigMap>(&crate::common::key("a")).await.expect("cached").is_some()
+        handle
+            .client()
+            .cached()
+            .get::<ConfigMap>(&crate::common::key("a"))
+            .expect("cached")
+            .is_some()
     );
     mood.store(2, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -238,7 +243,7 @@ async fn a_kind_may_be_cached_in_part() {
     let runs = Arc::new(AtomicUsize::new(0));
     let wanted = kube::core::Expression::Equal("app".into(), "web".into());
     let handle = manager(&server)
-        .caches::<ConfigMap>(windlass::cache::Watch::all().labels(wanted.into()))
+        .caches::<ConfigMap>(windlass::cache::Scope::all().labels(wanted.into()))
         .add(counting(&runs))
         .spawn()
         .expect("starts");
@@ -250,7 +255,7 @@ async fn a_kind_may_be_cached_in_part() {
     client.create(&web).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let all = client.list::<ConfigMap>(&windlass::List::all()).await.expect("listed");
+    let all = client.live().list::<ConfigMap>(&windlass::List::all()).await.expect("listed");
     assert_eq!(all.len(), 1, "only what is selected");
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     handle.stop().await.expect("stops");

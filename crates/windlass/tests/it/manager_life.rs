@@ -118,13 +118,14 @@ async fn all_runnables_are_asked_to_stop_at_once_and_end_before_the_caches() {
             cx.stopping().await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             // The cache still answers while work drains.
-            cx.client().list::<ConfigMap>(&windlass::List::all()).await?;
+            cx.client().cached().list::<ConfigMap>().items()?;
             first.lock().push("everywhere");
             Ok(())
         })
         .runnable("leader", async move |cx| {
             cx.stopping().await;
-            cx.client().list::<ConfigMap>(&windlass::List::all()).await?;
+            // The cache still answers while the leader's work ends.
+            cx.client().cached().list::<ConfigMap>().items()?;
             second.lock().push("leader");
             Ok(())
         })
@@ -186,7 +187,7 @@ async fn controllers_of_several_clusters_share_one_manager() {
     let client = handle.cluster("away").expect("is there");
     client.create(&config_map("there", &[])).await.expect("created");
     eventually("both", || seen.lock().len() == 2).await;
-    assert!(client.get::<ConfigMap>(&key("here")).await.expect("read").is_none());
+    assert!(client.live().get::<ConfigMap>(&key("here")).await.expect("read").is_none());
     handle.stop().await.expect("stops");
 }
 
@@ -239,15 +240,19 @@ async fn a_read_right_after_the_start_waits_for_the_controllers_that_declare_its
     let maps = Controller::<ConfigMap>::builder("maps").reads::<Secret>().build(nothing);
     let handle = manager(&server).add(maps).spawn().expect("starts");
     let key = key("a");
-    assert!(handle.client().get::<ConfigMap>(&key).await.expect("reads").is_some());
-    assert!(handle.client().get::<Secret>(&key).await.expect("reads").is_none());
+    let (cache, minute) = (handle.client().cached(), Duration::from_secs(60));
+    cache.synced(&Kind::of::<ConfigMap>(), minute).await.expect("is declared");
+    assert!(cache.get::<ConfigMap>(&key).expect("reads").is_some());
+    cache.synced(&Kind::of::<Secret>(), minute).await.expect("is declared");
+    assert!(cache.get::<Secret>(&key).expect("reads").is_none());
     // The same goes for one that is added, without waiting for it.
     let pods = Controller::<Pod>::builder("pods").build(|_: Context<Pod>| async { Ok(Next::Done) });
     drop(handle.add(pods).expect("added"));
-    assert!(handle.client().get::<Pod>(&key).await.expect("reads").is_none());
+    cache.synced(&Kind::of::<Pod>(), minute).await.expect("is declared");
+    assert!(cache.get::<Pod>(&key).expect("reads").is_none());
     // What nobody declares is not waited for.
     let began = Instant::now();
-    let error = handle.client().get::<Service>(&key).await.expect_err("not declared");
+    let error = cache.synced(&Kind::of::<Service>(), minute).await.expect_err("not declared");
     assert!(matches!(error, Error::NotCached { .. }), "{error}");
     assert_eq!(began.elapsed(), Duration::ZERO);
     handle.stop().await.expect("stops");
@@ -258,8 +263,10 @@ async fn a_read_of_a_manager_that_does_not_run_ends_and_says_so() {
     let server = ApiServer::start();
     let maps = Controller::<ConfigMap>::builder("maps").build(nothing);
     let manager = manager(&server).add(maps).build().expect("is whole");
-    let (handle, key) = (manager.handle(), key("a"));
-    let error = handle.client().get::<ConfigMap>(&key).await.expect_err("it does not run");
+    let handle = manager.handle();
+    let cache = handle.client().cached();
+    let waited = cache.synced(&Kind::of::<ConfigMap>(), Duration::from_secs(60)).await;
+    let error = waited.expect_err("it does not run");
     assert!(error.to_string().contains("its manager does not run yet"), "{error}");
     let late = Controller::<ConfigMap>::builder("late").build(nothing);
     let added = handle.add(late).expect("waits for the manager");
@@ -332,8 +339,7 @@ async fn a_missing_kind_is_named_and_does_not_hold_up_the_others() {
 fn finding(builder: Builder, found: &Arc<Mutex<Vec<(&'static str, usize)>>>) -> Builder {
     let (one, two) = (found.clone(), found.clone());
     let look = async |cx: RunContext, name, found: Arc<Mutex<Vec<_>>>| {
-        let (caches, kind) = (cx.client().caches(), Kind::of::<ConfigMap>());
-        let maps = caches.list::<ConfigMap>(&kind, &windlass::List::all());
+        let maps = cx.client().cached().list::<ConfigMap>().items();
         found.lock().push((name, maps.map_or(0, |maps| maps.len())));
         cx.stopping().await;
         Ok(())

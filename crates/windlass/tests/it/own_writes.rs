@@ -8,11 +8,17 @@ use serde_json::json;
 use windlass::client::{Deleted, Deletion, Patch};
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Running;
-use windlass::{Client, Key, List};
+use windlass::{Client, Index, Key, List};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
 use crate::common::{config_map, key, manager};
+
+fn by_first() -> Index<ConfigMap, String> {
+    Index::new("first", |map: &ConfigMap| {
+        map.data.iter().flat_map(|data| data.get("first").cloned()).collect()
+    })
+}
 
 async fn nothing(_: Context<ConfigMap>) -> windlass::Result<Next> {
     Ok(Next::Done)
@@ -24,6 +30,7 @@ async fn lagging(server: &ApiServer) -> Running {
         .reads::<Deployment>()
         .reads::<Pod>()
         .reads::<Node>()
+        .index(&by_first())
         .build(nothing);
     let handle = manager(server).add(controller).spawn().expect("starts");
     handle.ready().await;
@@ -35,7 +42,7 @@ async fn lagging(server: &ApiServer) -> Running {
 }
 
 async fn names(client: &Client) -> Vec<String> {
-    let found = client.list::<ConfigMap>(&List::within("default")).await.expect("listed");
+    let found = client.cached().list::<ConfigMap>().namespace("default").items().expect("listed");
     found.iter().filter_map(|map| map.metadata.name.clone()).collect()
 }
 
@@ -46,9 +53,9 @@ async fn a_deleted_object_created_again_is_read_as_the_new_one() {
     let client = handle.client();
     let first = client.create(&config_map("a", &[])).await.expect("created");
     assert_eq!(client.delete::<ConfigMap>(&key("a")).await.expect("deleted"), Deleted::Gone);
-    assert!(client.get::<ConfigMap>(&key("a")).await.expect("read").is_none());
+    assert!(client.cached().get::<ConfigMap>(&key("a")).expect("read").is_none());
     let second = client.create(&config_map("a", &[("k", "2")])).await.expect("created");
-    let read = client.get::<ConfigMap>(&key("a")).await.expect("read").expect("is there");
+    let read = client.cached().get::<ConfigMap>(&key("a")).expect("read").expect("is there");
     assert_eq!(read.metadata.uid, second.metadata.uid);
     assert_ne!(read.metadata.uid, first.metadata.uid);
     handle.stop().await.expect("stops");
@@ -75,7 +82,7 @@ async fn a_deleted_collection_is_gone_at_once_and_what_is_finalized_first_is_not
     let api = client.api::<ConfigMap>();
     api.delete_collection(&some, &Deletion::default()).await.expect("deleted");
     assert_eq!(names(client).await, ["b", "kept"]);
-    let b = client.get::<ConfigMap>(&key("b")).await.expect("read").expect("waits");
+    let b = client.cached().get::<ConfigMap>(&key("b")).expect("read").expect("waits");
     assert!(b.metadata.deletion_timestamp.is_some());
     handle.stop().await.expect("stops");
 }
@@ -99,16 +106,17 @@ async fn a_write_through_a_subresource_is_read_at_once() {
     .expect("a deployment");
     client.create(&deployment).await.expect("created");
     let api = client.api::<Deployment>();
+    let cached = || client.cached().get::<Deployment>(&key("web")).expect("read");
     api.set_scale(&key("web"), 5).await.expect("scaled");
-    let read = api.get(&key("web")).await.expect("read").expect("is there");
+    let read = cached().expect("is there");
     assert_eq!(read.spec.as_ref().and_then(|spec| spec.replicas), Some(5));
     let patch = Patch::Merge(json!({"status": {"replicas": 3}}));
     api.patch_status(&key("web"), &patch).await.expect("patched");
-    let read = api.get(&key("web")).await.expect("read").expect("is there");
+    let read = cached().expect("is there");
     assert_eq!(read.status.as_ref().and_then(|status| status.replicas), Some(3));
     // A dry run changes nothing, here neither.
     client.dry_run().api::<Deployment>().set_scale(&key("web"), 9).await.expect("checked");
-    let read = api.get(&key("web")).await.expect("read").expect("is there");
+    let read = cached().expect("is there");
     assert_eq!(read.spec.as_ref().and_then(|spec| spec.replicas), Some(5));
     handle.stop().await.expect("stops");
 }
@@ -125,7 +133,7 @@ async fn an_evicted_pod_is_read_as_evicted_at_once() {
     .expect("a pod");
     client.create(&pod).await.expect("created");
     client.api::<Pod>().evict(&key("p"), &Deletion::default()).await.expect("evicted");
-    let read = client.get::<Pod>(&key("p")).await.expect("read");
+    let read = client.cached().get::<Pod>(&key("p")).expect("read");
     assert!(read.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()));
     handle.stop().await.expect("stops");
 }
@@ -140,7 +148,7 @@ async fn what_others_created_and_this_process_deleted_does_not_appear_later() {
     assert_eq!(client.delete::<ConfigMap>(&key("theirs")).await.expect("deleted"), Deleted::Gone);
     server.inject(None);
     for _ in 0..200 {
-        assert!(client.get::<ConfigMap>(&key("theirs")).await.expect("read").is_none());
+        assert!(client.cached().get::<ConfigMap>(&key("theirs")).expect("read").is_none());
         tokio::time::sleep(Duration::from_secs(20)).await;
     }
     handle.stop().await.expect("stops");
@@ -154,35 +162,39 @@ async fn a_kind_without_namespaces_is_found_under_any() {
     let client = handle.client();
     client.create(&node).await.expect("created");
     for key in [Key::cluster("n1"), Key::namespaced("default", "n1")] {
-        assert!(client.get::<Node>(&key).await.expect("read").is_some(), "{key}");
-        assert!(client.live().get::<Node>(&key).await.expect("read").is_some(), "{key}");
+        assert!(client.cached().get::<Node>(&key).expect("read").is_some(), "{key}");
+        assert!(client.cached().get::<Node>(&key).expect("read").is_some(), "{key}");
     }
-    assert_eq!(client.list::<Node>(&List::within("default")).await.expect("listed").len(), 1);
+    assert_eq!(
+        client.cached().list::<Node>().namespace("default").items().expect("listed").len(),
+        1
+    );
     handle.stop().await.expect("stops");
 }
 
 #[tokio::test(start_paused = true)]
-async fn cached_lists_know_names_limits_and_indexes() {
+async fn cached_lists_know_limits_and_indexes() {
     let server = ApiServer::start();
     let handle = lagging(&server).await;
     let client = handle.client();
     for name in ["a", "b", "c"] {
         client.create(&config_map(name, &[("first", &name[..1])])).await.expect("created");
     }
-    let list = |fields: &str| List::within("default").fields(fields);
-    let count = async |list: List| client.list::<ConfigMap>(&list).await.map(|found| found.len());
-    assert_eq!(count(list("metadata.name=b")).await.expect("listed"), 1);
-    assert_eq!(count(list("metadata.name!=b")).await.expect("listed"), 2);
-    assert_eq!(count(list("metadata.name==b,metadata.namespace=x")).await.expect("listed"), 0);
-    let refused = count(list("spec.nodeName=b")).await.expect_err("not known here");
-    assert!(refused.to_string().contains("spec.nodeName"), "{refused}");
-    assert_eq!(count(List::within("default").limit(2)).await.expect("listed"), 2);
-    assert_eq!(count(List::within("default").limit(0)).await.expect("listed"), 3);
-    let by_first = windlass::IndexBy::new("first", |map: &ConfigMap| {
-        map.data.iter().flat_map(|data| data.get("first").cloned()).collect()
-    });
-    let found = client.list_by(&by_first, &"c".to_string()).expect("cached");
+    let all = || client.cached().list::<ConfigMap>().namespace("default");
+    assert_eq!(all().limit(2).items().expect("listed").len(), 2);
+    assert_eq!(all().limit(2).count().expect("listed"), 2);
+    assert_eq!(all().limit(0).count().expect("listed"), 3);
+    let found = all().by(&by_first(), "c").items().expect("cached");
     assert_eq!(found[0].metadata.name.as_deref(), Some("c"));
+    assert_eq!(
+        all().by(&by_first(), "c").namespace("other").count().ok(),
+        None,
+        "not cached there"
+    );
+    assert_eq!(all().by(&by_first(), "c").label("no", "body").count().expect("listed"), 0);
+    let unknown = Index::new("unknown", |_: &ConfigMap| vec![1]);
+    let refused = all().by(&unknown, 1).items().expect_err("nobody declared it").to_string();
+    assert!(refused.starts_with("index unknown of ConfigMap is not declared: "), "{refused}");
     let indexes = handle.diagnostics()["clusters"][0]["watches"][0]["indexes"].to_string();
     assert!(indexes.contains(r#""name":"first""#), "{indexes}");
     handle.stop().await.expect("stops");
@@ -199,16 +211,18 @@ async fn every_verb_is_read_at_once_through_every_type() {
     let typed = client.api::<ConfigMap>();
     let dynamic = client.dynamic(&kind);
     let metadata = client.api_with::<PartialObjectMeta<DynamicObject>>(&kind);
+    let cache = client.cached();
     let read = async |value: &str, what: &str| {
-        let wanted = typed.get(&key("a")).await.expect("read").expect("is there");
+        let wanted = cache.get::<ConfigMap>(&key("a")).expect("read").expect("is there");
         assert_eq!(wanted.data.as_ref().expect("has data")["k"], value, "{what}");
         let version = wanted.metadata.resource_version.clone();
-        let same = dynamic.get(&key("a")).await.expect("read").expect("is there");
+        let same = cache.dynamic(&kind).get(&key("a")).expect("read").expect("is there");
         assert_eq!(same.data["data"]["k"], value, "{what}");
         assert_eq!(same.metadata.resource_version, version, "{what}");
-        let meta = metadata.get(&key("a")).await.expect("read").expect("is there");
+        let meta = cache.of::<PartialObjectMeta<DynamicObject>>(&kind);
+        let meta = meta.get(&key("a")).expect("read").expect("is there");
         assert_eq!(meta.metadata.resource_version, version, "{what}");
-        let listed = typed.list(&List::within("default")).await.expect("listed");
+        let listed = cache.list::<ConfigMap>().namespace("default").items().expect("listed");
         let listed = listed.iter().find(|map| map.metadata.name.as_deref() == Some("a"));
         assert_eq!(listed.expect("is listed").metadata.resource_version, version, "{what}");
         wanted
@@ -244,8 +258,8 @@ async fn every_verb_is_read_at_once_through_every_type() {
     assert!(read("applied", "delete").await.metadata.deletion_timestamp.is_some());
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     typed.patch(&key("a"), &free).await.expect("patched");
-    assert!(typed.get(&key("a")).await.expect("read").is_none(), "the last finalizer went");
-    assert!(dynamic.get(&key("a")).await.expect("read").is_none());
+    assert!(cache.get::<ConfigMap>(&key("a")).expect("read").is_none(), "nothing holds it");
+    assert!(cache.dynamic(&kind).get(&key("a")).expect("read").is_none());
     handle.stop().await.expect("stops");
 }
 
@@ -262,7 +276,7 @@ async fn every_write_of_a_status_is_read_at_once() {
     let api = client.api::<Pod>();
     let mut pod = api.create(&pod).await.expect("created");
     let message = async || {
-        let pod = api.get(&key("p")).await.expect("read").expect("is there");
+        let pod = client.cached().get::<Pod>(&key("p")).expect("read").expect("is there");
         pod.status.as_ref().and_then(|status| status.message.clone())
     };
     pod.status.get_or_insert_default().message = Some("updated".into());

@@ -106,6 +106,7 @@ async fn who_leads_is_told_by_events_as_elsewhere() {
     handle.stop().await.expect("stops");
     let client = Client::new(server.client());
     let events = client
+        .live()
         .list::<k8s_openapi::api::events::v1::Event>(&windlass::List::within("default"))
         .await
         .expect("listed");
@@ -120,12 +121,12 @@ async fn who_leads_is_told_by_events_as_elsewhere() {
     notes.sort();
     let wanted = ["one became leader", "one stopped leading"];
     assert_eq!(notes, wanted.map(|note| ("op".to_string(), note.to_string())));
-    assert!(client.get::<ConfigMap>(&key("none")).await.expect("read").is_none());
+    assert!(client.live().get::<ConfigMap>(&key("none")).await.expect("read").is_none());
 }
 
 async fn lease_object(server: &ApiServer) -> Lease {
     let client = Client::new(server.client());
-    (*client.get::<Lease>(&key("op")).await.expect("read").expect("is there")).clone()
+    (*client.live().get::<Lease>(&key("op")).await.expect("read").expect("is there")).clone()
 }
 
 #[tokio::test(start_paused = true)]

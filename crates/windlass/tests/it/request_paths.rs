@@ -11,7 +11,7 @@ use kube::client::Body;
 use kube::core::DynamicObject;
 use proptest::prelude::*;
 use serde_json::json;
-use windlass::cache::{Cache, Watch};
+use windlass::cache::{Cache, Scope};
 use windlass::client::{Deletion, Patch};
 use windlass::{Client, Error, Key, Kind, List};
 use windlass_apiserver::ApiServer;
@@ -101,7 +101,7 @@ async fn a_namespace_cannot_redirect_a_delete_to_another_kind() {
     let error = client.delete::<ConfigMap>(&evil).await.expect_err("refused");
     assert!(matches!(error, Error::Invalid(_)), "{error}");
     assert!(error.to_string().contains("\"default/secrets/victim?x=\""), "{error}");
-    assert!(client.get::<Secret>(&key("victim")).await.expect("read").is_some());
+    assert!(client.live().get::<Secret>(&key("victim")).await.expect("read").is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,7 +115,7 @@ async fn a_namespace_cannot_redirect_the_deletion_of_a_collection() {
     let maps = client.api::<ConfigMap>();
     let error = maps.delete_collection(&evil, &Deletion::default()).await.expect_err("refused");
     assert!(matches!(error, Error::Invalid(_)), "{error}");
-    let left = client.list::<Secret>(&List::within("default")).await.expect("listed");
+    let left = client.live().list::<Secret>(&List::within("default")).await.expect("listed");
     assert_eq!(left.len(), 3);
 }
 
@@ -130,7 +130,7 @@ async fn names_and_namespaces_that_are_no_path_segments_are_refused_by_every_ver
         assert_refused(
             vec![
                 client.create(&named(text, "a")).await.map(drop),
-                client.list::<ConfigMap>(&list).await.map(drop),
+                client.live().list::<ConfigMap>(&list).await.map(drop),
                 client.api::<ConfigMap>().delete_collection(&list, &Deletion::default()).await,
             ],
             text,
@@ -198,10 +198,9 @@ async fn a_watch_of_something_that_is_no_path_segment_sends_nothing() {
     let recorder = Recorder::default();
     for text in HOSTILE {
         let cache = Cache::new(recorder.kube());
-        let by_namespace =
-            cache.dynamic(&Kind::of::<ConfigMap>().api_resource(), &Watch::all().namespace(text));
-        let kind = Kind::new("example.com", "v1", "Drive", text).api_resource();
-        let by_plural = cache.dynamic(&kind, &Watch::all());
+        let by_namespace = cache.informer::<ConfigMap>(&Scope::all().namespace(text));
+        let kind = Kind::new("example.com", "v1", "Drive", text);
+        let by_plural = cache.informer_of::<DynamicObject>(&kind, &Scope::all());
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
         for state in [by_namespace.state(), by_plural.state()] {
             assert!(format!("{state:?}").contains("path segment"), "{text}: {state:?}");
@@ -214,7 +213,7 @@ async fn a_watch_of_something_that_is_no_path_segment_sends_nothing() {
 async fn selectors_are_escaped() {
     let recorder = Recorder::default();
     let list = List::all().label("a", "b&limit=1#").fields("metadata.name=x&watch=true?/%");
-    recorder.client().list::<ConfigMap>(&list).await.expect("listed");
+    recorder.client().live().list::<ConfigMap>(&list).await.expect("listed");
     assert_eq!(
         recorder.take(),
         ["/api/v1/configmaps?labelSelector=a%3Db%26limit%3D1%23\

@@ -227,7 +227,7 @@ async fn objects_that_follow_their_author_are_no_loop() {
         client.patch::<Deployment>(&key("web"), &patch).await.expect("patched");
     }
     tokio::time::sleep(SECOND).await;
-    let child = client.get::<Secret>(&key("child")).await.expect("read").expect("is there");
+    let child = client.live().get::<Secret>(&key("child")).await.expect("read").expect("is there");
     let annotations = child.metadata.annotations.as_ref().expect("has some");
     assert_eq!(annotations["example.com/mode"], "1", "it followed");
     assert_eq!((found(&handle), shown(&handle)), (0.0, json!([])));

@@ -49,7 +49,7 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
 
 /// What a revision stores: a patch that puts the whole pod template in place.
 pub fn data<O: Object<DynamicType = ()>>(cx: &Context<O>) -> Result<Value> {
-    let object = cx.client().caches().json(cx.kind(), cx.key())?.unwrap_or_default();
+    let object = cx.client().cached().json(cx.kind(), cx.key())?.unwrap_or_default();
     let mut template = object.pointer("/spec/template").cloned().unwrap_or_else(|| json!({}));
     template["$patch"] = json!("replace");
     Ok(json!({"spec": {"template": template}}))

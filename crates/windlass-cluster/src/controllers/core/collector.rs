@@ -18,7 +18,7 @@ use kube::core::DynamicObject;
 use kube::discovery::{Discovery, verbs};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use windlass::cache::{Event, HandlerGuard, HandlerOptions};
+use windlass::cache::{Event, HandlerGuard, HandlerOptions, Informer, Scope};
 use windlass::events::Recorder;
 use windlass::manager::{Builder, RunContext};
 use windlass::queue::WorkQueue;
@@ -93,9 +93,13 @@ impl Collector {
         Ok(())
     }
 
+    fn metadata(&self, kind: &Kind) -> Informer<DynamicObject> {
+        self.client.cached().informer_of(kind, &Scope::all().metadata_only())
+    }
+
     fn follow_definitions(self: &Arc<Self>) -> Result<HandlerGuard> {
         let kind = Kind::of::<CustomResourceDefinition>();
-        let informer = self.client.caches().open(&kind, true)?;
+        let informer = self.metadata(&kind);
         let me = self.clone();
         Ok(informer.handle(HandlerOptions::default(), move |_| me.changed.notify_one()))
     }
@@ -109,7 +113,6 @@ impl Collector {
         let gone: Vec<Kind> = watches.keys().filter(|k| !kinds.contains(k)).cloned().collect();
         for kind in gone {
             watches.remove(&kind);
-            self.client.caches().close(&kind);
             let affected = self.graph.lock().forget_kind(&kind);
             affected.into_iter().for_each(|uid| self.queue.add(uid));
         }
@@ -117,7 +120,7 @@ impl Collector {
             if watches.contains_key(&kind) {
                 continue;
             }
-            let informer = self.client.caches().open(&kind, true)?;
+            let informer = self.metadata(&kind);
             let (me, known) = (self.clone(), kind.clone());
             let guard =
                 informer.handle(HandlerOptions::default(), move |event| me.see(&known, &event));

@@ -17,7 +17,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use windlass::cluster::Caches;
+use windlass::cache::Cache;
 use windlass::controller::{Change, Context, Controller, Next, Watch};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, Result};
@@ -45,18 +45,18 @@ struct Rollout<'a> {
     sets: Vec<ReplicaSet>,
 }
 
-fn orphans(change: &Change, caches: &Caches) -> Vec<Key> {
+fn orphans(change: &Change, cache: &Cache) -> Vec<Key> {
     let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
     let labels = claim::orphan_labels(change).into_iter().filter(|l| !l.is_empty());
     let selector = |d: &Deployment| d.spec.as_ref().map(|s| s.selector.clone());
     let keys = labels.flat_map(|labels| {
-        claim::matching::<Deployment>(caches, namespace.as_deref(), &labels, selector)
+        claim::matching::<Deployment>(cache, namespace.as_deref(), &labels, selector)
     });
     keys.collect()
 }
 
 /// A Deployment that recreates waits for its last pod to go.
-fn of_deleted_pod(change: &Change, caches: &Caches) -> Vec<Key> {
+fn of_deleted_pod(change: &Change, cache: &Cache) -> Vec<Key> {
     if !change.is_delete() {
         return Vec::new();
     }
@@ -65,7 +65,7 @@ fn of_deleted_pod(change: &Change, caches: &Caches) -> Vec<Key> {
     let set = pod.owners().iter().find(|o| o.controller && &*o.kind == "ReplicaSet");
     let set = set.and_then(|set| {
         let key = Key::new(namespace, &set.name);
-        caches.get::<ReplicaSet>(&Kind::of::<ReplicaSet>(), &key).ok().flatten()
+        cache.get::<ReplicaSet>(&key).ok().flatten()
     });
     let owner = set.as_deref().and_then(windlass::owner::controller_of);
     owner.map(|owner| Key::new(namespace, &owner.name)).into_iter().collect()

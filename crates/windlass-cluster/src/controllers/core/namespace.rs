@@ -45,7 +45,7 @@ async fn reconcile(cx: &Context<Namespace>) -> Result<Next> {
     if !spec.and_then(|s| s.finalizers.as_ref()).is_some_and(|f| f.iter().any(|f| f == FINALIZER)) {
         return Ok(Next::Done);
     }
-    let rest = empty(&cx.live(), cx.name()).await?;
+    let rest = empty(cx.client(), cx.name()).await?;
     if let Err(error) = tell(cx, &rest).await {
         // Gone, or changed by somebody: the next look tells.
         return if error.is_not_found() { Ok(Next::Done) } else { Err(error) };
@@ -154,7 +154,7 @@ async fn tell(cx: &Context<Namespace>, rest: &Rest) -> Result<()> {
 
 async fn finalize(cx: &Context<Namespace>) -> Result<Next> {
     let api = cx.client().dynamic(cx.kind());
-    let Some(namespace) = cx.live().api::<Namespace>().get(cx.key()).await? else {
+    let Some(namespace) = cx.client().api::<Namespace>().get(cx.key()).await? else {
         return Ok(Next::Done);
     };
     let spec = namespace.spec.as_ref().and_then(|s| s.finalizers.clone());

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::core::ObjectMeta;
+use windlass::cache::Cache;
 use windlass::client::Deletion;
-use windlass::cluster::Caches;
 use windlass::controller::{Change, Context, Controller, Next, Watch};
 use windlass::manager::Builder;
-use windlass::{Key, Kind, List, Object, Result, ResultExt};
+use windlass::{Key, Kind, Object, Result, ResultExt};
 use windlass_apiserver::ApiServer;
 
 use crate::controllers::Shared;
@@ -73,7 +73,7 @@ fn active(cx: &Context<Namespace>) -> bool {
 }
 
 fn account(cx: &Context<Namespace>) -> Result<Option<Arc<ServiceAccount>>> {
-    cx.get_key::<ServiceAccount>(&Key::namespaced(cx.name(), "default"))
+    cx.get::<ServiceAccount>(&Key::namespaced(cx.name(), "default"))
 }
 
 fn meta(namespace: &str, name: &str) -> ObjectMeta {
@@ -98,7 +98,7 @@ async fn publish(cx: &Context<Namespace>, ca: &str) -> Result<Next> {
     }
     let data = BTreeMap::from([("ca.crt".to_string(), ca.to_string())]);
     let note = ("kubernetes.io/description".to_string(), DESCRIPTION.to_string());
-    match cx.get_key::<ConfigMap>(&Key::namespaced(cx.name(), ROOT_CA))? {
+    match cx.get::<ConfigMap>(&Key::namespaced(cx.name(), ROOT_CA))? {
         None => {
             let mut metadata = meta(cx.name(), ROOT_CA);
             metadata.annotations = Some([note].into());
@@ -125,10 +125,10 @@ fn account_name(secret: &Secret) -> Option<&str> {
 }
 
 /// The token secrets of a changed account.
-fn tokens_of(change: &Change, caches: &Caches) -> Vec<Key> {
+fn tokens_of(change: &Change, cache: &Cache) -> Vec<Key> {
     let Some(account) = change.entry().map(|entry| entry.key().clone()) else { return Vec::new() };
-    let list = account.namespace().map_or_else(List::all, List::within);
-    let secrets = caches.list::<Secret>(&Kind::of::<Secret>(), &list).unwrap_or_default();
+    let all = cache.list::<Secret>().namespace(account.namespace().unwrap_or_default());
+    let secrets = all.items().unwrap_or_default();
     let of_account = secrets.iter().filter(|s| account_name(s) == Some(account.name()));
     of_account.map(|secret| Key::of(&**secret)).collect()
 }

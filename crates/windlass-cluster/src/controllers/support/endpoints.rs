@@ -89,7 +89,7 @@ async fn write(
         labels.insert(HEADLESS.into(), String::new());
     }
     labels.insert(MANAGED_BY.into(), ME.into());
-    let current = cx.client().caches().json(&kind, cx.key())?;
+    let current = cx.client().cached().json(&kind, cx.key())?;
     let create = current.is_none();
     let mut object = current
         .unwrap_or_else(|| json!({"metadata": {"name": cx.name(), "namespace": cx.namespace()}}));

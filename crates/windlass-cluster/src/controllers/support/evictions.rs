@@ -15,7 +15,7 @@ use windlass::client::Deletion;
 use windlass::controller::{Change, Context, Watch};
 use windlass::events::EventType;
 use windlass::manager::Builder;
-use windlass::{Controller, Error, IndexBy, Key, Kind, Next, Reconciler, Result};
+use windlass::{Controller, Error, Index, Key, Kind, Next, Reconciler, Result};
 
 use crate::controllers::Shared;
 use crate::controllers::{pod, support::pods};
@@ -34,6 +34,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     builder.add(
         Controller::<Node>::builder("taint-eviction-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), map))
+            .index(&pods::by_node())
             .build_with(Evictions {
                 shared: shared.clone(),
                 by_node: pods::by_node(),
@@ -45,7 +46,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
 
 struct Evictions {
     shared: Shared,
-    by_node: IndexBy<Pod, String>,
+    by_node: Index<Pod, String>,
     /// Nodes whose pods have to be looked at.
     tainted: Arc<Mutex<BTreeSet<Key>>>,
     /// Per node, the pods that have to go some time, by UID, and since when.
@@ -74,7 +75,7 @@ impl Reconciler<Node> for Evictions {
         if taints.is_empty() && before.is_empty() {
             return Ok(Next::Done);
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, &cx.name().to_string())?;
+        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
         let mut waiting = BTreeMap::new();
         let mut next: Option<Duration> = None;
         for pod in found.iter().filter(|pod| !pod::is_terminating(pod)) {

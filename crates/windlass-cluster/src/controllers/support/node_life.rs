@@ -8,7 +8,7 @@ use windlass::client::Patch;
 use windlass::controller::{Context, Watch};
 use windlass::events::EventType;
 use windlass::manager::Builder;
-use windlass::{Controller, Error, IndexBy, Kind, Next, Reconciler, Result, ResultExt};
+use windlass::{Controller, Error, Index, Kind, Next, Reconciler, Result, ResultExt};
 
 use super::{again, pods};
 use crate::controllers::Shared;
@@ -41,6 +41,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
                 let new = change.old.is_none();
                 pods::node_of(change).filter(|_| new).into_iter().collect::<Vec<_>>()
             }))
+            .index(&pods::by_node())
             .build_with(Life { shared: shared.clone(), by_node: pods::by_node() }),
     )
 }
@@ -52,7 +53,7 @@ pub fn add_ttl(builder: Builder, _: &Shared) -> Builder {
 
 struct Life {
     shared: Shared,
-    by_node: IndexBy<Pod, String>,
+    by_node: Index<Pod, String>,
 }
 
 impl Reconciler<Node> for Life {
@@ -116,7 +117,7 @@ impl Life {
         if matches!(ready(node), None | Some("True")) {
             return Ok(());
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, &cx.name().to_string())?;
+        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
         let found: Vec<Arc<Pod>> = found.into_iter().filter(|pod| pod::is_ready(pod)).collect();
         for pod in found {
             let condition = json!({

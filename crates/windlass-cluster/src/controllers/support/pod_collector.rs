@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use windlass::client::Deletion;
 use windlass::controller::{Change, Context, Watch};
 use windlass::manager::Builder;
-use windlass::{Client, Controller, Error, IndexBy, Key, Kind, Next, Reconciler, Result};
+use windlass::{Client, Controller, Error, Index, Key, Kind, Next, Reconciler, Result};
 
 use super::pods::{self, Brief};
 use crate::controllers::Shared;
@@ -33,6 +33,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     builder.add(
         Controller::<Node>::builder("pod-garbage-collector-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), keys))
+            .index(&pods::by_node())
             .build_with(Collector {
                 shared: shared.clone(),
                 by_node: pods::by_node(),
@@ -53,7 +54,7 @@ fn keys(change: &Change) -> Vec<Key> {
 
 struct Collector {
     shared: Shared,
-    by_node: IndexBy<Pod, String>,
+    by_node: Index<Pod, String>,
     /// Since when nodes that pods name are not there.
     missing: Mutex<BTreeMap<String, Instant>>,
 }
@@ -74,7 +75,7 @@ impl Reconciler<Node> for Collector {
             self.out_of_service(cx, &node).await?;
             return Ok(Next::Done);
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, &cx.name().to_string())?;
+        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
         if found.is_empty() {
             self.missing.lock().remove(cx.name());
             return Ok(Next::Done);
@@ -99,7 +100,7 @@ impl Reconciler<Node> for Collector {
 impl Collector {
     /// A deleted pod that no kubelet knows of.
     async fn unbound(&self, cx: &Context<Node>) -> Result<Next> {
-        let pod = cx.get_key::<Pod>(cx.key())?;
+        let pod = cx.get::<Pod>(cx.key())?;
         if let Some(pod) = pod.filter(|p| pod::is_terminating(p) && pod::node(p).is_none()) {
             self.remove(cx.client(), &pod, None).await?;
         }
@@ -133,7 +134,7 @@ impl Collector {
         if !dead || ready {
             return Ok(());
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, &cx.name().to_string())?;
+        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
         for pod in found.iter().filter(|pod| pod::is_terminating(pod)) {
             self.remove(cx.client(), pod, None).await?;
         }

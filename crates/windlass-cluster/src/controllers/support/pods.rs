@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass::cache::Entry;
 use windlass::client::Patch;
 use windlass::controller::Change;
-use windlass::{Client, IndexBy, Key, Result, ResultExt};
+use windlass::{Client, Index, Key, Result, ResultExt};
 
 use crate::controllers::pod;
 
@@ -51,8 +51,8 @@ impl Brief {
 }
 
 /// Pods by the node they are bound to.
-pub fn by_node() -> IndexBy<Pod, String> {
-    IndexBy::new("node", |pod: &Pod| pod::node(pod).map(str::to_string).into_iter().collect())
+pub fn by_node() -> Index<Pod, String> {
+    Index::new("node", |pod: &Pod| pod::node(pod).map(str::to_string).into_iter().collect())
 }
 
 /// The key of the node a pod is, or was last, bound to.

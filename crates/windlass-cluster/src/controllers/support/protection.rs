@@ -8,7 +8,7 @@ use serde_json::json;
 use windlass::client::Patch;
 use windlass::controller::{Context, Predicate, Watch};
 use windlass::manager::Builder;
-use windlass::{Controller, Error, IndexBy, Key, Kind, Next, Object, Reconciler, Result};
+use windlass::{Controller, Error, Index, Key, Kind, Next, Object, Reconciler, Result};
 
 use super::again;
 use super::volumes::{claims_used, pods_by_claim};
@@ -29,6 +29,7 @@ pub fn add_claims(builder: Builder, _: &Shared) -> Builder {
     builder.add(
         Controller::<PersistentVolumeClaim>::builder("persistentvolumeclaim-protection-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), users).when(gone))
+            .index(&pods_by_claim())
             .build_with(Claims { pods: pods_by_claim() }),
     )
 }
@@ -42,7 +43,7 @@ pub fn add_volumes(builder: Builder, _: &Shared) -> Builder {
 }
 
 struct Claims {
-    pods: IndexBy<Pod, String>,
+    pods: Index<Pod, String>,
 }
 
 impl Reconciler<PersistentVolumeClaim> for Claims {
@@ -52,7 +53,7 @@ impl Reconciler<PersistentVolumeClaim> for Claims {
         let cx = &cx;
         let Some(claim) = cx.object() else { return Ok(Next::Done) };
         // A pod without a node has not seen the claim, and will not once it is being deleted.
-        let users = cx.list::<Pod>().by(&self.pods, &cx.key().to_string())?;
+        let users = cx.list::<Pod>().by(&self.pods, cx.key().to_string()).items()?;
         let used = users.iter().any(|pod| pod::node(pod).is_some());
         again(protect(cx, claim, CLAIM, used).await)
     }

@@ -20,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use windlass::cache::{Event, HandlerGuard, HandlerOptions};
+use windlass::cache::{Event, HandlerGuard, HandlerOptions, Scope};
 use windlass::controller::{Change, Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result, ResultExt};
@@ -99,7 +99,8 @@ impl Quotas {
         let mut watches = self.watches.lock();
         for kind in kinds {
             if let Slot::Vacant(slot) = watches.entry(kind) {
-                let informer = cx.client().caches().open(slot.key(), true)?;
+                let scope = Scope::all().metadata_only();
+                let informer = cx.client().cached().informer_of(slot.key(), &scope);
                 let others = self.others.clone();
                 let hear = move |event: Event<DynamicObject>| others.see(&event);
                 slot.insert(informer.handle(HandlerOptions::default(), hear));

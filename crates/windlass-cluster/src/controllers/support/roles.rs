@@ -33,8 +33,8 @@ impl Reconciler<ClusterRole> for Roles {
     type Error = Error;
 
     async fn reconcile(&self, cx: Context<ClusterRole>) -> Result<Next, Error> {
-        let caches = cx.client().caches();
-        let role = caches.json(cx.kind(), cx.key())?;
+        let cache = cx.client().cached();
+        let role = cache.json(cx.kind(), cx.key())?;
         let Some(role) = role.filter(|role| role["aggregationRule"].is_object()) else {
             self.aggregated.forget(cx.key());
             return Ok(Next::Done);
@@ -42,7 +42,7 @@ impl Reconciler<ClusterRole> for Roles {
         self.aggregated.set_all(cx.key());
         let mut roles = Vec::new();
         for key in cx.list::<ClusterRole>().keys()? {
-            roles.extend(caches.json(cx.kind(), &key)?);
+            roles.extend(cache.json(cx.kind(), &key)?);
         }
         let Some(rules) = aggregate(&role, &roles) else { return Ok(Next::Done) };
         let old = role["rules"].as_array().cloned().unwrap_or_default();

@@ -124,7 +124,7 @@ impl Slices {
         let publish = spec.publish_not_ready_addresses == Some(true);
         for pod in pods.iter().filter(|pod| may_be_endpoint(pod, true)) {
             let name = pod::node(pod).unwrap_or_default();
-            let node = cx.get_key::<Node>(&Key::cluster(name))?;
+            let node = cx.get::<Node>(&Key::cluster(name))?;
             if node.is_none() && !publish {
                 let text = format!(
                     "skipping Pod {} for Service {}: Node {name} Not Found",

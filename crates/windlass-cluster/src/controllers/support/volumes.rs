@@ -21,7 +21,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use parking_lot::Mutex;
 use windlass::controller::{Change, Watch};
 use windlass::manager::Builder;
-use windlass::{Controller, IndexBy, Key, Kind};
+use windlass::{Controller, Index, Key, Kind};
 use windlass_apiserver::decode::quantity::Quantity;
 
 use super::ephemeral::claim_name;
@@ -43,6 +43,7 @@ pub fn add(builder: Builder, _: &Shared) -> Builder {
         .watch(Watch::changes(Kind::of::<StorageClass>(), move |_| b.unbound()))
         .watch(Watch::changes(Kind::of::<Pod>(), move |change| c.used_by(change)))
         .reads::<Node>()
+        .index(&pods_by_claim())
         .build_with(claim::Claims { state: state.clone(), pods: pods_by_claim() });
     let volumes = Controller::<PersistentVolume>::builder("persistentvolume-controller")
         .watch(Watch::changes(Kind::of::<PersistentVolumeClaim>(), move |change| {
@@ -141,8 +142,8 @@ pub(super) fn claims_used(pod: &Pod) -> Vec<Key> {
 }
 
 /// Pods by the claims they use.
-pub(super) fn pods_by_claim() -> IndexBy<Pod, String> {
-    IndexBy::new("claim", |pod: &Pod| claims_used(pod).iter().map(ToString::to_string).collect())
+pub(super) fn pods_by_claim() -> Index<Pod, String> {
+    Index::new("claim", |pod: &Pod| claims_used(pod).iter().map(ToString::to_string).collect())
 }
 
 /// The claim a volume refers to.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::fake::{Fake, Part, bookmark, error, event, list, object, take, watch};
-use crate::cache::{Cache, CacheOptions, HandlerOptions, Informer, Key, Watch};
+use crate::cache::{Cache, CacheOptions, HandlerOptions, Informer, Key, Scope};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -20,7 +20,7 @@ fn refusing(fake: &Fake, streaming: bool, versions: &'static [&str]) -> Informer
         })),
         ..CacheOptions::default()
     };
-    Cache::with(fake.client(), options).informer(&Watch::all())
+    Cache::with(fake.client(), options).informer(&Scope::all())
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +75,7 @@ async fn an_observer_that_panics_ends_no_watch_and_is_counted() {
         observe: Some(Arc::new(|_, _| panic!("looks away"))),
         ..CacheOptions::default()
     };
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Watch::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
     informer.store().wait_for(11, LONG).await.unwrap();
     assert_eq!(informer.reader().len(), 2);
     assert_eq!(informer.stats().observer_panics, 3);

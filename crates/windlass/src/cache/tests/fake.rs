@@ -18,7 +18,7 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::cache::{Cache, CacheOptions, Event, Informer, Subscription, Watch};
+use crate::cache::{Cache, CacheOptions, Event, Informer, Scope, Subscription};
 
 /// One answer of the script.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ impl Fake {
     }
 
     pub(crate) fn informer(&self, streaming: bool) -> Informer<ConfigMap> {
-        self.cache(streaming).informer(&Watch::all())
+        self.cache(streaming).informer(&Scope::all())
     }
 }
 

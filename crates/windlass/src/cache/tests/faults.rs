@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Answer, Fake, Part, bookmark, ending, event, list, object, take, watch};
-use crate::cache::{Cache, CacheOptions, HandlerOptions, Informer, Key, SyncState, Watch};
+use crate::cache::{Cache, CacheOptions, HandlerOptions, Informer, Key, Scope, SyncState};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -26,7 +26,7 @@ fn picky(fake: &Fake, streaming: bool) -> Informer<ConfigMap> {
         })),
         ..CacheOptions::default()
     };
-    Cache::with(fake.client(), options).informer(&Watch::all())
+    Cache::with(fake.client(), options).informer(&Scope::all())
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,12 +3,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::core::{DynamicObject, PartialObjectMeta};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Fake, Part, bookmark, event, line, list, object, take, watch};
-use crate::cache::{HandlerOptions, Key, Watch};
+use crate::cache::{HandlerOptions, Key, Scope};
+use crate::kind::Kind;
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -128,11 +129,11 @@ async fn a_handler_reads_a_store_that_is_at_least_as_new_as_its_event() {
 async fn typed_dynamic_and_metadata_readers_are_views_of_one_watch() {
     let fake = Fake::new([watch([event("ADDED", &object("a", 1)), bookmark(2, true)])]);
     let cache = fake.cache(true);
-    let typed = cache.informer::<ConfigMap>(&Watch::all());
-    let kind = ApiResource::erase::<ConfigMap>(&());
-    let dynamic = cache.dynamic(&kind, &Watch::all());
+    let typed = cache.informer::<ConfigMap>(&Scope::all());
+    let kind = Kind::of::<ConfigMap>();
+    let dynamic = cache.informer_of::<DynamicObject>(&kind, &Scope::all());
     let meta =
-        cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Watch::all().metadata_only());
+        cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Scope::all().metadata_only());
     typed.synced(LONG).await.unwrap();
     let key = Key::namespaced("n", "a");
     assert_eq!(typed.reader().get(&key).unwrap().data.as_ref().unwrap()["v"], "1");
@@ -152,14 +153,14 @@ async fn a_watch_ends_with_the_last_who_holds_it_and_starts_again_when_asked() {
         watch([]),
     ]);
     let cache = fake.cache(false);
-    let first = cache.informer::<ConfigMap>(&Watch::all());
+    let first = cache.informer::<ConfigMap>(&Scope::all());
     let reader = first.reader();
     first.synced(LONG).await.unwrap();
     drop(first);
     assert_eq!(cache.states().len(), 1, "the reader holds the watch");
     drop(reader);
     assert!(cache.states().is_empty());
-    let again = cache.informer::<ConfigMap>(&Watch::all());
+    let again = cache.informer::<ConfigMap>(&Scope::all());
     again.synced(LONG).await.unwrap();
     assert_eq!(again.reader().keys(), [Key::namespaced("n", "b")]);
 }
@@ -186,8 +187,8 @@ async fn a_handler_that_takes_nothing_holds_up_neither_the_store_nor_the_others(
     let mut other = informer.subscribe(HandlerOptions::default());
     informer.store().wait_for(3010, LONG).await.unwrap();
     assert_eq!(blocked.lag(), 1, "bounded by the objects, not by the events");
-    assert_eq!(take(&mut other, 1).await, ["added a 3010"]);
-    assert_eq!(take(&mut blocked, 1).await, ["added a 3010"]);
+    assert_eq!(take(&mut other, 1).await, ["initial a 3010"]);
+    assert_eq!(take(&mut blocked, 1).await, ["initial a 3010"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,15 +209,15 @@ async fn a_watch_of_metadata_becomes_one_of_whole_objects_when_these_are_wanted(
         ]),
     ]);
     let cache = fake.cache(true);
-    let kind = ApiResource::erase::<ConfigMap>(&());
+    let kind = Kind::of::<ConfigMap>();
     let meta =
-        cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Watch::all().metadata_only());
+        cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Scope::all().metadata_only());
     meta.synced(LONG).await.unwrap();
     assert!(!meta.whole());
     let mut events = meta.view::<ConfigMap>().subscribe(HandlerOptions::default());
     assert_eq!(take(&mut events, 1).await, ["initial a 1"]);
 
-    let whole = cache.informer::<ConfigMap>(&Watch::all());
+    let whole = cache.informer::<ConfigMap>(&Scope::all());
     assert!(!whole.state().synced(), "not until the whole objects are there");
     whole.synced(LONG).await.unwrap();
     assert!(whole.whole() && meta.whole());
@@ -245,4 +246,39 @@ async fn a_reminder_does_not_push_aside_a_change_that_waits() {
     let mut told = take(&mut events, 2).await;
     told.sort();
     assert_eq!(told, ["resync b", "updated a 1 -> 11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_always_has_one_more_change_is_reminded_as_well() {
+    let change =
+        |version| [Part::Wait(Duration::from_millis(50)), event("MODIFIED", &object("a", version))];
+    let fake = Fake::new([
+        list("10", &[object("a", 1), object("b", 2)]),
+        watch((11..1211).flat_map(change)),
+    ]);
+    let informer = fake.informer(false);
+    let every = HandlerOptions { resync: Some(Duration::from_secs(1)) };
+    let mut events = informer.subscribe(every);
+    let (began, mut changes, mut reminders) = (Instant::now(), 0, 0);
+    while began.elapsed() < Duration::from_secs(30) {
+        match take(&mut events, 1).await[0].as_str() {
+            "resync b" => reminders += 1,
+            _ => changes += 1,
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(changes > 200, "there was always one more: {changes}");
+    assert!(reminders >= 25, "{reminders} reminders in 30 s, one per second was asked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_the_first_list_that_changes_before_it_is_taken_is_reported_as_initial() {
+    let fake = Fake::new([
+        list("10", &[object("a", 1), object("b", 2)]),
+        watch([event("MODIFIED", &object("a", 11)), event("DELETED", &object("b", 12))]),
+    ]);
+    let informer = fake.informer(false);
+    let mut events = informer.subscribe(HandlerOptions::default());
+    informer.store().wait_for(12, LONG).await.unwrap();
+    assert_eq!(take(&mut events, 2).await, ["initial a 11", "deleted b 12"]);
 }

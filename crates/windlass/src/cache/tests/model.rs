@@ -8,7 +8,7 @@ use kube::core::ApiResource;
 use proptest::prelude::*;
 
 use crate::cache::mailbox::{Mailbox, Notice};
-use crate::cache::{Delta, Key, Store};
+use crate::cache::{Delta, Index, Key, Store};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -243,11 +243,18 @@ proptest! {
     }
 }
 
+pub(super) fn by_version() -> Index<serde_json::Value, u64> {
+    Index::new("version", |object: &serde_json::Value| {
+        let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        vec![version.parse().unwrap_or(0)]
+    })
+}
+
 #[test]
 fn readers_on_other_threads_see_whole_snapshots_while_the_writer_goes_on() {
     let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-    let reader = store.reader::<serde_json::Value>();
-    let index = reader.index_entries("version", |entry| vec![entry.version()]);
+    let index = by_version();
+    let _guard = store.declare(&index).unwrap();
     let read =
         |name: u8, version: u64| store.read(World::json(name, (1, version)).as_bytes()).unwrap();
     std::thread::scope(|scope| {
@@ -261,8 +268,8 @@ fn readers_on_other_threads_see_whole_snapshots_while_the_writer_goes_on() {
                     let first = versions.first().copied().unwrap_or(0);
                     assert!(first >= last, "time goes forward");
                     last = first;
-                    let filed = index.range(..);
-                    assert!(filed.iter().all(|(version, object)| *version == object.version()));
+                    let filed = index.filed(&store.state());
+                    assert!(filed.iter().all(|(version, entry)| *version == entry.version()));
                 }
             });
         }

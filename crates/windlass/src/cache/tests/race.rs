@@ -187,8 +187,9 @@ impl World {
 
     /// Looks on until the end; nothing may go back.
     fn read(&self) {
-        let index = self.store.reader::<serde_json::Value>();
-        let index = index.index_entries("version", |entry| vec![entry.version()]);
+        // Each reader declares the index, in the middle of everything, and drops it in the end.
+        let index = super::model::by_version();
+        let _guard = self.store.declare(&index).unwrap();
         let mut seen: BTreeMap<u8, (Uid, Version)> = BTreeMap::new();
         let mut gone: BTreeSet<Uid> = BTreeSet::new();
         loop {
@@ -204,8 +205,10 @@ impl World {
                 seen.iter().filter(|(name, was)| now.get(name).map(|n| n.0) != Some(was.0));
             gone.extend(missing.map(|(_, was)| was.0));
             seen.extend(now);
-            let filed = index.range(..);
-            assert!(filed.iter().all(|(version, object)| *version == object.version()));
+            let state = self.store.state();
+            let filed = index.filed(&state);
+            assert!(filed.iter().all(|(version, entry)| *version == entry.version()));
+            assert_eq!(filed.len(), state.objects.len());
             if ended {
                 return;
             }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::fake::{
     Answer, Fake, Part, bookmark, ending, error, event, list, object, page, status, take, watch,
 };
-use crate::cache::{Cache, CacheOptions, HandlerOptions, Key, SyncState, Watch};
+use crate::cache::{Cache, CacheOptions, HandlerOptions, Key, Scope, SyncState};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{Instant, sleep};
 
@@ -160,9 +160,9 @@ async fn a_streaming_list_that_fails_for_one_kind_is_still_used_for_others() {
     let streamed = || watch([event("ADDED", &object("a", 1)), bookmark(11, true)]);
     let fake = Fake::new([Answer::Hang, list("10", &[object("a", 1)]), watch([]), streamed()]);
     let cache = fake.cache(true);
-    let slow = cache.informer::<ConfigMap>(&Watch::all());
+    let slow = cache.informer::<ConfigMap>(&Scope::all());
     slow.synced(LONG).await.unwrap();
-    let other = cache.informer::<ConfigMap>(&Watch::all().namespace("n"));
+    let other = cache.informer::<ConfigMap>(&Scope::all().namespace("n"));
     other.synced(LONG).await.unwrap();
     assert_eq!(fake.asked_for(3, "sendInitialEvents").as_deref(), Some("true"));
     assert_eq!((slow.stats().fallbacks, other.stats().fallbacks), (1, 0));
@@ -357,7 +357,7 @@ async fn an_object_larger_than_allowed_is_skipped_and_counted_and_the_rest_is_ke
     ]);
     let options = CacheOptions { streaming: false, object_max: 4096, ..CacheOptions::default() };
     let cache = Cache::with(fake.client(), options);
-    let informer = cache.informer::<ConfigMap>(&Watch::all());
+    let informer = cache.informer::<ConfigMap>(&Scope::all());
     informer.store().wait_for(13, LONG).await.unwrap();
     // What was known of it before it became too large stays.
     assert_eq!(informer.reader().keys(), [key("a"), key("b"), key("large")]);
@@ -413,7 +413,7 @@ async fn several_namespaces_are_several_watches_into_one_store() {
         watch([]),
     ]);
     let cache = fake.cache(false);
-    let informer = cache.informer::<ConfigMap>(&Watch::all().namespace("a").namespace("b"));
+    let informer = cache.informer::<ConfigMap>(&Scope::all().namespace("a").namespace("b"));
     informer.synced(LONG).await.unwrap();
     assert_eq!(informer.reader().len(), 2);
     assert_eq!(informer.store().resource_version(), 10, "the slowest watch counts");
@@ -432,7 +432,7 @@ async fn a_transform_changes_objects_of_lists_and_events_before_they_are_stored(
         })),
         ..CacheOptions::default()
     };
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Watch::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
     informer.store().wait_for(11, LONG).await.unwrap();
     for object in informer.reader().list() {
         assert_eq!(object.data.as_ref().unwrap()["t"], "yes");
@@ -449,7 +449,7 @@ async fn a_transform_that_panics_costs_its_object_and_nothing_else() {
         })),
         ..CacheOptions::default()
     };
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Watch::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
     informer.synced(LONG).await.unwrap();
     assert_eq!(informer.reader().keys(), [key("b")]);
     assert_eq!(informer.stats().skipped, 1);
@@ -581,7 +581,7 @@ async fn every_list_and_watch_is_told_to_who_observes() {
         observe: Some(std::sync::Arc::new(move |code, _| log.lock().push(code))),
         ..CacheOptions::default()
     };
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Watch::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
     informer.states().wait_for(SyncState::synced).await.unwrap();
     sleep(Duration::from_millis(1)).await;
     assert_eq!(*seen.lock(), [Some(500), None, Some(200), Some(200)]);
@@ -597,7 +597,7 @@ async fn an_own_write_is_transformed_like_everything_else() {
         })),
         ..CacheOptions::default()
     };
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Watch::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
     informer.synced(LONG).await.unwrap();
     informer.store().observe_write(object("own", 11).as_bytes()).unwrap();
     let own = informer.reader().get(&key("own")).unwrap();
@@ -654,7 +654,7 @@ async fn a_transform_is_applied_within_a_streaming_list_too() {
         })),
         ..CacheOptions::default()
     };
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Watch::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
     informer.synced(LONG).await.unwrap();
     assert_eq!(informer.reader().list()[0].data.as_ref().unwrap()["t"], "yes");
 }

@@ -1,9 +1,11 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, Expression, Selector};
 
-use crate::cache::store::Scope;
+use crate::cache::mailbox::{Mailbox, Notice};
+use crate::cache::store::StoreScope;
 use crate::cache::{Delta, Entry, Index, Key, Store, StoreOptions};
 
 fn store() -> Store {
@@ -24,42 +26,43 @@ fn json(namespace: &str, name: &str, version: u64, value: &str) -> String {
     )
 }
 
-fn by_value(store: &Store) -> Index<ConfigMap, String> {
-    store.reader::<ConfigMap>().index("by-value", |map: &ConfigMap| {
+fn by_value() -> Index<ConfigMap, String> {
+    Index::new("by-value", |map: &ConfigMap| {
         map.data.iter().flat_map(|data| data.values().cloned()).collect()
     })
 }
 
-fn names(index: &Index<ConfigMap, String>, value: &str) -> Vec<String> {
-    index.keys(&value.to_owned()).iter().map(ToString::to_string).collect()
+fn names(store: &Store, index: &Index<ConfigMap, String>, value: &str) -> Vec<String> {
+    let found = store.reader::<ConfigMap>().by(index, &value.to_owned()).unwrap();
+    found.iter().map(|object| object.key().to_string()).collect()
 }
 
 #[test]
 fn an_index_follows_its_objects_and_may_be_added_late() {
     let store = store();
-    let early = by_value(&store);
+    let again = Index::new("late", |map: &ConfigMap| {
+        map.data.iter().flat_map(|data| data.values().cloned()).collect()
+    });
+    let indexes = [by_value(), again];
+    let _early = store.declare(&indexes[0]).unwrap();
     store.apply([
         Delta::Upsert(entry(&store, "n", "a", 1, "x")),
         Delta::Upsert(entry(&store, "n", "b", 2, "x")),
         Delta::Upsert(entry(&store, "m", "c", 3, "y")),
     ]);
-    let late = by_value(&store);
-    for index in [&early, &late] {
-        assert_eq!(names(index, "x"), ["n/a", "n/b"]);
-        assert_eq!(index.values(), ["x", "y"]);
+    let _late = store.declare(&indexes[1]).unwrap();
+    for index in &indexes {
+        assert_eq!(names(&store, index, "x"), ["n/a", "n/b"]);
+        assert_eq!(names(&store, index, "y"), ["m/c"]);
     }
     store.apply([
         Delta::Upsert(entry(&store, "n", "a", 4, "y")),
         Delta::Delete(entry(&store, "m", "c", 5, "y")),
     ]);
-    for index in [&early, &late] {
-        assert_eq!(names(index, "x"), ["n/b"]);
-        assert_eq!(names(index, "y"), ["n/a"]);
+    for index in &indexes {
+        assert_eq!(names(&store, index, "x"), ["n/b"]);
+        assert_eq!(names(&store, index, "y"), ["n/a"]);
     }
-    let object = store.reader::<ConfigMap>().object(&Key::namespaced("n", "a")).unwrap();
-    assert_eq!(early.matching(&object).len(), 1);
-    let range = early.range(&"x".to_owned()..&"y".to_owned());
-    assert_eq!(range.len(), 1);
 }
 
 #[test]
@@ -71,8 +74,6 @@ fn labels_owners_and_namespaces_select_without_decoding() {
         Delta::Upsert(entry(&store, "o", "c", 3, "x")),
     ]);
     let reader = store.reader::<ConfigMap>();
-    assert_eq!(reader.index_label("app").keys(&"x".to_owned()).len(), 2);
-    assert_eq!(reader.index_owners().keys(&"o-y".into()), [Key::namespaced("n", "b")]);
     let count = |namespace, expression: Option<Expression>| {
         let selector: Selector = expression.into_iter().collect();
         reader.select(namespace, &selector).len()
@@ -88,17 +89,19 @@ fn labels_owners_and_namespaces_select_without_decoding() {
 #[test]
 fn an_index_function_that_panics_leaves_out_its_object_only() {
     let store = store();
-    let index: Index<ConfigMap, u8> =
-        store.reader::<ConfigMap>().index("odd", |map: &ConfigMap| {
-            assert!(map.metadata.name.as_deref() != Some("a"), "refuses a");
-            vec![1]
-        });
+    let index = Index::new("odd", |map: &ConfigMap| {
+        assert!(map.metadata.name.as_deref() != Some("a"), "refuses a");
+        vec![1]
+    });
+    let _guard = store.declare(&index).unwrap();
     store.apply([
         Delta::Upsert(entry(&store, "n", "a", 1, "x")),
         Delta::Upsert(entry(&store, "n", "b", 2, "x")),
     ]);
     assert_eq!(store.len(), 2);
-    assert_eq!(index.keys(&1), [Key::namespaced("n", "b")]);
+    let found = store.reader::<ConfigMap>().by(&index, &1).unwrap();
+    assert_eq!(found.iter().map(|map| map.key().name()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(store.index_panics(), 1);
 }
 
 #[test]
@@ -132,11 +135,12 @@ fn an_own_write_is_read_at_once_and_until_the_watch_has_it() {
     let key = Key::namespaced("n", "a");
     let version = || store.entry(&key).map(|entry| entry.version());
     store.apply([Delta::Begin, Delta::Replace { version: 1 }]);
-    let index = by_value(&store);
+    let index = by_value();
+    let _guard = store.declare(&index).unwrap();
 
     store.observe_write(json("n", "a", 5, "own").as_bytes()).unwrap();
     assert_eq!(version(), Some(5));
-    assert_eq!(names(&index, "own"), ["n/a"]);
+    assert_eq!(names(&store, &index, "own"), ["n/a"]);
 
     store.apply([Delta::Upsert(entry(&store, "n", "a", 4, "older"))]);
     assert_eq!(version(), Some(5), "an older event does not hide the write");
@@ -240,22 +244,108 @@ fn an_object_deleted_while_a_list_is_streamed_stays_deleted_under_an_own_write()
 }
 
 #[test]
-fn an_index_over_several_parts_is_searched_by_its_first() {
+fn an_index_may_be_over_several_parts() {
     let store = store();
-    let index = store.reader::<ConfigMap>().index("app-and-name", |map: &ConfigMap| {
+    let index = Index::new("app-and-name", |map: &ConfigMap| {
         let app = map.metadata.labels.as_ref().and_then(|labels| labels.get("app").cloned());
         app.map(|app| (app, map.metadata.name.clone().unwrap_or_default())).into_iter().collect()
     });
+    let reader = store.reader::<ConfigMap>();
+    let _guard = reader.declare(&index).unwrap();
     store.apply([
         Delta::Upsert(entry(&store, "n", "b", 1, "x")),
         Delta::Upsert(entry(&store, "n", "a", 2, "x")),
         Delta::Upsert(entry(&store, "n", "c", 3, "y")),
     ]);
     let pair = |app: &str, name: &str| (app.to_owned(), name.to_owned());
-    let found: Vec<_> =
-        index.range(&pair("x", "")..&pair("y", "")).into_iter().map(|f| f.0).collect();
-    assert_eq!(found, [pair("x", "a"), pair("x", "b")]);
+    assert_eq!(reader.by(&index, &pair("x", "a")).unwrap().len(), 1);
+    assert_eq!(reader.by(&index, &pair("y", "a")).unwrap().len(), 0);
     assert_eq!(store.indexes(), [("app-and-name".to_owned(), 3)]);
+}
+
+#[test]
+fn an_index_is_known_by_its_name_and_types_and_ends_with_its_last_guard() {
+    let store = store();
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 1, "x"))]);
+    let reader = store.reader::<ConfigMap>();
+    let guards: Vec<_> = (0..100).map(|_| reader.declare(&by_value()).unwrap()).collect();
+    assert_eq!(
+        store.indexes(),
+        [("by-value".to_owned(), 1)],
+        "one index, however often it is made"
+    );
+    let other = Index::new("by-value", |_: &ConfigMap| vec!["other".to_owned()]);
+    let error = reader.declare(&other).expect_err("the same name with another function");
+    assert_eq!(
+        error.to_string(),
+        "index by-value of ConfigMap is declared twice with different functions: give one of them \
+         another name"
+    );
+    let number = Index::new("by-value", |_: &ConfigMap| vec![7]);
+    let number_guard = reader.declare(&number).expect("another type of value is another index");
+    assert_eq!(reader.by(&number, &7).unwrap().len(), 1);
+    drop((guards, number_guard));
+    assert!(store.indexes().is_empty());
+    let error = reader.by(&by_value(), &"x".to_owned()).expect_err("not declared any more");
+    assert!(error.to_string().starts_with("index by-value of ConfigMap is not declared: "));
+}
+
+#[test]
+fn the_watch_does_not_wait_for_an_index_that_is_built() {
+    let store = store();
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 1, "x"))]);
+    let (begun, begins) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+    let (begun, goes_on) = (std::sync::Mutex::new(begun), std::sync::Mutex::new(goes_on));
+    // Files the first object only when the watch has brought others.
+    let slow = Index::new("slow", move |map: &ConfigMap| {
+        if map.metadata.resource_version.as_deref() == Some("1") {
+            begun.lock().unwrap().send(()).unwrap();
+            goes_on.lock().unwrap().recv().unwrap();
+        }
+        map.data.iter().flat_map(|data| data.values().cloned()).collect::<Vec<String>>()
+    });
+    let reader = store.reader::<ConfigMap>();
+    let guard = std::thread::scope(|scope| {
+        let building = scope.spawn(|| reader.declare(&slow).unwrap());
+        begins.recv().unwrap();
+        let upserts = (2..200).map(|n| entry(&store, "n", &format!("m{n}"), n, "y"));
+        upserts.for_each(|upsert| store.apply([Delta::Upsert(upsert)]));
+        store.apply([
+            Delta::Delete(entry(&store, "n", "m2", 201, "y")),
+            Delta::Upsert(entry(&store, "n", "a", 202, "z")),
+        ]);
+        assert_eq!(store.len(), 198, "the watch went on");
+        go_on.send(()).unwrap();
+        building.join().unwrap()
+    });
+    let count = |value: &str| reader.by(&slow, &value.to_owned()).unwrap().len();
+    assert_eq!((count("x"), count("y"), count("z")), (0, 197, 1), "and the index caught up");
+    drop(guard);
+}
+
+#[test]
+fn objects_are_read_as_they_were_found() {
+    use crate::cache::index::{self, IndexId};
+    let store = store();
+    let _owners = store.declare_entries(IndexId::owners(), Arc::new(index::owners)).unwrap();
+    let reader = store.reader::<ConfigMap>();
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for version in 1..5000 {
+                let owner = if version % 2 == 0 { "x" } else { "y" };
+                store.apply([Delta::Upsert(entry(&store, "n", "a", version, owner))]);
+            }
+            ended.store(true, Ordering::Relaxed);
+        });
+        while !ended.load(Ordering::Relaxed) {
+            let found = index::find::<Arc<str>>(&store.state(), &IndexId::owners(), &"o-x".into());
+            for map in reader.decode(found.unwrap(), None) {
+                assert_eq!(map.data.as_ref().unwrap()["v"], "x", "it belongs to somebody else");
+            }
+        }
+    });
 }
 
 #[test]
@@ -345,7 +435,7 @@ async fn an_own_deletion_outlives_a_list_from_before_the_object_was_created() {
 #[test]
 fn an_object_that_own_writes_take_out_of_the_selection_and_back_is_read_as_it_is() {
     let web = Selector::from(Expression::Equal("app".into(), "web".into()));
-    let scope = Scope { namespaces: vec![None], labels: Some(web), by_fields: false };
+    let scope = StoreScope { namespaces: vec![None], labels: Some(web), by_fields: false };
     let kind = ApiResource::erase::<ConfigMap>(&());
     let store = Store::new(kind, StoreOptions::default(), scope, None);
     let key = Key::namespaced("n", "a");
@@ -428,4 +518,91 @@ async fn an_own_deletion_of_what_was_never_seen_hides_it_behind_an_older_object_
         store.apply([Delta::Bookmark { version: 10 }]);
         assert!(store.entry(&key).is_some(), "but not for ever");
     }
+}
+
+/// Counts how often an object is decoded.
+struct Counted;
+
+static DECODED: AtomicUsize = AtomicUsize::new(0);
+
+impl<'de> serde::Deserialize<'de> for Counted {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DECODED.fetch_add(1, Ordering::Relaxed);
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+#[test]
+fn a_long_list_with_a_limit_does_not_push_out_what_is_read_all_the_time() {
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let options = StoreOptions { hot_max: 64, ..StoreOptions::default() };
+    let scope = StoreScope { namespaces: vec![None], ..StoreScope::default() };
+    let store = Store::new(kind, options, scope, None);
+    let name = |n: u64| format!("m{n:03}");
+    store.apply((0..500).map(|n| Delta::Upsert(entry(&store, "n", &name(n), n + 1, "x"))));
+    let reader = store.reader::<Counted>();
+    let read = || (400..464).for_each(|n| drop(reader.get(&Key::namespaced("n", &name(n)))));
+    read();
+    for _ in 0..3 {
+        assert_eq!(reader.decode(store.entries(), Some(300)).len(), 300);
+    }
+    let before = DECODED.load(Ordering::Relaxed);
+    read();
+    assert_eq!(DECODED.load(Ordering::Relaxed), before, "nothing was decoded again");
+}
+
+#[test]
+fn a_pinned_store_lets_go_of_decoded_objects_that_are_gone() {
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let options = StoreOptions { pinned: true, ..StoreOptions::default() };
+    let scope = StoreScope { namespaces: vec![None], ..StoreScope::default() };
+    let store = Store::new(kind, options, scope, None);
+    let reader = store.reader::<ConfigMap>();
+    let mailbox = Arc::new(Mailbox::new());
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 1, "x"))]);
+    store.subscribe(mailbox.clone());
+    while mailbox.take().is_some() {}
+    store.apply([Delta::Delete(entry(&store, "n", "a", 2, "x"))]);
+    let Some(Notice::Change(change)) = mailbox.take() else { panic!("a deletion") };
+    // What a handler does that looks at the last state.
+    let states = change.old.into_iter().chain([change.new]);
+    let last: Vec<_> =
+        states.map(|entry| Arc::downgrade(&reader.object_of(entry).get().unwrap())).collect();
+    assert_eq!(store.len(), 0);
+    assert!(last.iter().all(|object| object.upgrade().is_none()), "still kept");
+}
+
+#[test]
+fn the_size_of_a_store_follows_its_objects() {
+    let store = store();
+    let sum = || store.entries().iter().map(|entry| entry.size()).sum::<usize>();
+    for step in 0..4 {
+        match step {
+            0 => store.apply([Delta::Upsert(entry(&store, "n", "a", 1, "x"))]),
+            1 => store.apply([Delta::Upsert(entry(&store, "n", "a", 2, "longer"))]),
+            2 => store.observe_write(json("n", "b", 5, "own").as_bytes()).unwrap(),
+            _ => store.observe_delete(&Key::namespaced("n", "a"), "u-a", None),
+        }
+        assert_eq!(store.size(), sum(), "after step {step}");
+    }
+    store.observe_delete(&Key::namespaced("n", "b"), "u-b", None);
+    assert_eq!(store.size(), 0);
+}
+
+#[test]
+fn own_writes_outside_the_selection_are_forgotten_when_the_watch_has_passed_them() {
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let labels = Some(Expression::Equal("app".into(), "x".into()).into());
+    let scope = StoreScope { namespaces: vec![None], labels, ..StoreScope::default() };
+    let store = Store::new(kind, StoreOptions::default(), scope, None);
+    store.apply([Delta::Begin, Delta::Replace { version: 1 }]);
+    for n in 0..100 {
+        let other = json("n", &format!("m{n}"), 10 + n, "other");
+        store.observe_write(other.as_bytes()).unwrap();
+    }
+    assert_eq!((store.overlays(), store.len()), (100, 0));
+    store.apply([Delta::Upsert(entry(&store, "n", "a", 60, "x"))]);
+    assert_eq!(store.overlays(), 50, "what the watch has not reached yet stays");
+    store.apply([Delta::Delete(entry(&store, "n", "a", 200, "x"))]);
+    assert_eq!(store.overlays(), 0);
 }

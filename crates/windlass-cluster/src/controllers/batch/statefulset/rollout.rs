@@ -239,7 +239,7 @@ impl<'a> Rollout<'a> {
         let result = api.delete(&key, &Deletion::only(&**target)).await;
         self.tell("Delete", target, result.as_ref().err());
         result?;
-        Ok(self.cx.get_key::<Pod>(&key)?.unwrap_or_else(|| target.clone()))
+        Ok(self.cx.get::<Pod>(&key)?.unwrap_or_else(|| target.clone()))
     }
 
     fn tell(&self, verb: &str, about: &Pod, error: Option<&windlass::Error>) {

@@ -230,7 +230,7 @@ impl Collector {
     }
 
     fn api(&self, kind: &Kind) -> Api<Meta> {
-        self.client.live().api_with(kind)
+        self.client.api_with(kind)
     }
 
     fn report(&self, node: &Node, uid: &str, reference: &OwnerReference) {

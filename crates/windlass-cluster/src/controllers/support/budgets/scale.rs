@@ -19,27 +19,27 @@ pub async fn of(
     let same = |uid: &Option<String>| uid.as_deref() == Some(&owner.uid);
     match (group, owner.kind.as_str()) {
         ("", "ReplicationController") => {
-            let found = cx.get_key::<ReplicationController>(&key)?;
+            let found = cx.get::<ReplicationController>(&key)?;
             let found = found.filter(|o| same(&o.metadata.uid));
             Ok(found.map(|o| {
                 (owner.uid.clone(), o.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1))
             }))
         }
         ("apps", "StatefulSet") => {
-            let found = cx.get_key::<StatefulSet>(&key)?.filter(|o| same(&o.metadata.uid));
+            let found = cx.get::<StatefulSet>(&key)?.filter(|o| same(&o.metadata.uid));
             Ok(found.map(|o| {
                 (owner.uid.clone(), o.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1))
             }))
         }
         ("apps", "ReplicaSet") => {
-            let found = cx.get_key::<ReplicaSet>(&key)?.filter(|o| same(&o.metadata.uid));
+            let found = cx.get::<ReplicaSet>(&key)?.filter(|o| same(&o.metadata.uid));
             let Some(set) = found else { return Ok(None) };
             let above = windlass::owner::controller_of(&*set).filter(|o| o.kind == "Deployment");
             let Some(above) = above else {
                 let replicas = set.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1);
                 return Ok(Some((owner.uid.clone(), replicas)));
             };
-            let found = cx.get_key::<Deployment>(&sibling(cx, &above.name))?;
+            let found = cx.get::<Deployment>(&sibling(cx, &above.name))?;
             let found = found.filter(|o| o.metadata.uid.as_deref() == Some(&above.uid));
             Ok(found.map(|o| {
                 (above.uid.clone(), o.spec.as_ref().and_then(|s| s.replicas).unwrap_or(1))
@@ -71,7 +71,7 @@ async fn by_subresource(
         Ok((replicas, _)) => Ok(Some((owner.uid.clone(), replicas))),
         Err(error) if error.is_not_found() => {
             let resource = super::super::qualified(kind.plural(), group);
-            let live = cx.live().dynamic(&kind).get(&sibling(cx, &owner.name)).await?;
+            let live = cx.client().dynamic(&kind).get(&sibling(cx, &owner.name)).await?;
             if live.is_none() {
                 return Ok(None);
             }

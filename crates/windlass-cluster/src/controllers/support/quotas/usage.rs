@@ -174,7 +174,7 @@ impl Usage<'_> {
             if *name == "pods" || !wanted {
                 continue;
             }
-            let count = cx.list_kind(kind).count()?;
+            let count = cx.dynamic(kind).count()?;
             self.add_count(&counted, count);
             if plain {
                 self.add_count(name, count);
@@ -189,7 +189,7 @@ impl Usage<'_> {
             }
             if let Some(kind) = served_kind(cx, resource).await? {
                 let list = List::within(cx.namespace().unwrap_or_default());
-                let count = cx.live().dynamic(&kind).list(&list).await?.len();
+                let count = cx.client().dynamic(&kind).list(&list).await?.len();
                 self.add_count(name, count);
                 unwatched.push(kind);
             }

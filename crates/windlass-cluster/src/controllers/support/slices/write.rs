@@ -36,7 +36,7 @@ pub async fn carry_out<K: Object>(
     }
     for slice in &plan.update {
         let key = Key::new(cx.namespace(), &slice.name);
-        let Some(mut object) = cx.client().caches().json(&kind, &key)? else { continue };
+        let Some(mut object) = cx.client().cached().json(&kind, &key)? else { continue };
         fill(&mut object, slice, trigger);
         let object = serde_json::from_value::<DynamicObject>(object)?;
         api.update(&object).await.ignore_not_found()?;

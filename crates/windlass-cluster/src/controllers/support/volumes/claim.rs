@@ -7,7 +7,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::json;
 use windlass::client::Patch;
 use windlass::controller::Context;
-use windlass::{Error, IndexBy, Key, Next, Reconciler, Result};
+use windlass::{Error, Index, Key, Next, Reconciler, Result};
 
 use super::bind::{bind, claim_status};
 use super::{BETA_CLASS, class, has_annotation, matching, provision};
@@ -20,7 +20,7 @@ const OLD_DEFAULT_CLASS: &str = "storageclass.beta.kubernetes.io/is-default-clas
 
 pub struct Claims {
     pub state: Arc<State>,
-    pub pods: IndexBy<Pod, String>,
+    pub pods: Index<Pod, String>,
 }
 
 type Cx = Context<PersistentVolumeClaim>;
@@ -79,7 +79,7 @@ impl Claims {
 
     /// A claim that names its volume but is not bound to it.
     async fn asked_for(&self, cx: &Cx, claim: &PersistentVolumeClaim, name: &str) -> Result<()> {
-        let Some(volume) = cx.get_key::<PersistentVolume>(&Key::cluster(name))? else {
+        let Some(volume) = cx.get::<PersistentVolume>(&Key::cluster(name))? else {
             return claim_status(cx.client(), claim, "Pending", None).await;
         };
         let free = volume.spec.as_ref().is_none_or(|s| s.claim_ref.is_none());
@@ -106,7 +106,7 @@ impl Claims {
             let text = format!("{lost} reference to PersistentVolume. Data on the volume is lost!");
             return self.lose(cx, claim, "ClaimLost", &text).await;
         };
-        let Some(volume) = cx.get_key::<PersistentVolume>(&Key::cluster(name))? else {
+        let Some(volume) = cx.get::<PersistentVolume>(&Key::cluster(name))? else {
             let text = format!("{lost} its PersistentVolume. Data on the volume is lost!");
             return self.lose(cx, claim, "ClaimLost", &text).await;
         };
@@ -145,9 +145,9 @@ impl Claims {
         if mode != Some("WaitForFirstConsumer") || has_annotation(&claim.metadata, SELECTED_NODE) {
             return Ok(false);
         }
-        for pod in cx.list::<Pod>().by(&self.pods, &cx.key().to_string())? {
+        for pod in cx.list::<Pod>().by(&self.pods, cx.key().to_string()).items()? {
             if let Some(node) = pod::node(&pod)
-                && cx.get_key::<Node>(&Key::cluster(node))?.is_some()
+                && cx.get::<Node>(&Key::cluster(node))?.is_some()
             {
                 return Ok(false);
             }
@@ -156,7 +156,7 @@ impl Claims {
     }
 
     fn tell_delay(&self, cx: &Cx) -> Result<()> {
-        let users = cx.list::<Pod>().by(&self.pods, &cx.key().to_string())?;
+        let users = cx.list::<Pod>().by(&self.pods, cx.key().to_string()).items()?;
         let waiting = users.iter().filter(|p| pod::node(p).is_none() && !pod::is_finished(p));
         let names: Vec<&str> = waiting.map(|pod| pod::name(pod)).collect();
         match names.as_slice() {

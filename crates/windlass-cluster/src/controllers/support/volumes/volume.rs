@@ -47,7 +47,7 @@ impl Volumes {
             // Reserved by name; the claim will bind it.
             return volume_phase(cx.client(), volume, "Available", "").await;
         }
-        let mut claim = cx.get_key::<PersistentVolumeClaim>(&key)?;
+        let mut claim = cx.get::<PersistentVolumeClaim>(&key)?;
         if claim.is_none() {
             // The volume may be newer than what is cached of claims.
             claim = cx.live().get::<PersistentVolumeClaim>(&key).await?;

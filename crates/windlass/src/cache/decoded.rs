@@ -24,7 +24,7 @@ const SHARDS: usize = 16;
 /// Keys that came and were not kept, as far as a shard remembers them.
 const PASSED_MAX: usize = 4096;
 
-pub(super) struct HotSet<K> {
+pub(super) struct DecodedSet<K> {
     shards: Vec<Mutex<Shard<K>>>,
     hasher: DefaultHashBuilder,
     /// Objects in all shards together; keys need not fall evenly.
@@ -53,9 +53,9 @@ pub(super) struct Slot<K> {
     used: bool,
 }
 
-// === impl HotSet ===
+// === impl DecodedSet ===
 
-impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
+impl<K: DeserializeOwned + Send + Sync + 'static> DecodedSet<K> {
     pub(super) fn new(room: usize, bit: u8) -> Self {
         let shard = || {
             let passed = Box::default();
@@ -82,7 +82,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
         self.undecodable.load(Ordering::Relaxed)
     }
 
-    /// Looks at what is kept of a key if that is what the store shows now.
+    /// Passes what is kept of a key to `look`, if that is what the store shows now.
     pub(super) fn shown<T>(&self, key: &Key, look: impl FnOnce(&Slot<K>) -> T) -> Option<T> {
         if self.kept.load(Ordering::Relaxed) == 0 {
             return None;
@@ -121,6 +121,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
         }
         if self.room > 0 && keep {
             let mut shard = shard.lock();
+            // Looked at under the lock: an entry that leaves the store from now on is evicted after
+            // this. One that has left it, such as the last state of a deletion, would never be.
+            if self.store != 0 && !entry.is_shown(self.store) {
+                return object;
+            }
             let free = self.kept.load(Ordering::Relaxed) < self.room;
             if free || shard.comes_again(hash, entry.key(), self.room) {
                 let slot = Slot { hash, entry: entry.clone(), object: object.clone(), used: false };
@@ -172,7 +177,7 @@ impl<K> Shard<K> {
         self.slots.find_mut(hash, |slot| slot.entry.key() == key)
     }
 
-    /// Tells whether a key is kept in an older state or came lately, and notes that it came.
+    /// Returns `true` if a key is kept in an older state or was read lately; records that it was read.
     fn comes_again(&mut self, hash: u64, key: &Key, room: usize) -> bool {
         if self.find(hash, key).is_some() {
             return true;
@@ -181,7 +186,7 @@ impl<K> Shard<K> {
             self.passed = vec![0; (room / SHARDS).clamp(1, PASSED_MAX)].into();
         }
         let place = (hash >> 40) as usize % self.passed.len();
-        // Zero stands for nobody.
+        // Zero is an empty place.
         let part = hash as u32 | 1;
         std::mem::replace(&mut self.passed[place], part) == part
     }
@@ -251,14 +256,14 @@ mod tests {
 
     #[test]
     fn the_set_stays_within_its_room_and_keeps_what_is_used() {
-        let hot: HotSet<serde_json::Value> = HotSet::new(64, 1);
+        let set: DecodedSet<serde_json::Value> = DecodedSet::new(64, 1);
         let first = entry("first");
-        let object = hot.get(&first, true).unwrap();
+        let object = set.get(&first, true).unwrap();
         for i in 0..1000 {
-            hot.get(&entry(&format!("e{i}")), true).unwrap();
-            assert!(Arc::ptr_eq(&object, &hot.get(&first, true).unwrap()));
+            set.get(&entry(&format!("e{i}")), true).unwrap();
+            assert!(Arc::ptr_eq(&object, &set.get(&first, true).unwrap()));
         }
-        let kept: usize = hot.shards.iter().map(|s| s.lock().slots.len()).sum();
+        let kept: usize = set.shards.iter().map(|s| s.lock().slots.len()).sum();
         assert!(kept <= 64 + SHARDS, "{kept}");
     }
 
@@ -266,57 +271,57 @@ mod tests {
     fn what_is_used_stays_even_where_it_is_alone_with_what_comes() {
         // However the keys fall, and they fall differently in every set.
         for _ in 0..50 {
-            let hot: HotSet<serde_json::Value> = HotSet::new(8, 1);
+            let set: DecodedSet<serde_json::Value> = DecodedSet::new(8, 1);
             let first = entry("first");
-            let object = hot.get(&first, true).unwrap();
+            let object = set.get(&first, true).unwrap();
             for i in 0..100 {
-                hot.get(&entry(&format!("e{i}")), true).unwrap();
-                assert!(Arc::ptr_eq(&object, &hot.get(&first, true).unwrap()), "at {i}");
+                set.get(&entry(&format!("e{i}")), true).unwrap();
+                assert!(Arc::ptr_eq(&object, &set.get(&first, true).unwrap()), "at {i}");
             }
-            assert!(hot.kept.load(Ordering::Relaxed) <= 8 + SHARDS);
+            assert!(set.kept.load(Ordering::Relaxed) <= 8 + SHARDS);
         }
     }
 
     #[test]
     fn a_walk_over_more_than_there_is_room_for_evicts_little_and_what_comes_twice_is_kept() {
-        let hot: HotSet<serde_json::Value> = HotSet::new(64, 1);
+        let set: DecodedSet<serde_json::Value> = DecodedSet::new(64, 1);
         let all: Vec<_> = (0..2000).map(|i| entry(&format!("e{i}"))).collect();
-        let first: Vec<_> = all.iter().take(64).map(|e| hot.get(e, true).unwrap()).collect();
+        let first: Vec<_> = all.iter().take(64).map(|e| set.get(e, true).unwrap()).collect();
         for _ in 0..3 {
-            all[64..].iter().for_each(|entry| drop(hot.get(entry, true).unwrap()));
+            all[64..].iter().for_each(|entry| drop(set.get(entry, true).unwrap()));
         }
-        let same = |(old, entry)| Arc::ptr_eq(old, &hot.get(entry, true).unwrap());
+        let same = |(old, entry)| Arc::ptr_eq(old, &set.get(entry, true).unwrap());
         let left = first.iter().zip(&all).filter(|pair| same(*pair)).count();
         assert!(left > 32, "{left} of 64 are left");
-        let twice = [hot.get(&all[999], true).unwrap(), hot.get(&all[999], true).unwrap()];
-        let again = hot.get(&all[999], true).unwrap();
+        let twice = [set.get(&all[999], true).unwrap(), set.get(&all[999], true).unwrap()];
+        let again = set.get(&all[999], true).unwrap();
         assert!(twice.iter().any(|object| Arc::ptr_eq(object, &again)));
     }
 
     #[test]
     fn another_entry_of_the_same_key_is_decoded_anew() {
-        let hot: HotSet<serde_json::Value> = HotSet::new(64, 1);
-        let old = hot.get(&entry("a"), true).unwrap();
-        let new = hot.get(&entry("a"), true).unwrap();
+        let set: DecodedSet<serde_json::Value> = DecodedSet::new(64, 1);
+        let old = set.get(&entry("a"), true).unwrap();
+        let new = set.get(&entry("a"), true).unwrap();
         assert!(!Arc::ptr_eq(&old, &new));
     }
 
     #[test]
     fn an_entry_is_decoded_for_a_check_only_once() {
-        let hot: HotSet<serde_json::Value> = HotSet::new(0, 1);
+        let set: DecodedSet<serde_json::Value> = DecodedSet::new(0, 1);
         let entry = entry("a");
-        assert!(hot.verify(&entry).unwrap().is_some());
-        assert!(hot.verify(&entry).unwrap().is_none());
-        let other: HotSet<String> = HotSet::new(0, 2);
+        assert!(set.verify(&entry).unwrap().is_some());
+        assert!(set.verify(&entry).unwrap().is_none());
+        let other: DecodedSet<String> = DecodedSet::new(0, 2);
         assert!(other.verify(&entry).is_err(), "another type decodes on its own");
         assert!(other.verify(&entry).is_err(), "and fails every time");
     }
 
     #[test]
     fn an_object_that_does_not_decode_is_counted_once() {
-        let hot: HotSet<String> = HotSet::new(0, 1);
+        let set: DecodedSet<String> = DecodedSet::new(0, 1);
         let entry = entry("a");
-        assert!(hot.get(&entry, true).is_err() && hot.get(&entry, false).is_err());
-        assert_eq!(hot.undecodable(), 1);
+        assert!(set.get(&entry, true).is_err() && set.get(&entry, false).is_err());
+        assert_eq!(set.undecodable(), 1);
     }
 }

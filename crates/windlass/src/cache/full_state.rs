@@ -1,4 +1,4 @@
-//! A store that hands out its whole content after every change.
+//! A store that passes on its whole content after every change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,17 +13,17 @@ use parking_lot::Mutex;
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use windlass::cache::undelta::UndeltaStore;
+/// use windlass::cache::FullStateStore;
 ///
 /// let seen = Arc::new(Mutex::new(Vec::new()));
 /// let log = seen.clone();
-/// let store = UndeltaStore::new(move |all: Vec<(&str, u8)>| log.lock().unwrap().push(all.len()));
+/// let store = FullStateStore::new(move |all: Vec<(&str, u8)>| log.lock().unwrap().push(all.len()));
 /// store.insert("a", 1);
 /// store.replace([("b", 2), ("c", 3)]);
 /// store.remove(&"b");
 /// assert_eq!(*seen.lock().unwrap(), [1, 2, 1]);
 /// ```
-pub struct UndeltaStore<K, V> {
+pub struct FullStateStore<K, V> {
     inner: Mutex<Inner<K, V>>,
 }
 
@@ -34,29 +34,29 @@ struct Inner<K, V> {
 
 type Push<K, V> = Box<dyn FnMut(Vec<(K, V)>) + Send>;
 
-// === impl UndeltaStore ===
+// === impl FullStateStore ===
 
-impl<K: Ord + Clone, V: Clone> UndeltaStore<K, V> {
-    /// Makes an empty store with the function to call; it must not use the store itself.
+impl<K: Ord + Clone, V: Clone> FullStateStore<K, V> {
+    /// Creates an empty store with the function to call; it must not use the store itself.
     pub fn new(push: impl FnMut(Vec<(K, V)>) + Send + 'static) -> Self {
         Self { inner: Mutex::new(Inner { entries: BTreeMap::new(), push: Box::new(push) }) }
     }
 
-    /// Puts an entry in and hands out everything.
+    /// Inserts an entry and passes on everything.
     pub fn insert(&self, key: K, value: V) {
         self.change(|entries| {
             entries.insert(key, value);
         });
     }
 
-    /// Takes an entry out and hands out everything.
+    /// Removes an entry and passes on everything.
     pub fn remove(&self, key: &K) {
         self.change(|entries| {
             entries.remove(key);
         });
     }
 
-    /// Replaces everything and hands it out.
+    /// Replaces everything and passes it on.
     pub fn replace(&self, all: impl IntoIterator<Item = (K, V)>) {
         self.change(|entries| *entries = all.into_iter().collect());
     }
@@ -72,7 +72,7 @@ impl<K: Ord + Clone, V: Clone> UndeltaStore<K, V> {
         inner.entries.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    // The function is called under the lock, so that states are handed out in their order.
+    // The function is called under the lock, so that states are passed on in their order.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<K, V>)) {
         let mut inner = self.inner.lock();
         change(&mut inner.entries);
@@ -81,9 +81,9 @@ impl<K: Ord + Clone, V: Clone> UndeltaStore<K, V> {
     }
 }
 
-impl<K, V> fmt::Debug for UndeltaStore<K, V> {
+impl<K, V> fmt::Debug for FullStateStore<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UndeltaStore").field("len", &self.inner.lock().entries.len()).finish()
+        f.debug_struct("FullStateStore").field("len", &self.inner.lock().entries.len()).finish()
     }
 }
 
@@ -95,14 +95,14 @@ mod tests {
 
     type Seen = Arc<Mutex<Vec<Vec<(u32, u32)>>>>;
 
-    fn store() -> (UndeltaStore<u32, u32>, Seen) {
+    fn store() -> (FullStateStore<u32, u32>, Seen) {
         let seen = Seen::default();
         let log = seen.clone();
-        (UndeltaStore::new(move |all| log.lock().push(all)), seen)
+        (FullStateStore::new(move |all| log.lock().push(all)), seen)
     }
 
     #[test]
-    fn every_change_hands_out_everything_also_one_that_changes_nothing() {
+    fn every_change_passes_on_everything_also_one_that_changes_nothing() {
         let (store, seen) = store();
         store.insert(2, 20);
         store.insert(1, 10);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_handed_out_in_their_order_also_from_several_hands() {
+    fn states_are_passed_on_in_their_order_also_from_several_threads() {
         let (store, seen) = store();
         std::thread::scope(|scope| {
             for hand in 0..4 {
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_function_that_panics_does_not_spoil_the_store() {
-        let store = UndeltaStore::new(|all: Vec<(u8, u8)>| assert!(all.len() != 2, "on purpose"));
+        let store = FullStateStore::new(|all: Vec<(u8, u8)>| assert!(all.len() != 2, "on purpose"));
         store.insert(1, 1);
         let insert = std::panic::AssertUnwindSafe(|| store.insert(2, 2));
         assert!(std::panic::catch_unwind(insert).is_err());

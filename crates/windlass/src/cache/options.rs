@@ -1,0 +1,205 @@
+//! Which part of a kind is cached, and the settings of a cache.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use kube::core::Selector;
+
+use super::reflector::Observe;
+use super::store::StoreOptions;
+use super::transform::Transform;
+
+/// The part of a kind that is cached: by default all of it.
+///
+/// Within a manager, a scope that names no part is the one that the manager is set to.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::core::{Expression, PartialObjectMeta};
+/// use windlass::cache::{Cache, Scope};
+/// use windlass::{Client, Key};
+///
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// # let mut map = config_map("a");
+/// # map.metadata.labels = Some([("app".into(), "web".into())].into());
+/// # client.create(&map).await?;
+/// # client.create(&config_map("b")).await?;
+/// let web = Expression::Equal("app".into(), "web".into());
+/// let part = Scope::all().namespace("default").namespace("office").labels(web.into());
+/// let cache = Cache::new(server.client());
+/// let maps = cache.informer::<PartialObjectMeta<ConfigMap>>(&part.metadata_only());
+/// maps.synced(Duration::from_secs(30)).await.expect("can be watched");
+/// assert_eq!(maps.reader().keys(), [Key::namespaced("default", "a")]);
+/// assert!(maps.state().synced());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    pub(super) namespaces: BTreeSet<String>,
+    pub(super) labels: Option<Selector>,
+    pub(super) fields: Option<String>,
+    pub(super) metadata_only: bool,
+}
+
+/// The settings of a cache.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::Secret;
+/// use windlass::cache::{Cache, CacheOptions, Observe, Scope, StoreOptions, Transform};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = server.client();
+/// // Secrets without what is secret, at most 100 of them decoded at once.
+/// let drop_data: Transform = Arc::new(|object| object["data"] = serde_json::json!({}));
+/// let observe: Observe = Arc::new(|status, took| println!("{status:?} after {took:?}"));
+/// let options = CacheOptions {
+///     store: StoreOptions { hot_max: 100, ..StoreOptions::default() },
+///     transform: Some(drop_data),
+///     observe: Some(observe),
+///     ..CacheOptions::default()
+/// };
+/// let secrets = Cache::with(client, options).informer::<Secret>(&Scope::all());
+/// secrets.synced(Duration::from_secs(30)).await.expect("secrets can be watched");
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct CacheOptions {
+    /// Settings of the stores.
+    pub store: StoreOptions,
+    /// Kinds, as `Kind.group` or `Kind`, whose objects stay decoded once read.
+    pub pinned: BTreeSet<String>,
+    /// Asks for streaming lists first.
+    pub streaming: bool,
+    /// Asks for built-in kinds in protobuf, which is smaller and faster to read than JSON.
+    pub protobuf: bool,
+    /// The size of list pages; `None` leaves it to the reflector's rules.
+    pub page_size: Option<usize>,
+    /// How long a streaming list may make no progress before a plain list replaces it.
+    pub progress: Duration,
+    /// How long an answer, or the next part of a list, may take.
+    pub answer: Duration,
+    /// The largest object that is read.
+    pub object_max: usize,
+    /// Changes objects before they are stored.
+    pub transform: Option<Transform>,
+    /// Called after every list and watch with its status, if there was one, and the time it took.
+    pub observe: Option<Observe>,
+    /// Seeds the jitter, so that a run can be repeated.
+    pub seed: Option<u64>,
+}
+
+// === impl Scope ===
+
+impl Scope {
+    /// The whole kind.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Returns the scope of all objects, or of their metadata only.
+    pub(crate) fn all_or_metadata(metadata_only: bool) -> Self {
+        Self { metadata_only, ..Self::all() }
+    }
+
+    /// Adds a namespace; several calls add several namespaces.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespaces.insert(namespace.to_owned());
+        self
+    }
+
+    /// Selects objects by their labels.
+    pub fn labels(mut self, selector: Selector) -> Self {
+        self.labels = Some(selector).filter(|selector| !selector.selects_all());
+        self
+    }
+
+    /// Selects objects by their fields, as in `spec.nodeName=node-1`.
+    pub fn fields(mut self, selector: &str) -> Self {
+        self.fields = Some(selector.to_owned()).filter(|selector| !selector.is_empty());
+        self
+    }
+
+    /// Asks the server for metadata only.
+    ///
+    /// If somebody else caches whole objects of the same scope, now or later, they are read from
+    /// the same store.
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
+        self
+    }
+
+    /// Returns `true` if the scope names no part of the kind.
+    pub(super) fn is_whole(&self) -> bool {
+        self.namespaces.is_empty() && self.labels.is_none() && self.fields.is_none()
+    }
+
+    /// Returns `true` if both name the same part of a kind, metadata only or not.
+    pub(super) fn same_part(&self, other: &Self) -> bool {
+        let text = |labels: &Option<Selector>| labels.as_ref().map(ToString::to_string);
+        self.namespaces == other.namespaces
+            && self.fields == other.fields
+            && text(&self.labels) == text(&other.labels)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(labels) = &self.labels {
+            write!(f, " labels {labels}")?;
+        }
+        if let Some(fields) = &self.fields {
+            write!(f, " fields {fields}")?;
+        }
+        if !self.namespaces.is_empty() {
+            let namespaces: Vec<&str> = self.namespaces.iter().map(String::as_str).collect();
+            write!(f, " in {}", namespaces.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+// === impl CacheOptions ===
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self {
+            store: StoreOptions::default(),
+            pinned: BTreeSet::new(),
+            streaming: true,
+            protobuf: true,
+            page_size: None,
+            progress: Duration::from_secs(10),
+            answer: Duration::from_secs(60),
+            object_max: 32 << 20,
+            transform: None,
+            observe: None,
+            seed: None,
+        }
+    }
+}
+
+impl fmt::Debug for CacheOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CacheOptions").field("store", &self.store).finish_non_exhaustive()
+    }
+}
