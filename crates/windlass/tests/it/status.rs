@@ -181,32 +181,45 @@ async fn a_stale_cache_does_not_lose_the_condition_of_another_writer() {
 async fn an_object_created_again_does_not_get_the_status_of_its_predecessor() {
     let server = ApiServer::start();
     let setup = Client::new(server.client());
-    let (other, done): (_, Arc<Mutex<Option<Result<bool>>>>) = (setup.clone(), Arc::default());
-    let result = done.clone();
+    let results: Arc<Mutex<Vec<Result<bool>>>> = Arc::default();
+    let (other, log) = (setup.clone(), results.clone());
     let reconcile = move |cx: Context<Service>| {
-        let (other, result) = (other.clone(), result.clone());
+        let (other, log) = (other.clone(), log.clone());
         async move {
-            if cx.name() != "web" || cx.object().is_none() || result.lock().is_some() {
+            let Some(first) = cx.object().filter(|_| cx.name() == "web" && log.lock().is_empty())
+            else {
                 return Ok(Next::Done);
-            }
+            };
             other.delete::<Service>(cx.key()).await?;
             other.create(&service("web")).await?;
-            let wrote = cx.status_as(|status: &mut ServiceStatus| {
-                ready(&cx, "Mine", status.conditions.get_or_insert_default());
-            });
-            *result.lock() = Some(wrote.await);
+            let write = || {
+                cx.status_as(|status: &mut ServiceStatus| {
+                    ready(&cx, "Mine", status.conditions.get_or_insert_default());
+                })
+            };
+            // Whatever the cache knows by now.
+            let early = write().await;
+            let second = Duration::from_secs(1);
+            windlass::wait::until("the successor", second / 10, 10 * second, || async {
+                let cached = cx.get::<Service>("web")?;
+                Ok(cached.is_some_and(|cached| cached.metadata.uid != first.metadata.uid))
+            })
+            .await?;
+            let late = write().await;
+            log.lock().extend([early, late]);
             Ok(Next::Done)
         }
     };
     let controller = Controller::<Service>::builder("mine").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.ready().await;
-    slow_watches(&server);
     setup.create(&service("web")).await.expect("created");
-    eventually("the write", || done.lock().is_some()).await;
-    let refused = done.lock().take().expect("has ended").expect_err("refused");
-    assert!(refused.is_conflict(), "{refused}");
-    *done.lock() = Some(Ok(false));
+    eventually("the writes", || !results.lock().is_empty()).await;
+    {
+        let results = results.lock();
+        let [early, late] = results.as_slice() else { panic!("{results:?}") };
+        assert!(!matches!(early, Ok(true)), "{early:?}");
+        assert!(late.as_ref().is_err_and(windlass::Error::is_conflict), "{late:?}");
+    }
     assert!(conditions(&stored(&setup, "web").await).is_empty());
     handle.stop().await.expect("stops");
 }
