@@ -16,6 +16,7 @@ pub mod merge;
 pub mod object;
 pub mod openapi;
 pub mod pki;
+mod random;
 pub mod registry;
 pub mod request;
 pub mod resource;

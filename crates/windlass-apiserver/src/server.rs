@@ -15,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alloc::Allocator;
 use crate::auth::{Authenticator, Authorizer, Impersonator, Signer, User};
-use crate::clock::{Chance, Clock};
+use crate::clock::Clock;
 use crate::fault::{Fault, FaultHook, Faults, LogEntry, RequestLog};
+use crate::random::Randomness;
 use crate::registry::{Registry, storage_of};
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
@@ -30,6 +31,7 @@ mod convert;
 mod definitions;
 mod dispatch;
 mod documents;
+mod expiry;
 mod flight;
 mod read;
 
@@ -84,7 +86,7 @@ pub(crate) struct Inner {
     pub store: Store,
     pub registry: Registry,
     pub clock: Clock,
-    pub chance: Chance,
+    pub random: Randomness,
     pub authenticator: Authenticator,
     pub authorizer: Authorizer,
     pub impersonator: Impersonator,
@@ -95,6 +97,7 @@ pub(crate) struct Inner {
     pub faults: Faults,
     pub log: RequestLog,
     pub shutdown: CancellationToken,
+    expiry: expiry::Expiry,
     in_flight: InFlight,
     /// Whether somebody runs controllers and a scheduler on this server.
     pub controllers_run: AtomicBool,
@@ -140,7 +143,7 @@ impl ApiServer {
             store,
             registry: Registry::default(),
             clock: Clock::default(),
-            chance: Chance::new(options.seed),
+            random: Randomness::new(options.seed),
             authenticator: Authenticator::new(options.tokens, signer),
             authorizer: Authorizer::new(),
             impersonator: Impersonator::new(),
@@ -150,12 +153,15 @@ impl ApiServer {
             faults: Faults::default(),
             log: RequestLog::default(),
             shutdown: CancellationToken::new(),
+            expiry: expiry::Expiry::default(),
             in_flight: InFlight::default(),
             controllers_run: AtomicBool::new(false),
             authorize: options.authorize,
         };
         inner.bootstrap();
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        inner.start_expiry();
+        Ok(Self { inner })
     }
 
     /// A client with all rights, with no socket in between.
@@ -226,7 +232,7 @@ impl ApiServer {
             store: self.inner.store.fork(),
             registry: Registry::default(),
             clock: Clock::starting_at(self.inner.clock.now()),
-            chance: Chance::new(Some(self.inner.chance.below(u64::MAX))),
+            random: self.inner.random.fork(),
             authenticator: Authenticator::new([], signer),
             authorizer: Authorizer::new(),
             impersonator: Impersonator::new(),
@@ -236,12 +242,15 @@ impl ApiServer {
             faults: Faults::default(),
             log: RequestLog::default(),
             shutdown: CancellationToken::new(),
+            expiry: expiry::Expiry::default(),
             in_flight: InFlight::default(),
             controllers_run: AtomicBool::new(false),
             authorize: self.inner.authorize,
         };
         inner.bootstrap();
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        inner.start_expiry();
+        Self { inner }
     }
 
     /// Answers calls of a webhook within the process, with no socket in between.
@@ -335,9 +344,16 @@ impl Inner {
     fn bootstrap(&self) {
         let seeds = crate::auth::bootstrap::seeds();
         // A failing journal shows at the first real write.
-        let _ = self.store.seed(seeds, &self.clock.stamp(), || self.chance.uuid());
+        let uid = |seed: &Seed| self.seed_uid(seed);
+        let _ = self.store.seed(seeds, &self.clock.stamp(), uid);
         self.allocator.load(&self.store);
         self.sync_definitions();
+    }
+
+    fn seed_uid(&self, seed: &Seed) -> String {
+        let (resource, key) = (&seed.resource, &seed.key);
+        let purpose = ["uid", &resource.group, &resource.plural, &key.namespace, &key.name];
+        self.random.uuid(&purpose)
     }
 
     /// Brings back the service the server is reached by, as it does for the real one.
@@ -348,7 +364,7 @@ impl Inner {
                 && self.store.world().get(&seed.resource, &seed.key).is_none()
         };
         for seed in crate::auth::bootstrap::seeds().iter().filter(own) {
-            let entry = seed.entry(0, &self.clock.stamp(), &self.chance.uuid());
+            let entry = seed.entry(0, &self.clock.stamp(), &self.seed_uid(seed));
             let (object, fields) = (entry.object(), entry.fields);
             if &*seed.resource.plural == "services" {
                 self.allocator.keep(&object);
@@ -415,7 +431,7 @@ impl Inner {
 
     fn finish(&self, response: &mut Response<Body>, info: RequestInfo) {
         let headers = response.headers_mut();
-        if let Ok(id) = HeaderValue::from_str(&self.chance.uuid()) {
+        if let Ok(id) = HeaderValue::from_str(&self.random.uuid(&["audit"])) {
             headers.insert("audit-id", id);
         }
         headers.entry("cache-control").or_insert(HeaderValue::from_static("no-cache, private"));
@@ -463,7 +479,7 @@ impl Inner {
         self.registry.family(resource).map(|f| f.token.clone()).unwrap_or_default()
     }
 
-    /// What follows from a write: definitions are served, allocations are freed.
+    /// What follows from a write: definitions are served, allocations are freed, events expire.
     pub async fn after_write(
         self: &Arc<Self>,
         resource: &Resource,
@@ -482,6 +498,9 @@ impl Inner {
         }
         if &*resource.gvk.group == "apiextensions.k8s.io" {
             self.sync_definitions();
+        }
+        if new.is_some() {
+            self.expire_later(resource);
         }
         if resource.is_custom() && new.is_none() {
             self.instance_gone(&storage_of(resource));

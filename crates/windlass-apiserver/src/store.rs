@@ -19,15 +19,22 @@ use hashbrown::HashMap;
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
-use tokio::sync::watch;
+
+use journal::Record;
+use news::News;
 
 mod event_log;
 mod journal;
+mod news;
 mod seed;
 
 pub use event_log::{Event, EventKind, EventLog, Gone, LogLimits};
-pub use journal::{Journal, JournalError, Record};
+pub use journal::{Journal, JournalError};
+pub use news::NewsSubscription;
 pub use seed::Seed;
+
+/// The most bytes of a stored object, as etcd's limit of a request.
+pub const OBJECT_BYTES_MAX: usize = 3 << 19;
 
 /// Names a resource: its group and plural.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,7 +95,7 @@ pub struct Store {
     world: ArcSwap<World>,
     writer: Mutex<Writer>,
     logs: RwLock<HashMap<ResourceKey, Arc<EventLog>>>,
-    newest: watch::Sender<u64>,
+    newest: Arc<News>,
     limits: LogLimits,
 }
 
@@ -117,6 +124,9 @@ pub enum WriteError {
     /// The object is not in the state the writer saw.
     #[error("the object changed in between")]
     Conflict,
+    /// The object is larger than [`OBJECT_BYTES_MAX`].
+    #[error("an object of {} bytes is too large to be stored", .0.body.len())]
+    TooLarge(Arc<Entry>),
     /// The journal could not take it; nothing was changed.
     #[error("the write could not be made durable")]
     Journal(#[from] JournalError),
@@ -144,9 +154,9 @@ impl Store {
     pub fn open(limits: LogLimits, journal: Journal) -> Result<Self, JournalError> {
         let mut world = World { revision: 0, tables: imbl::HashMap::new() };
         let mut journal = journal;
-        for record in journal.replay()? {
-            world.apply_record(record);
-        }
+        journal.replay(|record| world.apply_record(record))?;
+        journal.weigh(&world);
+        journal.compact_if_due(&world);
         let revision = world.revision;
         let store = Self::from_world(world, limits, Some(journal));
         store.writer.lock().compacted = revision;
@@ -159,7 +169,7 @@ impl Store {
             world: ArcSwap::from_pointee(world),
             writer: Mutex::new(Writer { journal, compacted }),
             logs: RwLock::default(),
-            newest: watch::Sender::new(compacted),
+            newest: Arc::new(News::starting_at(compacted)),
             limits,
         }
     }
@@ -185,8 +195,9 @@ impl Store {
     /// Nothing is lost if it is dropped.
     pub async fn reached(&self, revision: u64) {
         let mut newest = self.newest.subscribe();
-        // The sender lives as long as `self`, so waiting ends with the revision.
-        let _ = newest.wait_for(|newest| *newest >= revision).await;
+        while newest.newest() < revision {
+            newest.changed().await;
+        }
     }
 
     /// Watches from at or below this revision are refused.
@@ -274,6 +285,9 @@ impl Store {
         let (entry, kind) = match change {
             Change::Put { object, fields } => {
                 let entry = Arc::new(Entry::new(key.clone(), revision, object, fields));
+                if entry.body.len() > OBJECT_BYTES_MAX {
+                    return Err(WriteError::TooLarge(entry));
+                }
                 table.items.insert(key.clone(), entry.clone());
                 let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
                 (entry, kind)
@@ -285,14 +299,18 @@ impl Store {
             }
         };
         if let Some(journal) = &mut writer.journal {
-            journal.append(&Record::of(resource, &entry, kind == EventKind::Deleted))?;
+            let deleted = kind == EventKind::Deleted;
+            journal.append(resource, &entry, deleted, previous.as_deref())?;
         }
         table.revision = revision;
         world.revision = revision;
         world.tables.insert(resource.clone(), table);
+        if let Some(journal) = &mut writer.journal {
+            journal.compact_if_due(&world);
+        }
         let event = Event::new(kind, revision, entry.clone(), previous);
         log.push(event, || self.world.store(Arc::new(world)));
-        self.newest.send_replace(revision);
+        self.newest.publish(revision);
         Ok(entry)
     }
 
@@ -304,7 +322,7 @@ impl Store {
         &self,
         seeds: impl IntoIterator<Item = &'a Seed>,
         time: &str,
-        mut uid: impl FnMut() -> String,
+        uid: impl Fn(&Seed) -> String,
     ) -> Result<(), WriteError> {
         let mut writer = self.writer.lock();
         let mut world = World::clone(&self.world.load());
@@ -317,9 +335,9 @@ impl Store {
                 continue;
             }
             let revision = world.revision + 1;
-            let entry = Arc::new(seed.entry(revision, time, &uid()));
+            let entry = Arc::new(seed.entry(revision, time, &uid(seed)));
             if let Some(journal) = &mut writer.journal
-                && let Err(error) = journal.append(&Record::of(resource, &entry, false))
+                && let Err(error) = journal.append(resource, &entry, false, None)
             {
                 outcome = Err(error.into());
                 break;
@@ -335,7 +353,7 @@ impl Store {
         }
         let revision = world.revision;
         self.world.store(Arc::new(world));
-        self.newest.send_replace(revision);
+        self.newest.publish(revision);
         outcome
     }
 
@@ -370,22 +388,15 @@ impl World {
     }
 
     fn apply_record(&mut self, record: Record) {
-        let mut table = self.table(&record.resource);
-        let revision = record.revision;
+        let table = self.tables.entry(record.resource.clone()).or_default();
+        table.revision = table.revision.max(record.revision);
+        self.revision = self.revision.max(record.revision);
         if record.deleted {
             table.items.remove(&record.key);
-        } else if let Some(entry) = record.into_entry() {
-            table.items.insert(entry.1.key.clone(), Arc::new(entry.1));
-            table.revision = revision;
-            self.tables.insert(entry.0, table);
-            self.revision = self.revision.max(revision);
-            return;
         } else {
-            return;
+            let entry = record.into_entry();
+            table.items.insert(entry.key.clone(), Arc::new(entry));
         }
-        table.revision = revision;
-        self.revision = self.revision.max(revision);
-        self.tables.insert(record.resource, table);
     }
 }
 
@@ -417,17 +428,17 @@ impl Table {
 impl Entry {
     fn new(key: Key, revision: u64, mut object: Value, fields: Vec<(Arc<str>, String)>) -> Self {
         object["metadata"]["resourceVersion"] = revision.to_string().into();
-        let labels = labels_of(&object);
-        let body = crate::object::encode(&object);
-        Self {
-            key,
-            revision,
-            body: body.into(),
-            labels,
-            fields,
-            protobuf: OnceLock::new(),
-            known: OnceLock::new(),
-        }
+        let labels = labels_of(&object["metadata"]["labels"]);
+        let body = crate::object::encode(&object).into();
+        let (protobuf, known) = (OnceLock::new(), OnceLock::new());
+        Self { key, revision, body, labels, fields, protobuf, known }
+    }
+
+    /// An entry as it was stored before.
+    fn stored(key: Key, revision: u64, body: Bytes, fields: Vec<(Arc<str>, String)>) -> Self {
+        let labels = labels_in(&body).unwrap_or_default();
+        let (protobuf, known) = (OnceLock::new(), OnceLock::new());
+        Self { key, revision, body, labels, fields, protobuf, known }
     }
 
     /// The same state under another revision.
@@ -486,13 +497,16 @@ impl Entry {
     }
 }
 
-fn labels_of(object: &Value) -> BTreeMap<String, String> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
-        .collect()
+fn labels_of(labels: &Value) -> BTreeMap<String, String> {
+    let labels = labels.as_object().into_iter().flatten();
+    labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
+}
+
+/// The labels of an encoded object, read without the rest of it.
+fn labels_in(body: &[u8]) -> Option<BTreeMap<String, String>> {
+    let metadata = &body[crate::skim::member(body, "metadata")?];
+    let labels = &metadata[crate::skim::member(metadata, "labels")?];
+    Some(labels_of(&serde_json::from_slice(labels).ok()?))
 }
 
 // === impl ResourceKey ===

@@ -15,8 +15,10 @@ use windlass::client::Patch;
 use windlass::{Client, Key, Manager, condition};
 use windlass_cluster::Cluster;
 
-use crate::cluster::{ClusterArgs, Running, Signals, block_on, check_writable, write_private};
+use crate::cluster::{ClusterArgs, Running, block_on};
 use crate::failure::Failure;
+use crate::private_file::{check_writable, write_private};
+use crate::signals::Signals;
 
 const NAME: &str = "memcached-sample";
 /// Nothing in the tour takes this long unless something is broken.

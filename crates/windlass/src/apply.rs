@@ -1,11 +1,11 @@
 //! Server-side apply that sends nothing when nothing would change.
 //!
-//! The cache does not keep `managedFields`, so it cannot tell which fields this owner applied
-//! before. What was applied last by this process is remembered as a hash, and so is what the server
-//! made of it, which may say the same in other words (`1` for `1000m`): an apply is left out only if
-//! it says what the last one said *and* the cached object has of it what the answer to that apply
-//! had. The first apply after a start is always sent; the server treats it as no change if it is
-//! none.
+//! The cache does not keep `managedFields`, so it does not show which fields this owner applied
+//! before. Instead, two hashes are remembered per object: of what this process applied last, and of
+//! what the server stored for it, which may be written differently (`1` for `1000m`). An apply is
+//! skipped only if it equals the last one *and* the cached object still has the values that the
+//! server stored then, under the same UID. The first apply after a start is always sent; the server
+//! ignores it if nothing changes.
 //!
 //! **Invariant:** the memory is bounded; forgetting costs a request, never a wrong state.
 
@@ -21,22 +21,23 @@ use crate::client::{Client, Patch};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 
-/// Most objects whose last apply is remembered.
+/// How many objects the memory holds at most.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// What a controller applied last, per object.
+/// The last apply of a controller, per object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Applied(Arc<Mutex<HashMap<(Kind, Key), Last>>>);
 
-/// What was applied last.
+/// The last apply of an object.
 #[derive(Debug, Clone, Copy)]
 struct Last {
+    /// Hash of the body that was sent.
     applied: u64,
-    /// What the server had of it then.
+    /// Hash of the values that the server stored for it.
     stored: u64,
 }
 
-/// Applies `object` as the client's field owner unless it is so already.
+/// Applies `object` as the client's field owner unless the cache shows that nothing would change.
 pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     client: &Client,
     applied: &Applied,
@@ -56,20 +57,20 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     let last = applied.0.lock().get(&slot).copied().filter(|last| last.applied == hash);
     if let Some(last) = last
         && let Ok(Some(current)) = client.caches().json(&kind, &key)
-        && part_of(&current, &body) == Some(last.stored)
+        && hash_of_part(&current, &body) == Some(last.stored)
         && let Ok(Some(current)) = client.caches().get::<K>(&kind, &key)
     {
         return Ok(current);
     }
     let patch = Patch::Apply { object: body.clone(), force: true };
-    // What is wrong is told without the text that is wrong: it may be a secret.
+    // The error must not quote the object: it may be a secret.
     let decode = |error: serde_json::Error| Error::Decode {
         what: format!("{kind} {key}"),
         source: serde::de::Error::custom(crate::cache::discreet(&error)),
     };
     let stored = client.dynamic(&kind).patch(&key, &patch).await?;
     let stored = serde_json::to_value(stored).map_err(decode)?;
-    let part = part_of(&stored, &body);
+    let part = hash_of_part(&stored, &body);
     let stored: K = serde_json::from_value(stored).map_err(decode)?;
     let mut memory = applied.0.lock();
     if memory.len() >= REMEMBERED_MAX {
@@ -77,15 +78,16 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     }
     match part {
         Some(stored) => memory.insert(slot, Last { applied: hash, stored }),
-        // What the server puts elsewhere, such as `stringData`, cannot be watched.
+        // A value that the server stores elsewhere, such as `stringData`, cannot be compared.
         None => memory.remove(&slot),
     };
     Ok(Arc::new(stored))
 }
 
-/// The hash of what `current` has where `wanted` says something; `None` if it lacks any of that
-/// but what is empty, or has lists of other lengths.
-fn part_of(current: &Value, wanted: &Value) -> Option<u64> {
+/// Returns the hash of the UID of `current` and of its values for the fields of `wanted`.
+///
+/// Returns `None` if a field that is not empty is missing, or if a list has another length.
+fn hash_of_part(current: &Value, wanted: &Value) -> Option<u64> {
     fn add(current: &Value, wanted: &Value, to: &mut DefaultHasher) -> bool {
         match (current, wanted) {
             (Value::Object(current), Value::Object(wanted)) => {
@@ -110,21 +112,16 @@ fn part_of(current: &Value, wanted: &Value) -> Option<u64> {
         }
     }
     let mut hasher = DefaultHasher::new();
+    // An object that was deleted and created again is another one.
+    current.get("metadata").and_then(|metadata| metadata.get("uid")).hash(&mut hasher);
     add(current, wanted, &mut hasher).then(|| hasher.finish())
 }
 
-/// Tells whether `current` shows everything `wanted` says.
+/// Returns `true` if `current` has all the values of `wanted`.
 ///
-/// Lists have to be of one length and cover each other item by item; items may carry more fields,
-/// the server's defaults.
-///
-/// ```
-/// use serde_json::json;
-/// let current = json!({"spec": {"replicas": 3, "paused": false}});
-/// assert!(windlass::apply::covers(&current, &json!({"spec": {"replicas": 3}})));
-/// assert!(!windlass::apply::covers(&current, &json!({"spec": {"replicas": 4}})));
-/// ```
-pub fn covers(current: &Value, wanted: &Value) -> bool {
+/// Lists have to have the same length and are compared item by item; items may have more fields,
+/// such as defaults of the server.
+pub(crate) fn covers(current: &Value, wanted: &Value) -> bool {
     match (current, wanted) {
         (Value::Object(current), Value::Object(wanted)) => {
             wanted.iter().all(|(name, value)| match current.get(name) {
@@ -140,7 +137,7 @@ pub fn covers(current: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// The server may drop what is empty.
+/// Returns `true` for a value that the server may drop because it is empty.
 pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -150,17 +147,10 @@ pub(crate) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The merge patch that turns `before` into `after`; `None` if there is nothing to do. What is null
-/// is not there, on either side.
+/// Returns the merge patch that turns `before` into `after`, or `None` if they are equal.
 ///
-/// ```
-/// use serde_json::json;
-/// let (before, after) = (json!({"a": 1, "b": 2}), json!({"a": 1, "c": 3}));
-/// let patch = windlass::apply::merge_diff(&before, &after);
-/// assert_eq!(patch, Some(json!({"b": null, "c": 3})));
-/// assert_eq!(windlass::apply::merge_diff(&after, &after), None);
-/// ```
-pub fn merge_diff(before: &Value, after: &Value) -> Option<Value> {
+/// A field that is null counts as missing.
+pub(crate) fn merge_diff(before: &Value, after: &Value) -> Option<Value> {
     let before = match before {
         Value::Null => Value::Object(Map::new()),
         before => without_nulls(before),
@@ -191,7 +181,7 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
     Some(Value::Object(patch))
 }
 
-/// A member that is null is none: a patch could not say otherwise.
+/// Drops fields that are null: a merge patch cannot set a field to null.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -237,20 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_counts_once_the_server_has_kept_it() {
+    fn an_empty_value_counts_once_the_server_has_stored_it() {
         let wanted = json!({"volumes": [{"name": "tmp", "emptyDir": {}, "gone": null}]});
         let other = json!({"volumes": [{"name": "tmp", "hostPath": {"path": "/"}}]});
         let kept = json!({"volumes": [{"name": "tmp", "emptyDir": {}}]});
         let more = json!({"volumes": [{"name": "tmp", "emptyDir": {}, "new": 1}], "more": 2});
-        assert_eq!(part_of(&kept, &wanted), part_of(&more, &wanted));
-        assert_ne!(part_of(&kept, &wanted), part_of(&other, &wanted));
+        assert_eq!(hash_of_part(&kept, &wanted), hash_of_part(&more, &wanted));
+        assert_ne!(hash_of_part(&kept, &wanted), hash_of_part(&other, &wanted));
         assert!(covers(&kept, &wanted) && covers(&other, &wanted));
     }
 
     #[test]
-    fn other_words_of_the_server_are_told_from_other_hands() {
+    fn a_value_the_server_writes_differently_is_not_taken_for_a_change_by_others() {
         let wanted = json!({"limits": {"cpu": "1000m"}, "args": ["a"]});
-        let of = |current| part_of(&current, &wanted);
+        let of = |current| hash_of_part(&current, &wanted);
         let stored = of(json!({"limits": {"cpu": "1"}, "args": ["a"]}));
         assert!(stored.is_some());
         assert_eq!(stored, of(json!({"limits": {"cpu": "1", "memory": "1"}, "args": ["a"]})));

@@ -47,6 +47,7 @@ pub use self::fifo::Delta;
 pub use self::index::{Index, IndexValue};
 pub use self::informer::{HandlerGuard, HandlerOptions, Informer, InformerStats, Subscription};
 pub use self::key::Key;
+pub(crate) use self::protobuf::as_json;
 pub use self::reader::{Object, Reader};
 pub use self::reflector::Observe;
 pub use self::state::SyncState;

@@ -1,68 +1,81 @@
-//! The client: cached reads, live writes, own writes visible at once.
+//! The client: reads from the cache, and writes that later reads see.
 //!
-//! [`Client`] sits on a `kube::Client` and adds what a controller needs: reads from the shared
+//! [`Client`] wraps a `kube::Client` and adds what a controller needs: reads from the shared
 //! cache, a deadline on every request, server warnings in the log, request metrics, and the
-//! [`Fence`] that stops writes when leadership is lost. Every write's answer is shown to the cache,
-//! so that a read right after it never shows an older state, without waiting for the watch.
+//! [`Fence`] that stops writes when leadership is lost. The answer to every write is passed to
+//! the cache, so that a read after a write never returns an older state.
 //!
-//! **Invariant:** every mutating request of this crate passes `Client::call`.
+//! Names, namespaces and kinds may come from objects that other people write: a request whose URL
+//! would not address exactly what was asked for is refused with
+//! [`Error::Invalid`](crate::Error::Invalid).
+//!
+//! **Invariant:** every mutating request of this crate passes `Client::send`.
 
 mod answer;
 mod api;
-mod change;
 mod delete;
+mod deletion;
 mod discovery;
-mod loops;
-mod own;
-mod request;
-mod select;
+mod list;
+mod observer;
+mod options;
+mod patch;
+mod plain;
+mod read_your_writes;
+mod send;
 mod subresource;
+mod transport;
+mod url;
+mod warnings;
 mod write;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::core::DynamicObject;
-use tower::ServiceExt;
 
 use crate::cache::{IndexValue, Key};
 use crate::cluster::{Caches, IndexBy};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fence::Fence;
 use crate::kind::{Kind, Object};
 use crate::metrics::Metrics;
 
 pub use api::Api;
+pub use deletion::{Deleted, Deletion};
+pub use list::List;
+pub use patch::{FieldValidation, Patch};
+
+pub(crate) use observer::{Observed, PendingWrite, WriteObserver};
+pub(crate) use transport::{ApiRequest, ExchangeError, exchange, read_status};
+pub(crate) use url::{InvalidSegment, Url, is_segment};
+
 use discovery::Discovery;
-pub use select::List;
-pub use write::{Deleted, Deletion, Patch};
+use options::Options;
+use warnings::Warnings;
 
-pub(crate) use loops::Loops;
-pub(crate) use request::Call;
-
-use request::{Warnings, mutates};
-
-/// What requests are counted under unless told otherwise: a client of kube does not tell whom it
-/// speaks to.
+/// The default host in metrics of requests. A `kube::Client` does not reveal its server.
 pub(crate) const HOST: &str = "kubernetes";
 
-/// The deadline of a request unless told otherwise.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Reads and writes objects; cheap to clone.
+/// Reads and writes objects. Cheap to clone.
 ///
 /// # Errors
 ///
-/// Every request fails with [`Error::Api`] if the server refuses, with [`Error::Timeout`] or
-/// [`Error::Transport`] without a usable answer, and with [`Error::NoKind`] if the server does not
-/// serve the kind; a write also with [`Error::Fenced`] if the lease that guards it is not held.
-/// Reads from the cache fail with [`Error::NotCached`] or [`Error::NotSynced`] instead.
+/// A request fails with
+///
+/// - [`Error::Invalid`] if it cannot be sent as asked for, for example because of a name with a
+///   `/`;
+/// - [`Error::Api`] if the server refuses it;
+/// - [`Error::Timeout`] or [`Error::Transport`] if there is no usable answer;
+/// - [`Error::NoKind`] if the server does not serve the kind;
+/// - [`Error::Fenced`] if it is a write and the lease that guards it is not held.
+///
+/// A read from the cache fails with [`Error::NotCached`] or [`Error::NotSynced`] instead.
 ///
 /// # Cancel safety
 ///
-/// Every request may be dropped. A write that is dropped may have reached the server all the same;
-/// the cache shows it when the watch brings it.
+/// Every request may be dropped. A dropped write may still have reached the server; the cache shows
+/// it when the watch delivers it.
 ///
 /// # Examples
 ///
@@ -94,6 +107,15 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [`Error::Api`]: crate::Error::Api
+/// [`Error::Fenced`]: crate::Error::Fenced
+/// [`Error::Invalid`]: crate::Error::Invalid
+/// [`Error::NoKind`]: crate::Error::NoKind
+/// [`Error::NotCached`]: crate::Error::NotCached
+/// [`Error::NotSynced`]: crate::Error::NotSynced
+/// [`Error::Timeout`]: crate::Error::Timeout
+/// [`Error::Transport`]: crate::Error::Transport
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -110,61 +132,10 @@ struct Shared {
     discovery: Discovery,
 }
 
-/// What a clone of the client does with each request.
-#[derive(Debug, Clone)]
-struct Options {
-    field_owner: Arc<str>,
-    field_validation: Option<FieldValidation>,
-    dry_run: bool,
-    live: bool,
-    unfenced: bool,
-    timeout: Duration,
-    answer_max: usize,
-    /// Who looks after the writes of a controller.
-    loops: Option<Arc<Loops>>,
-}
-
-/// What the server does with fields it does not know.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use serde_json::json;
-/// use windlass::client::{FieldValidation, Patch};
-/// use windlass::{Client, Key};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = Client::new(server.client());
-/// # let mut map = ConfigMap::default();
-/// # map.metadata.name = Some("a".into());
-/// # map.metadata.namespace = Some("default".into());
-/// # client.create(&map).await?;
-/// let typo = Patch::Merge(json!({"dta": {"k": "v"}}));
-/// let key = Key::namespaced("default", "a");
-/// assert!(client.patch::<ConfigMap>(&key, &typo).await.is_ok(), "dropped, with a warning in the log");
-/// let strict = client.field_validation(FieldValidation::Strict);
-/// let refused = strict.patch::<ConfigMap>(&key, &typo).await.unwrap_err();
-/// assert!(refused.to_string().contains("unknown field \"dta\""), "{refused}");
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldValidation {
-    /// Drops them.
-    Ignore,
-    /// Drops them and warns; the warning is logged.
-    Warn,
-    /// Refuses the object.
-    Strict,
-}
-
 // === impl Client ===
 
 impl Client {
-    /// A client without a cache: every read is live.
+    /// Creates a client without a cache: every read asks the server.
     pub fn new(kube: kube::Client) -> Self {
         Self::build(kube, HOST, Caches::default(), Fence::new(), Metrics::new())
     }
@@ -176,16 +147,6 @@ impl Client {
         fence: Fence,
         metrics: Metrics,
     ) -> Self {
-        let options = Options {
-            field_owner: "windlass".into(),
-            field_validation: None,
-            dry_run: false,
-            live: false,
-            unfenced: false,
-            timeout: TIMEOUT,
-            answer_max: request::ANSWER_MAX,
-            loops: None,
-        };
         let shared = Shared {
             kube,
             host: host.into(),
@@ -195,132 +156,20 @@ impl Client {
             warnings: Warnings::default(),
             discovery: Discovery::default(),
         };
-        Self { shared: Arc::new(shared), options }
+        Self { shared: Arc::new(shared), options: Options::default() }
     }
 
-    /// The same client with reads that ask the server.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// use windlass::{Context, Controller, Key, Manager, Next};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// # let client = server.client();
-    /// let maps = Controller::<ConfigMap>::builder("maps")
-    ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-    /// let handle = Manager::builder(client).add(maps).spawn()?;
-    /// handle.ready().await; // the caches are there and filled
-    /// let client = handle.client(); // reads config maps from the cache
-    /// let key = Key::namespaced("default", "a");
-    /// assert!(client.get::<ConfigMap>(&key).await?.is_none());
-    ///
-    /// let refused = client.get::<Secret>(&key).await.unwrap_err();
-    /// assert!(refused.to_string().starts_with("Secret.v1 is not in the cache: declare it"));
-    /// assert!(client.live().get::<Secret>(&key).await?.is_none());
-    /// # handle.stop().await
-    /// # }
-    /// ```
-    pub fn live(&self) -> Self {
-        self.with(|o| o.live = true)
-    }
-
-    /// The same client whose writes the server checks and does not keep.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass::{Client, Key};
-    ///
-    /// # fn config_map(name: &str) -> ConfigMap {
-    /// #     let mut map = ConfigMap::default();
-    /// #     map.metadata.name = Some(name.into());
-    /// #     map.metadata.namespace = Some("default".into());
-    /// #     map
-    /// # }
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// # let client = Client::new(server.client());
-    /// let checked = client.dry_run().create(&config_map("a")).await?;
-    /// assert!(checked.metadata.uid.is_some(), "defaulted, validated and admitted");
-    /// assert!(client.get::<ConfigMap>(&Key::of(&checked)).await?.is_none(), "and not kept");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn dry_run(&self) -> Self {
-        self.with(|o| o.dry_run = true)
-    }
-
-    /// The same client writing as `owner` (the field manager).
-    pub fn field_owner(&self, owner: &str) -> Self {
-        self.with(|o| o.field_owner = owner.into())
-    }
-
-    /// The same client with another treatment of unknown fields.
-    pub fn field_validation(&self, validation: FieldValidation) -> Self {
-        self.with(|o| o.field_validation = Some(validation))
-    }
-
-    /// The same client with another deadline for each request.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass::{Client, Key};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// # let client = Client::new(server.client());
-    /// # server.inject(Some(Box::new(|_| windlass_apiserver::fault::Fault {
-    /// #     delay: Duration::from_secs(3600),
-    /// #     ..Default::default()
-    /// # })));
-    /// let impatient = client.timeout(Duration::from_secs(3));
-    /// // The server hangs.
-    /// let error = impatient.get::<ConfigMap>(&Key::namespaced("default", "a")).await.unwrap_err();
-    /// assert!(error.is_timeout());
-    /// assert_eq!(error.to_string(), "get ConfigMap default/a: no answer within 3 s");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn timeout(&self, timeout: Duration) -> Self {
-        self.with(|o| o.timeout = timeout)
-    }
-
-    /// The same client with another limit for the size of an answer; 512 MiB unless told otherwise.
-    pub fn answer_max(&self, bytes: usize) -> Self {
-        self.with(|o| o.answer_max = bytes)
-    }
-
-    /// The same client past the fence, for the lease itself and for what runs without it.
-    pub(crate) fn unfenced(&self) -> Self {
-        self.with(|o| o.unfenced = true)
-    }
-
-    /// The same client with writes that are looked after.
-    pub(crate) fn looked_after(&self, loops: Arc<Loops>) -> Self {
-        self.with(|o| o.loops = Some(loops))
-    }
-
-    fn with(&self, change: impl FnOnce(&mut Options)) -> Self {
-        let mut next = self.clone();
-        change(&mut next.options);
-        next
-    }
-
-    /// All verbs on one kind.
+    /// Returns all verbs for one kind.
     pub fn api<K: Object<DynamicType = ()>>(&self) -> Api<K> {
-        Api::new(self.clone(), Kind::of::<K>(), ())
+        Api::new(self.clone(), Kind::of::<K>())
     }
 
-    /// All verbs on a kind known at run time.
+    /// Returns all verbs for a kind that is known at run time only.
     pub fn dynamic(&self, kind: &Kind) -> Api<DynamicObject> {
-        Api::new(self.clone(), kind.clone(), kind.api_resource())
+        Api::new(self.clone(), kind.clone())
     }
 
-    /// All verbs on a kind through any Rust type, such as `PartialObjectMeta<DynamicObject>`.
+    /// Returns all verbs for a kind with another Rust type, such as `PartialObjectMeta`.
     ///
     /// ```
     /// use kube::core::{DynamicObject, PartialObjectMeta};
@@ -332,28 +181,28 @@ impl Client {
     /// # let client = Client::new(server.client());
     /// let kind = client.kind_of("", "v1", "Namespace").await?;
     /// type Metadata = PartialObjectMeta<DynamicObject>;
-    /// let namespaces = client.api_with::<Metadata>(&kind, kind.api_resource());
+    /// let namespaces = client.api_with::<Metadata>(&kind);
     /// let default = namespaces.get(&Key::cluster("default")).await?.expect("is always there");
     /// assert!(default.metadata.uid.is_some());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn api_with<K: Object>(&self, kind: &Kind, dt: K::DynamicType) -> Api<K> {
-        Api::new(self.clone(), kind.clone(), dt)
+    pub fn api_with<K: Object>(&self, kind: &Kind) -> Api<K> {
+        Api::new(self.clone(), kind.clone())
     }
 
-    /// One object; `None` if there is none.
+    /// Returns an object, or `None` if it does not exist.
     pub async fn get<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<Option<Arc<K>>> {
         self.api::<K>().get(key).await
     }
 
-    /// The objects of one kind that an index files under a value, from the cache.
+    /// Returns the cached objects that an index lists under a value.
     ///
     /// # Errors
     ///
     /// Fails if the kind is not cached.
     ///
-    /// An example is at [`IndexBy`].
+    /// For an example see [`IndexBy`].
     pub fn list_by<K, V>(&self, index: &IndexBy<K, V>, value: &V) -> Result<Vec<Arc<K>>>
     where
         K: Object<DynamicType = ()>,
@@ -363,17 +212,17 @@ impl Client {
         Ok(found.into_iter().filter_map(|object| object.get().ok()).collect())
     }
 
-    /// The objects of one kind that match.
+    /// Returns the objects of one kind that match.
     pub async fn list<K: Object<DynamicType = ()>>(&self, list: &List) -> Result<Vec<Arc<K>>> {
         self.api::<K>().list(list).await
     }
 
-    /// Creates an object and returns it as stored.
+    /// Creates an object and returns its stored state.
     pub async fn create<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
         self.api::<K>().create(object).await
     }
 
-    /// Replaces an object; fails with a conflict if its resource version is not the stored one.
+    /// Replaces an object. Fails with a conflict if its resource version is not the stored one.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -396,7 +245,8 @@ impl Client {
     ///     let mut map = (*found).clone();
     ///     map.data.get_or_insert_default().insert("color".into(), "blue".into());
     ///     match client.update(&map).await {
-    ///         Err(error) if error.is_conflict() => continue, // somebody was faster: look again
+    ///         // Somebody else changed it: read it again.
+    ///         Err(error) if error.is_conflict() => continue,
     ///         answer => drop(answer?),
     ///     }
     ///     break;
@@ -415,7 +265,9 @@ impl Client {
         self.api::<K>().update_status(object).await
     }
 
-    /// Server-side apply: the fields in `object` become what it says and belong to the field owner.
+    /// Applies an object: its fields are set, and belong to this client's field owner from then on.
+    ///
+    /// Fields of other owners are taken over.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -434,9 +286,9 @@ impl Client {
     /// let mut map = config_map("a");
     /// map.data = Some([("color".into(), "blue".into()), ("size".into(), "3".into())].into());
     /// let painter = client.field_owner("painter");
-    /// painter.apply(&map).await?; // made, as there was none
+    /// painter.apply(&map).await?; // creates it
     ///
-    /// // What an owner applied before and names no longer goes; what others own stays.
+    /// // Fields that an owner no longer applies are removed; fields of other owners stay.
     /// let mut other = config_map("a");
     /// other.data = Some([("shape".into(), "round".into())].into());
     /// client.field_owner("shaper").apply(&other).await?;
@@ -450,21 +302,24 @@ impl Client {
         self.api::<K>().apply(object).await
     }
 
-    /// Patches an object.
+    /// Patches an object and returns its stored state.
     pub async fn patch<K: Object<DynamicType = ()>>(&self, key: &Key, patch: &Patch) -> Result<K> {
         self.api::<K>().patch(key, patch).await
     }
 
-    /// Deletes an object; one that is gone already is no error.
+    /// Deletes an object. It is not an error if the object does not exist.
     pub async fn delete<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<Deleted> {
         self.api::<K>().delete(key, &Deletion::default()).await
     }
 
-    /// A kind as the server serves it, by group (empty for the core group), version and name.
+    /// Returns the kind that the server serves under a group, version and name.
+    ///
+    /// The core group is empty.
     ///
     /// # Errors
     ///
-    /// Fails with [`Error::NoKind`] if the server does not serve it; that is believed for a second.
+    /// Fails with [`Error::NoKind`](crate::Error::NoKind) if the server does not serve the kind.
+    /// That answer is cached for a second.
     ///
     /// ```
     /// use windlass::Client;
@@ -485,74 +340,23 @@ impl Client {
         self.shared.discovery.find(self, group, version, kind).await
     }
 
-    /// The cache behind the reads.
+    /// Returns the caches that this client reads from.
     pub fn caches(&self) -> &Caches {
         &self.shared.caches
     }
 
-    /// The metrics requests are counted in.
+    /// Returns the metrics in which requests are counted.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
     }
 
-    /// What stops writes when leadership is lost.
+    /// Returns the fence that stops writes when leadership is lost.
     pub fn fence(&self) -> &Fence {
         &self.shared.fence
     }
 
-    /// A plain `kube::Client` over the same connection, behind the same fence.
-    ///
-    /// A lease that is asked for only after this call does not guard it. What is written this way
-    /// is read from the cache when the watch brings it, and not at once.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use kube::api::{Api, PostParams};
-    /// use windlass::{Client, Key};
-    ///
-    /// # fn config_map(name: &str) -> ConfigMap {
-    /// #     let mut map = ConfigMap::default();
-    /// #     map.metadata.name = Some(name.into());
-    /// #     map.metadata.namespace = Some("default".into());
-    /// #     map
-    /// # }
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// # let client = Client::new(server.client());
-    /// let plain: Api<ConfigMap> = Api::namespaced(client.kube(), "default");
-    /// plain.create(&PostParams::default(), &config_map("a")).await?;
-    /// assert!(client.live().get::<ConfigMap>(&Key::namespaced("default", "a")).await?.is_some());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn kube(&self) -> kube::Client {
-        if self.options.unfenced || !self.shared.fence.armed() {
-            return self.shared.kube.clone();
-        }
-        let (inner, fence) = (self.shared.kube.clone(), self.shared.fence.clone());
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let (inner, fence) = (inner.clone(), fence.clone());
-            async move {
-                if !mutates(request.method(), request.uri().path()) {
-                    return inner.send(request).await.map_err(tower::BoxError::from);
-                }
-                let action = format!("{} {}", request.method(), request.uri().path());
-                tokio::select! {
-                    biased;
-                    lease = fence.closed() => {
-                        Err(tower::BoxError::from(Error::Fenced { action, lease }))
-                    }
-                    answer = inner.send(request) => answer.map_err(tower::BoxError::from),
-                }
-            }
-        });
-        let namespace = self.shared.kube.default_namespace().to_string();
-        kube::Client::new(service.boxed(), namespace)
-    }
-
-    /// The namespace of the kubeconfig context, or of the pod this runs in.
-    pub fn default_namespace(&self) -> &str {
+    /// Returns the namespace of the kubeconfig context, or of the pod that this process runs in.
+    pub(crate) fn default_namespace(&self) -> &str {
         self.shared.kube.default_namespace()
     }
 }

@@ -1,11 +1,15 @@
-//! The one error type of the crate: what failed, on which object, and what the caller can do.
+//! The error type of the crate: what failed, on which object, and what the caller can do about it.
 //!
-//! Variants are cut by what a caller may do next, not by which layer failed. A reconcile that
-//! returns an [`Error`] is tried again with growing delay; wrap it with [`Error::terminal`] when
-//! trying again cannot help before somebody changes the object.
+//! Variants are divided by what a caller may do next, not by which layer failed. A reconcile that
+//! returns an error is retried with growing delay; wrap the error with [`Error::terminal`] when a
+//! retry cannot help before somebody changes the object.
 //!
 //! **Invariant:** `Display` never repeats what `source()` says.
 
+mod convert;
+
+use std::error::Error as StdError;
+use std::fmt;
 use std::time::Duration;
 
 use kube::core::Status;
@@ -15,6 +19,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong between a reconcile function and the API server.
 ///
+/// `Debug` prints the same single line as [`chain`](Self::chain): Rust prints the error that leaves
+/// `main` with `Debug`, and an operator's last words should be a sentence.
+///
 /// # Examples
 ///
 /// ```
@@ -23,92 +30,132 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// fn check(size: i32) -> Result<()> {
 ///     match size {
 ///         1..=5 => Ok(()),
-///         // Trying again does not help before somebody changes the object.
+///         // A retry does not help before somebody changes the object.
 ///         _ => Err(Error::terminal(format!("size {size} is not between 1 and 5"))),
 ///     }
 /// }
-/// assert!(check(9).unwrap_err().is_terminal());
+/// let error = check(9).unwrap_err();
+/// assert!(error.is_terminal());
+/// assert_eq!(format!("{error:?}"), "terminal error: size 9 is not between 1 and 5");
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The API server answered with a failure status.
     #[error("{action}: {} ({} {})", .status.message, .status.code, .status.reason)]
+    #[non_exhaustive]
     Api {
         /// The verb and the object, such as `update Pod default/web`.
         action: String,
         /// The status the server sent.
         status: Box<Status>,
     },
-    /// The request did not get an answer that could be read.
+    /// The request got no answer, or none that could be read.
     #[error("{action}: no usable answer from the API server")]
+    #[non_exhaustive]
     Transport {
         /// The verb and the object.
         action: String,
         /// Why the exchange failed.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<dyn StdError + Send + Sync>,
     },
-    /// The request was given up after its deadline.
+    /// A deadline passed.
     #[error("{action}: no answer within {} s", .after.as_secs_f32())]
+    #[non_exhaustive]
     Timeout {
         /// The verb and the object, or what was waited for.
         action: String,
-        /// The deadline that passed.
+        /// The time that was allowed.
         after: Duration,
     },
     /// An object could not be read as, or written from, the Rust type asked for.
     #[error("{what} does not fit the Rust type")]
+    #[non_exhaustive]
     Decode {
         /// Which object or document.
         what: String,
-        /// What serde says.
+        /// The error of serde.
         #[source]
         source: serde_json::Error,
     },
-    /// A write was not sent, or not waited for, because the lease of this process is not held.
-    #[error("{action}: stopped, lease {lease} was not renewed in time")]
+    /// A write was not sent, or its answer not awaited, because this process does not hold its
+    /// lease.
+    #[error(
+        "{action}: stopped, because this process {} lease {lease}",
+        if *.was_held { "has lost" } else { "does not hold" }
+    )]
+    #[non_exhaustive]
     Fenced {
         /// The verb and the object.
         action: String,
         /// The lease, `namespace/name`.
         lease: String,
+        /// Whether this process has held the lease before and lost it.
+        was_held: bool,
     },
-    /// A cached read of a kind that nobody declared.
+    /// The manager stopped because this process lost its lease; start the process again.
+    #[error("lease {lease} was lost, so this process stopped")]
+    #[non_exhaustive]
+    LeaseLost {
+        /// The lease, `namespace/name`.
+        lease: String,
+    },
+    /// A cached read of a kind that no controller declared.
     #[error(
         "{kind} is not in the cache: declare it with owns, watches or reads, or read it with live()"
     )]
+    #[non_exhaustive]
     NotCached {
         /// The kind that was asked for.
         kind: String,
     },
-    /// The kind is cached, and its objects have not been read yet.
+    /// The kind is cached, but its objects have not been read yet.
     #[error("{kind} is not read into the cache yet ({state}): try again, or read it with live()")]
+    #[non_exhaustive]
     NotSynced {
         /// The kind that was asked for.
         kind: String,
         /// How far its watch is.
         state: String,
     },
-    /// The API server serves no such kind.
+    /// The API server does not serve the kind.
     #[error("the API server does not serve {kind}: install its CustomResourceDefinition first")]
+    #[non_exhaustive]
     NoKind {
         /// The kind that was asked for.
         kind: String,
     },
-    /// The caller asked for something that cannot be.
+    /// There is no usable configuration of the cluster to connect to.
+    #[error("not running in a cluster, and kubeconfig {file} cannot be used")]
+    #[non_exhaustive]
+    Kubeconfig {
+        /// The kubeconfig file, or files, that `kubectl` would use.
+        file: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The caller asked for something impossible.
     #[error("{0}")]
     Invalid(String),
-    /// Trying again does not help: recorded, not retried.
-    #[error("terminal: {0}")]
-    Terminal(#[source] Box<Error>),
-    /// A reconcile or handler panicked; the fence caught it.
+    /// A retry does not help: recorded, not retried. Made by [`Error::terminal`].
+    #[error("terminal error")]
+    #[non_exhaustive]
+    Terminal(#[source] Box<dyn StdError + Send + Sync>),
+    /// A reconcile or a handler panicked.
     #[error("panic: {0} [recovered]")]
     Panic(String),
     /// Any other error of the author's code.
     #[error(transparent)]
-    Other(Box<dyn std::error::Error + Send + Sync>),
+    Other(Box<dyn StdError + Send + Sync>),
 }
+
+/// The source of [`Error::Terminal`].
+///
+/// A type of its own, so that a terminal error is recognized even where a foreign error type has
+/// wrapped it and only shows its sources.
+struct TerminalCause(Error);
 
 // === impl Error ===
 
@@ -119,84 +166,81 @@ impl Error {
     /// use windlass::{Error, Result};
     ///
     /// fn port(text: &str) -> Result<u16> {
-    ///     text.parse().map_err(Error::other) // of any type that is an error
+    ///     text.parse().map_err(Error::other) // any error type
     /// }
     /// assert_eq!(port("eighty").unwrap_err().to_string(), "invalid digit found in string");
     /// ```
-    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Other(error.into())
+    pub fn other(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        match error.into().downcast::<Self>() {
+            Ok(own) => *own,
+            Err(foreign) => Self::Other(foreign),
+        }
     }
 
     /// Marks an error as final: the controller records it and waits for the next change.
+    ///
+    /// The mark survives when a foreign error type wraps the result, as long as that names it as
+    /// its source.
     ///
     /// ```
     /// use windlass::Error;
     /// let error = Error::terminal("spec.size must not shrink");
     /// assert!(error.is_terminal());
-    /// assert_eq!(error.to_string(), "terminal: spec.size must not shrink");
+    /// assert_eq!(error.chain(), "terminal error: spec.size must not shrink");
     /// ```
     pub fn terminal(error: impl Into<Error>) -> Self {
-        Self::Terminal(Box::new(error.into()))
+        Self::Terminal(Box::new(TerminalCause(error.into())))
     }
 
-    /// Tells whether a retry is pointless.
+    /// Returns `true` if a retry is pointless.
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Self::Terminal(_))
+        self.causes().any(|cause| {
+            cause.is::<TerminalCause>()
+                || matches!(cause.downcast_ref::<Self>(), Some(Self::Terminal(_)))
+        })
     }
 
-    /// Tells whether the object does not exist, be it that its whole kind does not.
+    /// Returns `true` if the object, or its whole kind, does not exist.
     pub fn is_not_found(&self) -> bool {
         self.is_no_kind() || self.status().is_some_and(|s| s.code == 404 || s.reason == "NotFound")
     }
 
-    /// Tells whether the server does not serve the kind at all.
+    /// Returns `true` if the server does not serve the kind at all.
     pub fn is_no_kind(&self) -> bool {
-        match self {
-            Self::NoKind { .. } => true,
-            Self::Terminal(inner) => inner.is_no_kind(),
-            _ => false,
-        }
+        self.own().any(|error| matches!(error, Self::NoKind { .. }))
     }
 
-    /// Tells whether somebody else changed the object in between, or owns the fields.
+    /// Returns `true` if somebody else changed the object in between, or owns the fields.
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|s| s.code == 409 && s.reason != "AlreadyExists")
     }
 
-    /// Tells whether a create met an object of that name.
+    /// Returns `true` if an object of the same name exists already.
     pub fn is_already_exists(&self) -> bool {
         self.status().is_some_and(|s| s.reason == "AlreadyExists")
     }
 
-    /// Tells whether this process lacks the right.
+    /// Returns `true` if this process is not allowed to do what it asked for.
     pub fn is_forbidden(&self) -> bool {
         self.status().is_some_and(|s| s.code == 403)
     }
 
-    /// Tells whether the server refused the object as invalid.
+    /// Returns `true` if the server refused the object as invalid.
     pub fn is_invalid(&self) -> bool {
         self.status().is_some_and(|s| s.code == 422)
     }
 
-    /// Tells whether a deadline passed.
+    /// Returns `true` if a deadline passed.
     pub fn is_timeout(&self) -> bool {
-        match self {
-            Self::Timeout { .. } => true,
-            Self::Terminal(inner) => inner.is_timeout(),
-            _ => false,
-        }
+        self.own().any(|error| matches!(error, Self::Timeout { .. }))
     }
 
-    /// Tells whether the write was stopped because leadership is lost.
+    /// Returns `true` if a write was stopped because this process does not hold its lease.
     pub fn is_fenced(&self) -> bool {
-        match self {
-            Self::Fenced { .. } => true,
-            Self::Terminal(inner) => inner.is_fenced(),
-            _ => false,
-        }
+        self.own().any(|error| matches!(error, Self::Fenced { .. }))
     }
 
-    /// The failure status of the API server, if that is what this is.
+    /// Returns the failure status of the API server, if this error is one.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -230,77 +274,78 @@ impl Error {
     /// # }
     /// ```
     pub fn status(&self) -> Option<&Status> {
-        match self {
-            Self::Api { status, .. } => Some(status),
-            Self::Terminal(inner) => inner.status(),
+        self.own().find_map(|error| match error {
+            Self::Api { status, .. } => Some(&**status),
             _ => None,
-        }
+        })
     }
 
-    /// The whole chain of causes in one line, for logs.
+    /// Returns the error and all its causes in one line.
     ///
     /// ```
     /// use windlass::Error;
-    /// let source = std::io::Error::other("connection reset");
-    /// let error = Error::Transport { action: "get Pod shop/cart".into(), source: source.into() };
-    /// assert_eq!(error.to_string(), "get Pod shop/cart: no usable answer from the API server");
-    /// assert_eq!(error.chain(), format!("{error}: connection reset"));
+    /// let error = Error::terminal(std::io::Error::other("disk full"));
+    /// assert_eq!(error.to_string(), "terminal error");
+    /// assert_eq!(error.chain(), "terminal error: disk full");
     /// ```
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            let next = error.to_string();
+        for cause in self.causes().skip(1) {
+            let next = cause.to_string();
+            // Errors of other crates often repeat their source.
             if !text.ends_with(&next) {
                 text.push_str(": ");
                 text.push_str(&next);
             }
-            cause = error.source();
         }
         text
     }
-}
 
-impl From<kube::Error> for Error {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::Api { action: "request".into(), status },
-            other => Self::Transport { action: "request".into(), source: Box::new(other) },
-        }
+    /// This error and its sources; an error of the author's own in place of its wrapper.
+    fn causes(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+        let first: &(dyn StdError + 'static) = match self {
+            Self::Other(foreign) => &**foreign,
+            own => own,
+        };
+        std::iter::successors(Some(first), |&error| error.source())
+    }
+
+    /// The errors of this type among the causes.
+    fn own(&self) -> impl Iterator<Item = &Self> {
+        self.causes().filter_map(|cause| {
+            let terminal = cause.downcast_ref::<TerminalCause>().map(|TerminalCause(error)| error);
+            terminal.or_else(|| cause.downcast_ref::<Self>())
+        })
     }
 }
 
-impl From<serde_json::Error> for Error {
-    fn from(source: serde_json::Error) -> Self {
-        Self::Decode { what: "document".into(), source }
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.chain())
     }
 }
 
-impl From<std::io::Error> for Error {
-    fn from(error: std::io::Error) -> Self {
-        Self::Other(Box::new(error))
+// === impl TerminalCause ===
+
+impl fmt::Display for TerminalCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
-impl From<Box<dyn std::error::Error + Send + Sync>> for Error {
-    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
-        Self::Other(error)
+impl fmt::Debug for TerminalCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
     }
 }
 
-impl From<String> for Error {
-    fn from(text: String) -> Self {
-        Self::Other(text.into())
+impl StdError for TerminalCause {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source()
     }
 }
 
-impl From<&str> for Error {
-    fn from(text: &str) -> Self {
-        Self::Other(text.into())
-    }
-}
-
-/// Lets the expected failures of a request pass as "nothing there".
+/// Turns expected failures of a request into `None`.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Namespace;
@@ -346,6 +391,8 @@ impl<T> ResultExt<T> for Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use kube::config::KubeconfigError;
+
     use super::*;
 
     fn status(code: u16, reason: &str) -> Error {
@@ -355,16 +402,76 @@ mod tests {
         }
     }
 
+    /// An error type of the author's own.
+    #[derive(Debug, thiserror::Error)]
+    #[error("the shop is closed")]
+    struct Closed(#[source] Error);
+
+    /// Hides the error it wraps and shows only the source of that, as `anyhow` does.
+    #[derive(Debug)]
+    struct Opaque(Error);
+
+    impl fmt::Display for Opaque {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.fmt(f)
+        }
+    }
+
+    impl StdError for Opaque {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            self.0.source()
+        }
+    }
+
     #[test]
-    fn predicates_look_through_terminal() {
+    fn predicates_look_through_terminal_and_foreign_errors() {
         assert!(Error::terminal(status(404, "NotFound")).is_not_found());
         assert!(status(409, "Conflict").is_conflict());
         assert!(!status(409, "AlreadyExists").is_conflict());
+        assert!(Error::other(Closed(status(409, "Conflict"))).is_conflict());
+        assert!(!Error::other(Closed(status(409, "Conflict"))).is_terminal());
+    }
+
+    #[test]
+    fn a_terminal_error_stays_terminal_inside_foreign_errors() {
+        assert!(Error::other(Closed(Error::terminal("no size"))).is_terminal());
+        let hidden = Error::other(Opaque(Error::terminal(status(403, "Forbidden"))));
+        assert!(hidden.is_terminal() && hidden.is_forbidden());
+        let boxed: Box<dyn StdError + Send + Sync> = Error::terminal("no size").into();
+        assert!(matches!(Error::from(boxed), Error::Terminal(_)));
     }
 
     #[test]
     fn chain_names_every_cause_once() {
         let error = Error::Transport { action: "get Pod a/b".into(), source: "refused".into() };
         assert_eq!(error.chain(), "get Pod a/b: no usable answer from the API server: refused");
+        let error = Error::terminal(Error::other(Closed(Error::Invalid("no key".into()))));
+        assert_eq!(error.chain(), "terminal error: the shop is closed: no key");
+    }
+
+    #[test]
+    fn an_error_that_leaves_main_is_one_sentence() {
+        let error = Error::from(KubeconfigError::CurrentContextNotSet);
+        let Error::Kubeconfig { file, .. } = &error else { panic!("{error}") };
+        assert_eq!(
+            format!("{error:?}"),
+            format!(
+                "not running in a cluster, and kubeconfig {file} cannot be used: failed to \
+                 determine current context"
+            )
+        );
+        let lost = Error::LeaseLost { lease: "ops/web".into() };
+        assert_eq!(format!("{lost:?}"), "lease ops/web was lost, so this process stopped");
+    }
+
+    #[test]
+    fn a_write_without_the_lease_says_whether_it_was_ever_held() {
+        let fenced = |was_held| {
+            let (action, lease) = ("create Pod a/b".into(), "ops/web".into());
+            Error::Fenced { action, lease, was_held }.to_string()
+        };
+        let text = |what| format!("create Pod a/b: stopped, because this process {what} ops/web");
+        assert_eq!(fenced(true), text("has lost lease"));
+        assert_eq!(fenced(false), text("does not hold lease"));
     }
 }

@@ -41,6 +41,7 @@ enum State {
     None,
     Closed {
         lease: String,
+        was_held: bool,
     },
     Until {
         lease: String,
@@ -98,7 +99,17 @@ impl Fence {
 
     /// Closes the fence; `lease` names who may open it.
     pub fn close(&self, lease: &str) {
-        self.0.send_replace(State::Closed { lease: lease.to_string() });
+        let was_held = self.was_held();
+        self.0.send_replace(State::Closed { lease: lease.to_string(), was_held });
+    }
+
+    /// Returns `true` if the lease is held or has been held before.
+    pub(crate) fn was_held(&self) -> bool {
+        match *self.0.borrow() {
+            State::None => false,
+            State::Closed { was_held, .. } => was_held,
+            State::Until { .. } => true,
+        }
     }
 
     /// Opens the fence until `deadline` passes by one of its clocks.
@@ -132,7 +143,7 @@ impl State {
         match self {
             Self::None => Ok(None),
             Self::Until { deadline, .. } if !deadline.passed() => Ok(Some(deadline.instant())),
-            Self::Until { lease, .. } | Self::Closed { lease } => Err(lease.clone()),
+            Self::Until { lease, .. } | Self::Closed { lease, .. } => Err(lease.clone()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Finalizers: work that has to be done before an object may go.
+//! Finalizers: work that has to be done before an object is deleted.
 
 use std::future::Future;
 
@@ -11,7 +11,8 @@ use crate::cache::Key;
 use crate::client::{Api, Patch};
 use crate::error::{Result, ResultExt};
 
-/// Where an object with a finalizer stands.
+/// The state of an object with a finalizer, as [`Context::finalize`](crate::Context::finalize)
+/// returns it.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -19,10 +20,10 @@ use crate::error::{Result, ResultExt};
 /// use windlass::{Context, Controller, Manager, Next, Result};
 ///
 /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
-///     let cleanup = || async { Ok(()) }; // what has to be done before the object may go
+///     let cleanup = || async { Ok(()) }; // what has to be done before the object is deleted
 ///     match cx.finalize("example.com/cleanup", cleanup).await? {
 ///         Finalizing::Finalized => Ok(Next::Done),
-///         Finalizing::Active => Ok(Next::Done), // the work of a living object
+///         Finalizing::Active => Ok(Next::Done), // the work for an object that exists
 ///     }
 /// }
 ///
@@ -44,7 +45,7 @@ use crate::error::{Result, ResultExt};
 /// })
 /// .await?;
 /// client.delete::<ConfigMap>(&key).await?;
-/// windlass::wait::until("the end", second / 100, 10 * second, || async {
+/// windlass::wait::until("the deletion", second / 100, 10 * second, || async {
 ///     Ok(client.live().get::<ConfigMap>(&key).await?.is_none())
 /// })
 /// .await?;
@@ -53,45 +54,27 @@ use crate::error::{Result, ResultExt};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finalizing {
-    /// The object lives and the finalizer is on it.
+    /// The object is not being deleted and has the finalizer.
     Active,
-    /// The object is being deleted, the cleanup ran and the finalizer is off.
+    /// The object is being deleted, the cleanup ran and the finalizer is removed; or the object
+    /// does not exist.
     Finalized,
 }
 
-/// Tells whether an object has a finalizer.
+/// Returns `true` if an object has a finalizer.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use windlass::finalizer;
 /// let mut map = ConfigMap::default();
-/// assert!(finalizer::add(&mut map, "example.com/cleanup"));
+/// map.metadata.finalizers = Some(vec!["example.com/cleanup".into()]);
 /// assert!(finalizer::has(&map, "example.com/cleanup"));
-/// assert!(finalizer::remove(&mut map, "example.com/cleanup"));
 /// ```
 pub fn has<K: Resource>(object: &K, finalizer: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|f| f == finalizer)
 }
 
-/// Adds a finalizer to an object in memory; tells whether it was missing.
-pub fn add<K: Resource>(object: &mut K, finalizer: &str) -> bool {
-    let missing = !has(object, finalizer);
-    if missing {
-        object.meta_mut().finalizers.get_or_insert_default().push(finalizer.into());
-    }
-    missing
-}
-
-/// Removes a finalizer from an object in memory; tells whether it was there.
-pub fn remove<K: Resource>(object: &mut K, finalizer: &str) -> bool {
-    let there = has(object, finalizer);
-    if let Some(all) = object.meta_mut().finalizers.as_mut() {
-        all.retain(|f| f != finalizer);
-    }
-    there
-}
-
-/// Drives one finalizer of one object, given its newest known metadata.
+/// Adds a finalizer, or runs the cleanup and removes it, given the newest known metadata.
 pub(crate) async fn run<F, Fut>(
     api: &Api<DynamicObject>,
     key: &Key,
@@ -109,7 +92,7 @@ where
         if !there {
             let mut all: Vec<&str> = present.iter().map(|f| f.as_str()).collect();
             all.push(finalizer);
-            api.patch(key, &exactly(meta, &all)).await?;
+            api.patch(key, &replace_all(meta, &all)).await?;
         }
         return Ok(Finalizing::Active);
     }
@@ -117,32 +100,16 @@ where
         cleanup().await?;
         let rest: Vec<&str> =
             present.iter().map(|f| f.as_str()).filter(|f| *f != finalizer).collect();
-        api.patch(key, &exactly(meta, &rest)).await.ignore_not_found()?;
+        api.patch(key, &replace_all(meta, &rest)).await.ignore_not_found()?;
     }
     Ok(Finalizing::Finalized)
 }
 
-/// Sets the whole list, only on the version it was read from: nobody's finalizer is lost.
-fn exactly(meta: &ObjectMeta, finalizers: &[&str]) -> Patch {
+/// Sets the whole list, but only on the version it was read from, so that no finalizer is lost.
+fn replace_all(meta: &ObjectMeta, finalizers: &[&str]) -> Patch {
     Patch::Merge(json!({"metadata": {
         "uid": meta.uid,
         "resourceVersion": meta.resource_version,
         "finalizers": finalizers,
     }}))
-}
-
-#[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::ConfigMap;
-
-    use super::*;
-
-    #[test]
-    fn adding_and_removing_tell_whether_anything_changed() {
-        let mut object = ConfigMap::default();
-        assert!(add(&mut object, "a/b"));
-        assert!(!add(&mut object, "a/b"));
-        assert!(remove(&mut object, "a/b"));
-        assert!(!remove(&mut object, "a/b"));
-    }
 }

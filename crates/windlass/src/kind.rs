@@ -1,7 +1,9 @@
-//! What a kind is: its group, version, name, plural and scope, known at compile or at run time.
+//! Kinds: group, version and name, with the plural and the scope under which they are served.
 
 use std::any::TypeId;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use k8s_openapi::ClusterResourceScope;
@@ -10,7 +12,9 @@ use kube::discovery::Scope;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What every object type of this crate has to be: any `kube::Resource` that serde can handle.
+use crate::client::{InvalidSegment, Url};
+
+/// The types of objects that this crate works with: every `kube::Resource` that serde can handle.
 ///
 /// Implemented for all `k8s-openapi` kinds, `#[derive(CustomResource)]` kinds,
 /// `kube::core::PartialObjectMeta<K>` and `kube::core::DynamicObject`.
@@ -59,31 +63,33 @@ impl<K> Object for K where
 {
 }
 
-/// A kind the API server serves; cheap to clone.
+/// A kind that the API server serves. Cheap to clone.
+///
+/// Kinds are compared, ordered and hashed by group, version and kind. The plural and the scope say
+/// how the kind is addressed, and do not make it another one: `Kind::new("", "v1", "Node",
+/// "nodes")` equals `Kind::of::<Node>()`, although it is namespaced by default. Where the same
+/// kind is given with different plurals or scopes, a cache uses those of the first one.
 ///
 /// # Examples
 ///
 /// ```
-/// use kube::core::DynamicObject;
 /// use windlass::Kind;
 ///
 /// let drive = Kind::new("ships.example.com", "v1", "Drive", "drives");
 /// assert_eq!(drive.api_version(), "ships.example.com/v1");
-/// assert_eq!(drive.path(Some("fleet")), "/apis/ships.example.com/v1/namespaces/fleet/drives");
-/// assert_eq!(Kind::with::<DynamicObject>(&drive.api_resource()), drive);
 ///
 /// // The version is part of a kind.
 /// let next = Kind::new("ships.example.com", "v2", "Drive", "drives");
-/// assert!(drive != next && drive.same_group_kind(&next));
+/// assert_ne!(drive, next);
 ///
-/// // One without namespaces has to say so.
+/// // A cluster-scoped kind has to be declared as such.
 /// let port = Kind::new("ships.example.com", "v1", "Port", "ports").cluster_scoped();
-/// assert_eq!(port.path(Some("fleet")), "/apis/ships.example.com/v1/ports");
+/// assert!(!port.namespaced());
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone)]
 pub struct Kind(Arc<Inner>);
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone)]
 struct Inner {
     group: String,
     version: String,
@@ -95,7 +101,7 @@ struct Inner {
 // === impl Kind ===
 
 impl Kind {
-    /// The kind of a Rust type.
+    /// Returns the kind of a Rust type.
     ///
     /// ```
     /// use k8s_openapi::api::apps::v1::Deployment;
@@ -107,11 +113,11 @@ impl Kind {
         Self::with::<K>(&())
     }
 
-    /// The kind of a Rust type whose group and name are known at run time.
+    /// Returns the kind of a Rust type whose group and name are known at run time only.
     ///
-    /// A dynamic type is taken as namespaced; say otherwise with
+    /// A dynamic type is assumed to be namespaced; change that with
     /// [`cluster_scoped`](Self::cluster_scoped).
-    pub fn with<K: Object>(dt: &K::DynamicType) -> Self {
+    pub(crate) fn with<K: Object>(dt: &K::DynamicType) -> Self {
         Self(Arc::new(Inner {
             group: K::group(dt).into_owned(),
             version: K::version(dt).into_owned(),
@@ -121,7 +127,7 @@ impl Kind {
         }))
     }
 
-    /// A kind by its parts; namespaced.
+    /// Creates a namespaced kind from its parts.
     pub fn new(group: &str, version: &str, kind: &str, plural: &str) -> Self {
         Self(Arc::new(Inner {
             group: group.into(),
@@ -132,43 +138,43 @@ impl Kind {
         }))
     }
 
-    /// The same kind, without namespaces.
+    /// Returns this kind as a cluster-scoped one.
     pub fn cluster_scoped(self) -> Self {
         Self(Arc::new(Inner { namespaced: false, ..(*self.0).clone() }))
     }
 
-    /// A kind as discovery describes it.
+    /// Returns the kind that a result of kube's discovery describes.
     pub fn discovered(resource: &ApiResource, scope: &Scope) -> Self {
         let kind = Self::with::<DynamicObject>(resource);
         if *scope == Scope::Cluster { kind.cluster_scoped() } else { kind }
     }
 
-    /// The API group; empty for the core group.
+    /// Returns the API group; empty for the core group.
     pub fn group(&self) -> &str {
         &self.0.group
     }
 
-    /// The version within the group.
+    /// Returns the version within the group.
     pub fn version(&self) -> &str {
         &self.0.version
     }
 
-    /// The name of the kind, such as `Deployment`.
+    /// Returns the name of the kind, such as `Deployment`.
     pub fn kind(&self) -> &str {
         &self.0.kind
     }
 
-    /// The name in paths, such as `deployments`.
+    /// Returns the name in URLs, such as `deployments`.
     pub fn plural(&self) -> &str {
         &self.0.plural
     }
 
-    /// Whether objects of this kind live in namespaces.
+    /// Returns `true` if objects of this kind belong to a namespace.
     pub fn namespaced(&self) -> bool {
         self.0.namespaced
     }
 
-    /// `group/version`, or the version alone in the core group.
+    /// Returns `group/version`, or the version alone for the core group.
     pub fn api_version(&self) -> String {
         if self.0.group.is_empty() {
             self.0.version.clone()
@@ -177,30 +183,54 @@ impl Kind {
         }
     }
 
-    /// The same as a triple of kube.
-    pub fn gvk(&self) -> GroupVersionKind {
+    pub(crate) fn gvk(&self) -> GroupVersionKind {
         GroupVersionKind::gvk(&self.0.group, &self.0.version, &self.0.kind)
     }
 
-    /// The same as kube's type information of dynamic objects.
+    /// Returns the type information that kube's dynamic objects need.
     pub fn api_resource(&self) -> ApiResource {
         ApiResource::from_gvk_with_plural(&self.gvk(), &self.0.plural)
     }
 
-    /// Whether two kinds are the same in whatever version.
-    pub fn same_group_kind(&self, other: &Kind) -> bool {
+    /// Returns `true` if two kinds differ at most in their version.
+    pub(crate) fn same_group_kind(&self, other: &Kind) -> bool {
         self.0.group == other.0.group && self.0.kind == other.0.kind
     }
 
-    /// The path of the collection, within `namespace` if one is given and the kind has them.
-    pub fn path(&self, namespace: Option<&str>) -> String {
-        let root = if self.0.group.is_empty() { "api" } else { "apis" };
-        match namespace {
-            Some(namespace) if self.0.namespaced => {
-                format!("/{root}/{}/namespaces/{namespace}/{}", self.api_version(), self.0.plural)
-            }
-            _ => format!("/{root}/{}/{}", self.api_version(), self.0.plural),
-        }
+    fn identity(&self) -> (&str, &str, &str) {
+        (&self.0.group, &self.0.version, &self.0.kind)
+    }
+
+    /// Returns the URL of the collection; the namespace is left out for a cluster-scoped kind.
+    pub(crate) fn collection_url(&self, namespace: Option<&str>) -> Result<Url, InvalidSegment> {
+        let namespace = namespace.filter(|_| self.0.namespaced);
+        Url::collection(&self.0.group, &self.0.version, &self.0.plural, namespace)
+    }
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.identity() == other.identity()
+    }
+}
+
+impl Eq for Kind {}
+
+impl Hash for Kind {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl Ord for Kind {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.identity().cmp(&other.identity())
+    }
+}
+
+impl PartialOrd for Kind {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -221,7 +251,9 @@ impl fmt::Debug for Kind {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{Namespace, Pod};
+    use std::collections::HashSet;
+
+    use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
     use kube::core::PartialObjectMeta;
 
     use super::*;
@@ -234,11 +266,26 @@ mod tests {
     }
 
     #[test]
+    fn kinds_are_the_same_whatever_their_plural_and_scope() {
+        let (by_hand, typed) = (Kind::new("", "v1", "Node", "nodes"), Kind::of::<Node>());
+        assert!(by_hand.namespaced() != typed.namespaced());
+        assert_eq!(by_hand, typed);
+        assert_eq!(by_hand.cmp(&typed), Ordering::Equal);
+        let both: HashSet<Kind> = [by_hand, typed, Kind::new("", "v1", "Node", "x")].into();
+        assert_eq!(both.len(), 1);
+        assert_ne!(Kind::of::<Node>(), Kind::of::<Pod>());
+        assert_ne!(Kind::new("a", "v1", "A", "as"), Kind::new("a", "v2", "A", "as"));
+    }
+
+    #[test]
     fn paths_name_the_namespace_only_where_the_kind_has_one() {
-        assert_eq!(Kind::of::<Pod>().path(Some("a")), "/api/v1/namespaces/a/pods");
-        assert_eq!(Kind::of::<Pod>().path(None), "/api/v1/pods");
-        assert_eq!(Kind::of::<Namespace>().path(Some("a")), "/api/v1/namespaces");
+        let path = |kind: Kind, namespace| {
+            kind.collection_url(namespace).expect("valid").as_str().to_owned()
+        };
+        assert_eq!(path(Kind::of::<Pod>(), Some("a")), "/api/v1/namespaces/a/pods");
+        assert_eq!(path(Kind::of::<Pod>(), None), "/api/v1/pods");
+        assert_eq!(path(Kind::of::<Namespace>(), Some("a")), "/api/v1/namespaces");
         let kind = Kind::new("a.example.com", "v1", "Foo", "foos");
-        assert_eq!(kind.path(Some("x")), "/apis/a.example.com/v1/namespaces/x/foos");
+        assert_eq!(path(kind, Some("x")), "/apis/a.example.com/v1/namespaces/x/foos");
     }
 }

@@ -123,7 +123,7 @@ pub mod cluster;
 pub mod fence;
 pub mod metrics;
 
-pub mod apply;
+mod apply;
 pub mod condition;
 pub mod finalizer;
 pub mod owner;

@@ -1,9 +1,9 @@
-//! Owner references: who controls whom.
+//! Owner references: which object controls which.
 //!
-//! **Invariant:** identity is the UID. A re-created owner of the same name does not silently take
-//! over the objects of its predecessor: as a plain owner its reference is added, and the old one is
-//! the garbage collector's to resolve; only when the new owner claims control, a reference of the
-//! same name *and* kind whose UID is stale is replaced.
+//! **Invariant:** an owner is identified by its UID. An owner that was deleted and created again does
+//! not silently take over the objects of its predecessor: as a plain owner it gets a reference of its
+//! own, and the garbage collector deals with the old one. Only when it claims control, it replaces a
+//! reference of the same name and kind whose UID is stale.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
@@ -15,7 +15,7 @@ use crate::kind::{Kind, Object};
 ///
 /// # Errors
 ///
-/// Fails if another controller owns the object, if `owner` is not stored yet, or if the two live in
+/// Fails if another controller owns the object, if `owner` has no UID yet, or if the two are in
 /// different namespaces.
 ///
 /// ```
@@ -44,32 +44,12 @@ where
     set_controller_with(owner.meta(), &Kind::of::<O>(), object.meta_mut())
 }
 
-/// The same from metadata and a kind known at run time.
-///
-/// # Errors
-///
-/// As [`set_controller`].
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Secret;
-/// use kube::core::DynamicObject;
-/// use windlass::{Kind, owner};
-///
-/// let kind = Kind::new("ships.example.com", "v1", "Drive", "drives");
-/// let mut drive = DynamicObject::new("warp", &kind.api_resource()).within("fleet");
-/// let mut secret = Secret::default();
-/// secret.metadata.namespace = Some("fleet".into());
-/// let early = owner::set_controller_with(&drive.metadata, &kind, &mut secret.metadata);
-/// let text = "Drive.ships.example.com/v1 has no UID yet and cannot own anything";
-/// assert_eq!(early.unwrap_err().to_string(), text);
-///
-/// drive.metadata.uid = Some("1234".into()); // as the server gives it
-/// owner::set_controller_with(&drive.metadata, &kind, &mut secret.metadata)?;
-/// assert!(owner::is_controlled_by(&secret, &drive));
-/// assert_eq!(owner::controller_of(&secret).expect("was set").kind, "Drive");
-/// # Ok::<(), windlass::Error>(())
-/// ```
-pub fn set_controller_with(owner: &ObjectMeta, kind: &Kind, object: &mut ObjectMeta) -> Result<()> {
+/// Makes an object of any kind the managing controller of another, given their metadata.
+pub(crate) fn set_controller_with(
+    owner: &ObjectMeta,
+    kind: &Kind,
+    object: &mut ObjectMeta,
+) -> Result<()> {
     let reference = OwnerReference {
         controller: Some(true),
         block_owner_deletion: Some(true),
@@ -79,9 +59,10 @@ pub fn set_controller_with(owner: &ObjectMeta, kind: &Kind, object: &mut ObjectM
     let references = object.owner_references.get_or_insert_default();
     let other = references.iter().find(|r| r.controller == Some(true) && !same(r, &reference));
     if let Some(other) = other {
+        let name = object.name.as_deref().or(object.generate_name.as_deref());
         return Err(Error::Invalid(format!(
             "{} is already controlled by {} {} ({})",
-            object.name.as_deref().unwrap_or_default(),
+            name.unwrap_or("the object"),
             other.kind,
             other.name,
             other.uid
@@ -94,11 +75,11 @@ pub fn set_controller_with(owner: &ObjectMeta, kind: &Kind, object: &mut ObjectM
     Ok(())
 }
 
-/// Adds `owner` as a plain owner: the garbage collector keeps the object while one owner lives.
+/// Adds `owner` as a plain owner: the garbage collector keeps the object as long as one owner exists.
 ///
 /// # Errors
 ///
-/// Fails if `owner` is not stored yet, or if the two live in different namespaces.
+/// Fails if `owner` has no UID yet, or if the two are in different namespaces.
 ///
 /// # Examples
 ///
@@ -122,14 +103,14 @@ where
     let reference = reference(owner.meta(), &Kind::of::<O>())?;
     check_namespaces(owner.meta(), object.meta())?;
     let references = object.meta_mut().owner_references.get_or_insert_default();
-    // One who controls the object goes on to do so.
+    // An owner that already controls the object keeps doing so.
     if !references.iter().any(|known| known.uid == reference.uid) {
         references.push(reference);
     }
     Ok(())
 }
 
-/// Takes the reference to `owner` away; tells whether there was one.
+/// Removes the reference to `owner`; returns `true` if there was one.
 pub fn remove_owner<O: Resource, K: Resource>(owner: &O, object: &mut K) -> bool {
     let uid = owner.meta().uid.as_deref().unwrap_or_default();
     let Some(references) = object.meta_mut().owner_references.as_mut() else { return false };
@@ -138,17 +119,17 @@ pub fn remove_owner<O: Resource, K: Resource>(owner: &O, object: &mut K) -> bool
     before != references.len()
 }
 
-/// The reference to the managing controller.
+/// Returns the reference to the managing controller.
 pub fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
     object.meta().owner_references.iter().flatten().find(|r| r.controller == Some(true))
 }
 
-/// Tells whether `owner` is the managing controller of `object`.
+/// Returns `true` if `owner` is the managing controller of `object`.
 pub fn is_controlled_by<O: Resource, K: Resource>(object: &K, owner: &O) -> bool {
     controller_of(object).is_some_and(|r| owner.meta().uid.as_deref() == Some(&*r.uid))
 }
 
-/// Tells whether an owner reference is possible at all.
+/// Returns `true` if `owner` may own `object`: it has a UID and the namespaces match.
 pub(crate) fn may_own(owner: &ObjectMeta, object: &ObjectMeta) -> bool {
     owner.uid.is_some() && check_namespaces(owner, object).is_ok()
 }
@@ -171,10 +152,10 @@ fn check_namespaces(owner: &ObjectMeta, object: &ObjectMeta) -> Result<()> {
         (None, _) => Ok(()),
         (Some(a), Some(b)) if a == b => Ok(()),
         (Some(a), None) => Err(Error::Invalid(format!(
-            "an object of namespace {a} cannot own one without namespace"
+            "an object in namespace {a} cannot own a cluster-scoped object"
         ))),
         (Some(a), Some(b)) => Err(Error::Invalid(format!(
-            "an object of namespace {a} cannot own one of namespace {b}"
+            "an object in namespace {a} cannot own an object in namespace {b}"
         ))),
     }
 }
@@ -211,7 +192,7 @@ mod tests {
         set_controller(&owner("one", "1", "a"), &mut pod).expect("first controller");
         set_controller(&owner("one", "1", "a"), &mut pod).expect("again is fine");
         let error = set_controller(&owner("two", "2", "a"), &mut pod).expect_err("second");
-        assert_eq!(error.to_string(), " is already controlled by ReplicaSet one (1)");
+        assert_eq!(error.to_string(), "the object is already controlled by ReplicaSet one (1)");
         assert_eq!(pod.metadata.owner_references.as_ref().map(Vec::len), Some(1));
     }
 

@@ -1,10 +1,12 @@
-//! Waiting for something to become true, with an end.
+//! Waiting for something to become true, with a deadline.
 
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// Waits until `ready` says yes, asking at once and then every `period`.
+/// Waits until `ready` returns `true`, calling it at once and then every `period`.
+///
+/// In a reconcile this occupies a worker; [`Next::After`](crate::Next::After) does not.
 ///
 /// ```
 /// use std::time::Duration;
@@ -12,11 +14,11 @@ use crate::error::{Error, Result};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> windlass::Result<()> {
-/// let mut asked = 0;
+/// let mut calls = 0;
 /// let (period, timeout) = (Duration::from_millis(1), Duration::from_secs(5));
-/// wait::until("the third time", period, timeout, || {
-///     asked += 1;
-///     std::future::ready(Ok(asked == 3))
+/// wait::until("the third call", period, timeout, || {
+///     calls += 1;
+///     std::future::ready(Ok(calls == 3))
 /// })
 /// .await?;
 /// # Ok(())
@@ -25,7 +27,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 ///
-/// Fails after `timeout` naming `what`, or with the first error of `ready`.
+/// Fails after `timeout` with an error that names `what`, or with the first error of `ready`.
 pub async fn until<F, Fut>(
     what: &str,
     period: Duration,
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_hangs_is_cut_off() {
+    async fn a_call_that_hangs_is_given_up_at_the_deadline() {
         let second = Duration::from_secs(1);
         let hang = || std::future::pending::<Result<bool>>();
         assert!(until("x", second, second, hang).await.expect_err("cut off").is_timeout());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use windlass::clock::Clock;
 use windlass::controller::{Context, Controller, Next};
@@ -115,7 +116,7 @@ async fn logs_carry_the_conventional_keys() {
         .clock(clock.clone())
         .add(controller)
         .add(Controller::<Secret>::builder("stuck").build(stuck))
-        .add(Controller::dynamic("missing", &nope).build(async |_| Ok(Next::Done)))
+        .add(Controller::<DynamicObject>::of_kind("missing", &nope).build(async |_| Ok(Next::Done)))
         .spawn()
         .expect("starts");
     let mut map = ConfigMap::default();
@@ -153,7 +154,7 @@ async fn logs_carry_the_conventional_keys() {
     for (name, value) in [
         ("level", "error"),
         ("msg", "Reconciler error, not retried"),
-        ("error", "terminal: no size"),
+        ("error", "terminal error: no size"),
         ("controller", "maps"),
         ("controllerGroup", ""),
         ("controllerKind", "ConfigMap"),
@@ -203,7 +204,7 @@ async fn logs_carry_the_conventional_keys() {
         "Reconcile does not return",
         "event handler does not return",
         "object does not decode, skipped",
-        "the API server warns",
+        "the API server returned a warning",
     ] {
         assert!(text.contains(message), "{text}");
     }

@@ -8,7 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::{Context, Controller, Key, Manager, Next, Result, condition};
+use windlass::{Context, Controller, Key, Manager, Next, Result};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "cache.example.com", version = "v1alpha1", kind = "Memcached")]
@@ -49,11 +49,10 @@ async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
     let nodes = cx.list::<Pod>().label("instance", cx.name()).names()?;
     let (ready, message) = (available == size, format!("{available} of {size} are available"));
     let reason = if ready { "AllAvailable" } else { "SomeMissing" };
-    let generation = memcached.metadata.generation.unwrap_or(0);
-    cx.status(|status: &mut MemcachedStatus| {
-        status.nodes = nodes;
-        let all = &mut status.conditions;
-        condition::set(all, cx.clock(), "Available", ready, reason, &message, generation);
+    cx.status(|status| {
+        status.nodes.clone_from(&nodes);
+        let available = cx.condition("Available", ready).reason(reason).message(&message);
+        available.set(&mut status.conditions);
     })
     .await?;
     Ok(Next::Done)

@@ -1,7 +1,7 @@
 //! The Memcached operator: `size` pods of memcached, and their names in the status.
 //!
-//! [`Memcached`] is what people write, [`reconcile`] makes it so, [`controller`] says what is
-//! watched. There is nothing else.
+//! [`Memcached`] is the custom resource, [`reconcile`] creates what it asks for, and [`controller`]
+//! declares what is watched. There is nothing else.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -36,7 +36,7 @@ pub struct MemcachedSpec {
     pub size: i32,
 }
 
-/// What the operator tells.
+/// What the operator reports.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct MemcachedStatus {
     /// The names of the pods.
@@ -62,11 +62,11 @@ pub fn controller() -> Controller<Memcached> {
 ///
 /// # Errors
 ///
-/// As the API server refuses; the manager tries again.
+/// Fails if the API server refuses a request; the manager retries.
 pub async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
     let Some(memcached) = cx.object() else { return Ok(Next::Done) };
     let goodbye = || async {
-        // What lives outside the cluster is cleaned up here; the Deployment goes by itself.
+        // What exists outside the cluster is cleaned up here; the Deployment is garbage collected.
         cx.warn("Deleting", format!("{} is being deleted", cx.name()));
         Ok(())
     };
@@ -79,16 +79,15 @@ pub async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
     let available = deployment.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
     let pods = cx.list::<Pod>().label(INSTANCE, cx.name()).items()?;
     let alive = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    let nodes = alive.filter_map(|pod| pod.metadata.name.clone()).collect();
+    let nodes: Vec<_> = alive.filter_map(|pod| pod.metadata.name.clone()).collect();
 
     let (ready, message) = (available == size, format!("{available} of {size} pods are available"));
     let (reason, mut turned) = (if ready { "AllAvailable" } else { "SomeMissing" }, false);
-    let generation = memcached.metadata.generation.unwrap_or(0);
-    cx.status(|status: &mut MemcachedStatus| {
-        status.nodes = nodes;
+    cx.status(|status| {
+        status.nodes.clone_from(&nodes);
         turned = ready && !condition::is_true(&status.conditions, "Available");
-        let all = &mut status.conditions;
-        condition::set(all, cx.clock(), "Available", ready, reason, &message, generation);
+        let available = cx.condition("Available", ready).reason(reason).message(&message);
+        available.set(&mut status.conditions);
     })
     .await?;
     if turned {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::commit::write_failure;
 use super::stored::Written;
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
@@ -112,10 +113,10 @@ impl Call {
         if !errors.is_empty() {
             return Err(fail(self.invalid_object(&object, &errors)));
         }
-        let release = self.server.allocate(self, &mut object, None, options).map_err(fail)?;
+        let allocation = self.server.allocate(self, &mut object, None).map_err(fail)?;
         let outcome = self.finish_create(object, given_version, options).await;
-        if outcome.is_err() || options.dry_run == DryRun::All {
-            self.server.release(release);
+        if matches!(outcome, Ok(Written::Stored(_))) {
+            allocation.commit();
         }
         outcome
     }
@@ -168,8 +169,7 @@ impl Call {
 
     async fn insert(&self, key: &Key, object: Value) -> Result<Arc<Entry>> {
         let change = self.put(object).await?;
-        let written = self.server.store.write(&self.storage, key, None, change);
-        match written {
+        match self.write(key, None, change) {
             Ok(entry) => {
                 self.server.after_write(&self.resource, Some(&entry), None).await;
                 Ok(entry)
@@ -181,7 +181,7 @@ impl Call {
                     |entry| self.exists(&entry),
                 ))
             }
-            Err(error) => Err(Status::internal(error)),
+            Err(error) => Err(write_failure(&error)),
         }
     }
 
@@ -235,13 +235,20 @@ impl Call {
 
     fn fill_system_fields(&self, object: &mut Value) {
         let generation = self.rules().has_generation();
+        let uid = self.server.random.uuid(&[
+            "uid",
+            &self.storage.group,
+            &self.storage.plural,
+            self.namespace(),
+            object::name(object),
+        ]);
         let metadata = object::meta_mut(object);
         for field in
             ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"]
         {
             metadata.remove(field);
         }
-        metadata.insert("uid".into(), self.server.chance.uuid().into());
+        metadata.insert("uid".into(), uid.into());
         metadata.insert("creationTimestamp".into(), self.server.clock.stamp().into());
         if generation {
             metadata.insert("generation".into(), json!(1));
@@ -269,7 +276,8 @@ impl Call {
         while !base.is_char_boundary(end) {
             end -= 1;
         }
-        let name = format!("{}{}", &base[..end], self.server.chance.suffix());
+        let purpose = ["name", &self.storage.group, &self.storage.plural, self.namespace(), base];
+        let name = format!("{}{}", &base[..end], self.server.random.suffix(&purpose));
         object::meta_mut(object).insert("name".into(), name.into());
     }
 

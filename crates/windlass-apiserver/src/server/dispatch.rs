@@ -120,6 +120,13 @@ impl Inner {
         self.authorizer.check(self, &attributes(user, info))
     }
 
+    /// Returns `true` if a user has a right that is not the one to the request itself.
+    pub fn may(&self, attributes: &Attributes<'_>) -> bool {
+        !self.authorize
+            || attributes.user.is_master()
+            || self.authorizer.authorize(self, attributes).allowed
+    }
+
     /// Whether the user may create an object that an update or apply did not find.
     pub fn check_create_allowed(&self, call: &Call, name: &str) -> Result<()> {
         let info =

@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 use super::Entry;
+use super::news::{News, NewsSubscription};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct Gone {
 pub struct EventLog {
     ring: RwLock<Ring>,
     limits: LogLimits,
-    newest: watch::Sender<u64>,
+    news: Arc<News>,
 }
 
 struct Ring {
@@ -125,7 +125,7 @@ impl EventKind {
 impl EventLog {
     pub(super) fn new(limits: LogLimits, floor: u64) -> Self {
         let ring = Ring { events: VecDeque::new(), bytes: 0, uncounted: 0, floor, lost: 0 };
-        Self { ring: RwLock::new(ring), limits, newest: watch::Sender::new(0) }
+        Self { ring: RwLock::new(ring), limits, news: Arc::default() }
     }
 
     /// Appends an event, and calls `publish` before any reader can see the event.
@@ -142,7 +142,7 @@ impl EventLog {
             }
             publish();
         }
-        self.newest.send_replace(revision);
+        self.news.publish(revision);
     }
 
     pub(super) fn compact(&self, floor: u64) {
@@ -186,14 +186,14 @@ impl EventLog {
         Ok(ring.after(revision, count_max))
     }
 
-    /// How many follow this log.
+    /// The number of watchers of this log.
     pub fn watchers(&self) -> usize {
-        self.newest.receiver_count()
+        self.news.subscriptions()
     }
 
-    /// Tells when new events come: its value is the revision of the newest.
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.newest.subscribe()
+    /// Returns what a watcher waits on for new events.
+    pub fn subscribe(&self) -> NewsSubscription {
+        self.news.subscribe()
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use windlass::client::{Deleted, Deletion};
-use windlass::{Context, Error, Key, Kind, Object, Result, owner};
+use windlass::{Context, Error, Key, Object, Result, owner};
 
 /// Most pods one reconcile creates or deletes.
 pub const BURST_MAX: usize = 500;
@@ -97,7 +97,7 @@ where
         spec: template.spec.clone(),
         status: None,
     };
-    owner::set_controller_with(owner.meta(), &Kind::of::<O>(), &mut pod.metadata)?;
+    owner::set_controller(owner, &mut pod)?;
     Ok(pod)
 }
 

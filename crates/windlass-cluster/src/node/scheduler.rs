@@ -210,10 +210,10 @@ async fn refuse(cx: &Context<Pod>, pod: &Pod, message: String) -> Result<Next> {
         last_transition_time: Some(cx.clock().time()),
         ..PodCondition::default()
     };
-    let changed = cx.status(|status: &mut PodStatus| {
+    let changed = cx.status_as(|status: &mut PodStatus| {
         let conditions = status.conditions.get_or_insert_default();
         conditions.retain(|c| c.type_ != CONDITION);
-        conditions.push(condition);
+        conditions.push(condition.clone());
     });
     changed.await.ignore_not_found()?;
     cx.warn("FailedScheduling", message);

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::PropagationPolicy;
 use serde_json::{Value, json};
 use windlass::client::Deletion;
 use windlass::{Client, List};
@@ -22,7 +23,7 @@ async fn map(client: &Client, name: &str, owners: &[(&str, &ConfigMap, bool)]) -
     client.create(&map).await.expect("created")
 }
 
-async fn delete(client: &Client, name: &str, policy: &'static str) {
+async fn delete(client: &Client, name: &str, policy: PropagationPolicy) {
     let how = Deletion::default().propagation(policy);
     client.api::<ConfigMap>().delete(&key(name), &how).await.expect("deleted");
 }
@@ -55,7 +56,7 @@ async fn a_foreground_deletion_waits_for_what_blocks_it() {
     let mut held = held.clone();
     held.metadata.finalizers = Some(vec!["example.com/hold".into()]);
     client.update(&held).await.expect("updated");
-    delete(&client, "owner", "Foreground").await;
+    delete(&client, "owner", PropagationPolicy::Foreground).await;
     gone::<ConfigMap>(&client, &key("plain")).await;
     let owner = client.get::<ConfigMap>(&key("owner")).await.expect("read").expect("waits");
     assert_eq!(owner.metadata.finalizers, Some(vec!["foregroundDeletion".into()]));
@@ -71,7 +72,7 @@ async fn orphans_stay_without_their_reference() {
     let client = client(&cluster);
     let owner = map(&client, "owner", &[]).await;
     map(&client, "child", &[("ConfigMap", &owner, true)]).await;
-    delete(&client, "owner", "Orphan").await;
+    delete(&client, "owner", PropagationPolicy::Orphan).await;
     gone::<ConfigMap>(&client, &key("owner")).await;
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     let child = client.get::<ConfigMap>(&key("child")).await.expect("read").expect("stays");
@@ -86,10 +87,10 @@ async fn a_second_owner_keeps_an_object_until_it_goes_too() {
     let one = map(&client, "one", &[]).await;
     let two = map(&client, "two", &[]).await;
     map(&client, "child", &[("ConfigMap", &one, false), ("ConfigMap", &two, false)]).await;
-    delete(&client, "one", "Background").await;
+    delete(&client, "one", PropagationPolicy::Background).await;
     let single = |c: &Value| c["metadata"]["ownerReferences"].as_array().map(Vec::len) == Some(1);
     until::<ConfigMap>(&client, &key("child"), single).await;
-    delete(&client, "two", "Background").await;
+    delete(&client, "two", PropagationPolicy::Background).await;
     gone::<ConfigMap>(&client, &key("child")).await;
     cluster.stop().await;
 }

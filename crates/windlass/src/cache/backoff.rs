@@ -1,12 +1,12 @@
-//! Waits between tries, and the one seam for chance.
+//! Waits between tries, and the jitter that spreads them.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Chance from a seed, so that a run can be repeated.
+/// Random numbers from a seed, so that a run can be repeated.
 #[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
+pub(super) struct Jitter(u64);
 
 /// Waits that double, with jitter, and start over after a quiet time.
 #[derive(Debug)]
@@ -19,9 +19,9 @@ const FIRST: Duration = Duration::from_millis(800);
 const MAX: Duration = Duration::from_secs(30);
 const QUIET: Duration = Duration::from_secs(120);
 
-// === impl Dice ===
+// === impl Jitter ===
 
-impl Dice {
+impl Jitter {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -45,12 +45,12 @@ impl Backoff {
     }
 
     /// Returns the next wait: between the current step and twice that.
-    pub(super) fn wait(&mut self, dice: &mut Dice) -> Duration {
+    pub(super) fn wait(&mut self, jitter: &mut Jitter) -> Duration {
         let now = Instant::now();
         if self.last.is_some_and(|last| now.saturating_duration_since(last) > QUIET) {
             self.next = FIRST;
         }
-        let wait = self.next.mul_f64(1.0 + dice.fraction());
+        let wait = self.next.mul_f64(1.0 + jitter.fraction());
         self.next = (self.next * 2).min(MAX);
         self.last = Some(now + wait);
         wait
@@ -64,25 +64,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waits_double_to_their_limit_and_start_over_after_a_quiet_time() {
         let mut backoff = Backoff::new();
-        let mut dice = Dice::new(1);
+        let mut jitter = Jitter::new(1);
         for step in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
             let step = Duration::from_millis(step);
-            let wait = backoff.wait(&mut dice);
+            let wait = backoff.wait(&mut jitter);
             assert!(wait >= step && wait < 2 * step, "{wait:?} for {step:?}");
             tokio::time::advance(wait).await;
         }
         tokio::time::advance(QUIET + Duration::from_secs(1)).await;
-        assert!(backoff.wait(&mut dice) < 2 * FIRST);
+        assert!(backoff.wait(&mut jitter) < 2 * FIRST);
     }
 
     #[test]
-    fn the_same_seed_throws_the_same_numbers() {
-        let throw = |seed| {
-            let mut dice = Dice::new(seed);
-            [dice.fraction(), dice.fraction(), dice.fraction()]
+    fn the_same_seed_gives_the_same_numbers() {
+        let numbers = |seed| {
+            let mut jitter = Jitter::new(seed);
+            [jitter.fraction(), jitter.fraction(), jitter.fraction()]
         };
-        assert_eq!(throw(7), throw(7));
-        assert_ne!(throw(7), throw(8));
-        assert!(throw(7).iter().all(|n| (0.0..1.0).contains(n)));
+        assert_eq!(numbers(7), numbers(7));
+        assert_ne!(numbers(7), numbers(8));
+        assert!(numbers(7).iter().all(|n| (0.0..1.0).contains(n)));
     }
 }

@@ -69,6 +69,8 @@ pub struct Entry {
     mark: AtomicU32,
     /// The types, as bits, it was found not to decode into.
     failed: AtomicU8,
+    /// The types, as bits, it was decoded into.
+    decoded: AtomicU8,
     /// The store whose readers find this entry under its key, if that is sure.
     shown: AtomicU32,
 }
@@ -217,6 +219,16 @@ impl Entry {
         self.failed.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
+    /// Notes that it decodes into a type.
+    pub(super) fn set_decodes(&self, bit: u8) {
+        self.decoded.fetch_or(bit, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if it has been decoded into a type before.
+    pub(super) fn decodes(&self, bit: u8) -> bool {
+        self.decoded.load(Ordering::Relaxed) & bit != 0
+    }
+
     pub(super) fn mark(&self, relist: u32) {
         self.mark.store(relist, Ordering::Relaxed);
     }
@@ -357,6 +369,7 @@ impl EntryReader {
             body,
             mark: AtomicU32::new(0),
             failed: AtomicU8::new(0),
+            decoded: AtomicU8::new(0),
             shown: AtomicU32::new(0),
         })
     }

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::entry::EntryReader;
 use super::fifo::Fifo;
 use super::informer::Core;
 use super::reflector::{Observe, Reflector, Rules};
@@ -154,7 +152,6 @@ struct Shared {
     client: Client,
     options: CacheOptions,
     watches: Mutex<BTreeMap<WatchKey, Weak<Core>>>,
-    no_streaming: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -255,8 +252,7 @@ impl Cache {
 
     /// Makes the caches with other settings.
     pub fn with(client: Client, options: CacheOptions) -> Self {
-        let (watches, no_streaming) = (Mutex::default(), Arc::default());
-        Self { shared: Arc::new(Shared { client, options, watches, no_streaming }) }
+        Self { shared: Arc::new(Shared { client, options, watches: Mutex::default() }) }
     }
 
     /// Returns the client.
@@ -379,12 +375,13 @@ impl Cache {
             progress: options.progress,
             answer: options.answer,
             object_max: options.object_max,
+            keep_managed_fields: store_options.keep_managed_fields,
+            pack: store_options.pack,
+            seed: options.seed.unwrap_or_else(rand::random),
             transform: options.transform.clone(),
             observe: options.observe.clone(),
-            no_streaming: shared.no_streaming.clone(),
             whole: board.whole(),
         };
-        let seed = options.seed.unwrap_or_else(rand::random);
         for (source, namespace) in namespaces.into_iter().enumerate() {
             let target = Target {
                 kind: kind.clone(),
@@ -396,11 +393,9 @@ impl Cache {
             let reflector = Reflector::new(
                 shared.client.clone(),
                 target,
-                rules.clone(),
+                Rules { seed: rules.seed.wrapping_add(source as u64), ..rules.clone() },
                 Fifo::new(source, store.clone(), board.clone()),
                 Arc::clone(&stats),
-                EntryReader::new(store_options.keep_managed_fields, store_options.pack).of(kind),
-                seed.wrapping_add(source as u64),
             );
             tokio::spawn(token.clone().run_until_cancelled_owned(reflector.run()));
         }

@@ -3,9 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-use serde::Deserialize;
+use kube::core::Status;
 
 use super::state::SyncState;
+use crate::client::{ExchangeError, InvalidSegment, read_status};
 
 /// A list or a watch that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,28 +17,6 @@ pub(super) struct Failure {
     pub(super) message: String,
     pub(super) retry_after: Option<Duration>,
     refused: bool,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Status {
-    code: u16,
-    reason: String,
-    message: String,
-    details: Option<Details>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
-struct Details {
-    causes: Option<Vec<Cause>>,
-    retry_after_seconds: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Cause {
-    reason: String,
 }
 
 // === impl Failure ===
@@ -53,7 +32,8 @@ impl Failure {
         }
     }
 
-    pub(super) fn transport(error: &(dyn Error + 'static)) -> Self {
+    /// A connection that failed, with all causes in the message.
+    pub(super) fn connection(error: &(dyn Error + 'static)) -> Self {
         let mut message = error.to_string();
         let mut refused = false;
         let mut at: Option<&(dyn Error + 'static)> = Some(error);
@@ -73,58 +53,50 @@ impl Failure {
         Self { refused, ..Self::new(message) }
     }
 
-    /// Reads a `Status`, from the body of an answer or from an error event.
-    pub(super) fn status(code: u16, body: &[u8]) -> Self {
-        let body = &*super::protobuf::as_json(body);
-        let Ok(status) = serde_json::from_slice::<Status>(body) else {
-            let text: String = String::from_utf8_lossy(body).chars().take(200).collect();
-            return Self { code, ..Self::new(format!("server answered {code}: {text}")) };
-        };
-        let details = status.details.unwrap_or_default();
-        let causes = details.causes.unwrap_or_default();
+    /// Reads the `Status` of an error event.
+    pub(super) fn event(object: &[u8]) -> Self {
+        Self::status(read_status(0, object), None)
+    }
+
+    fn status(status: Status, retry_after: Option<Duration>) -> Self {
+        let causes = status.details.map(|details| details.causes).unwrap_or_default();
         let mut reason = status.reason;
         if causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge") {
             "ResourceVersionTooLarge".clone_into(&mut reason);
         }
-        let code = if status.code == 0 { code } else { status.code };
-        let message = match status.message.is_empty() {
-            true => format!("server answered {code}"),
-            false => status.message,
-        };
-        let retry_after = details.retry_after_seconds.map(Duration::from_secs);
-        Self { code, reason, message, retry_after, refused: false }
+        Self { code: status.code, reason, retry_after, ..Self::new(status.message) }
     }
 
-    /// Tells whether the version asked for is too old to be served.
+    /// Returns `true` if the requested version is too old to be served.
     pub(super) fn expired(&self) -> bool {
         self.code == 410 || self.reason == "Expired" || self.reason == "Gone"
     }
 
-    /// Tells whether the server is behind the version asked for.
+    /// Returns `true` if the server has not reached the requested version yet.
     pub(super) fn ahead(&self) -> bool {
         self.reason == "ResourceVersionTooLarge"
             || self.message.contains("Too large resource version")
     }
 
-    /// Tells whether to wait and go on as before, without a new list.
+    /// Returns `true` if the watch can continue after a wait, without a new list.
     pub(super) fn passing(&self) -> bool {
         self.code == 429 || self.refused
     }
 
-    /// Tells whether somebody has to do something before this can go well.
+    /// Returns `true` if nothing changes until somebody changes the cluster's configuration.
     pub(super) fn blocked(&self) -> bool {
         matches!(self.code, 401 | 403 | 404)
     }
 
-    /// Says what somebody could do about it.
+    /// Returns what an administrator could do about it.
     pub(super) fn hint(&self) -> &'static str {
         match self.code {
             401 => "check the token or certificate of this process",
             403 => "grant get, list and watch of this kind to this process",
             404 => "install the definition of this kind, or check its version",
-            0 => "check the address of the API server and what stands in between",
-            429 => "the server is busy: nothing to do unless it lasts",
-            _ => "look at the log of the API server if it lasts",
+            0 => "check the address of the API server and the proxies in between",
+            429 => "the server is busy: nothing to do unless this persists",
+            _ => "check the log of the API server if this persists",
         }
     }
 
@@ -142,28 +114,48 @@ impl Failure {
     }
 }
 
+impl From<ExchangeError> for Failure {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Refused { status, retry_after } => Self::status(*status, retry_after),
+            ExchangeError::Connection(error) => Self::connection(&*error),
+            error @ (ExchangeError::Timeout | ExchangeError::Foreign { .. }) => {
+                Self::new(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<InvalidSegment> for Failure {
+    fn from(error: InvalidSegment) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn answered(code: u16, body: &[u8]) -> Failure {
+        Failure::status(read_status(code, body), None)
+    }
+
     #[test]
     fn failures_are_sorted_by_what_to_do() {
-        let gone = Failure::status(200, br#"{"code":410,"reason":"Expired","message":"old"}"#);
+        let gone = Failure::event(br#"{"code":410,"reason":"Expired","message":"old"}"#);
         assert!(gone.expired() && !gone.passing());
-        let ahead = Failure::status(
-            504,
+        let ahead = Failure::event(
             br#"{"code":504,"reason":"Timeout","message":"x","details":{"causes":[
             {"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],
             "retryAfterSeconds":1}}"#,
         );
         assert!(ahead.ahead() && !ahead.expired());
-        assert_eq!(ahead.retry_after, Some(Duration::from_secs(1)));
-        assert!(Failure::status(429, b"slow down").passing());
+        assert!(answered(429, b"slow down").passing());
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        assert!(Failure::transport(&refused).passing());
-        assert!(matches!(Failure::status(403, b"").state(true), SyncState::Forbidden(_)));
-        assert!(matches!(Failure::status(404, b"").state(true), SyncState::NoKind(_)));
-        assert!(matches!(Failure::status(500, b"").state(true), SyncState::Stale { .. }));
+        assert!(Failure::connection(&refused).passing());
+        assert!(matches!(answered(403, b"").state(true), SyncState::Forbidden(_)));
+        assert!(matches!(answered(404, b"").state(true), SyncState::NoKind(_)));
+        assert!(matches!(answered(500, b"").state(true), SyncState::Stale { .. }));
         assert!(matches!(Failure::new("x").state(false), SyncState::Unreachable(_)));
     }
 }

@@ -109,12 +109,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
             return slot.object.clone();
         }
         let object = entry.decode::<K>().map(Arc::new);
-        if let Err(err) = &object
-            && entry.fails(self.bit)
-        {
-            self.undecodable.fetch_add(1, Ordering::Relaxed);
-            let kind = std::any::type_name::<K>();
-            tracing::warn!(object = %entry.key(), kind, %err, "object does not decode, skipped");
+        match &object {
+            Ok(_) => entry.set_decodes(self.bit),
+            Err(err) if entry.fails(self.bit) => {
+                self.undecodable.fetch_add(1, Ordering::Relaxed);
+                let kind = std::any::type_name::<K>();
+                let object = entry.key();
+                tracing::warn!(%object, kind, %err, "object does not decode, skipped");
+            }
+            Err(_) => {}
         }
         if self.room > 0 && keep {
             let mut shard = shard.lock();
@@ -125,6 +128,16 @@ impl<K: DeserializeOwned + Send + Sync + 'static> HotSet<K> {
             }
         }
         object
+    }
+
+    /// Checks that an entry decodes, and returns the object if it had to be decoded for that.
+    ///
+    /// An entry is decoded for the check only once, however often it is checked.
+    pub(super) fn verify(&self, entry: &Arc<Entry>) -> Result<Option<Arc<K>>, Malformed> {
+        if entry.decodes(self.bit) {
+            return Ok(None);
+        }
+        self.get(entry, true).map(Some)
     }
 
     /// Drops what is kept of an object that is gone.
@@ -286,6 +299,17 @@ mod tests {
         let old = hot.get(&entry("a"), true).unwrap();
         let new = hot.get(&entry("a"), true).unwrap();
         assert!(!Arc::ptr_eq(&old, &new));
+    }
+
+    #[test]
+    fn an_entry_is_decoded_for_a_check_only_once() {
+        let hot: HotSet<serde_json::Value> = HotSet::new(0, 1);
+        let entry = entry("a");
+        assert!(hot.verify(&entry).unwrap().is_some());
+        assert!(hot.verify(&entry).unwrap().is_none());
+        let other: HotSet<String> = HotSet::new(0, 2);
+        assert!(other.verify(&entry).is_err(), "another type decodes on its own");
+        assert!(other.verify(&entry).is_err(), "and fails every time");
     }
 
     #[test]

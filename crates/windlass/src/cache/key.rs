@@ -4,17 +4,27 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use hashbrown::DefaultHashBuilder;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::ApiResource;
 
-/// Names an object of a kind: namespace, if it has one, and name. Cheap to clone, to compare
-/// and to hash: it is one shared text whose hash is known.
+use crate::client::is_segment;
+use crate::error::{Error, Result};
+
+/// The namespace, if any, and the name of an object.
 ///
-/// Keys sort by namespace first, so all objects of a namespace are neighbours.
+/// A key is one shared text with a precomputed hash: cloning, comparing and hashing are cheap. Keys
+/// sort by namespace first, so that all objects of a namespace are neighbours.
+///
+/// The constructors accept any text, because keys are also made from what other people write. A key
+/// whose namespace or name is empty, `.` or `..`, or contains `/` or `%`, equals no other key and
+/// names no object: every request for it fails with [`Error::Invalid`] before anything is sent.
+/// Parsing a key from text checks this at once.
 ///
 /// # Examples
 ///
@@ -23,7 +33,12 @@ use kube::core::ApiResource;
 ///
 /// let key = Key::namespaced("shop", "cart");
 /// assert_eq!(key.to_string(), "shop/cart");
+/// assert_eq!("shop/cart".parse::<Key>()?, key);
 /// assert_eq!(Key::cluster("node-1").namespace(), None);
+///
+/// assert!("shop/cart/../secrets".parse::<Key>().is_err());
+/// assert_ne!(Key::namespaced("shop/cart", "a"), Key::namespaced("shop", "cart/a"));
+/// # Ok::<(), windlass::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Key {
@@ -45,7 +60,7 @@ thread_local! {
 // === impl Key ===
 
 impl Key {
-    /// Makes a key; an empty namespace counts as none.
+    /// Creates a key. An empty namespace counts as none.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         let Some(namespace) = namespace.filter(|ns| !ns.is_empty()) else {
             return Self::from_text(name, 0);
@@ -65,23 +80,34 @@ impl Key {
         Self { text: Arc::from(text), name, hash: (hash >> 32) as u32 }
     }
 
-    /// Makes the key of an object in a namespace.
+    /// Creates the key of an object in a namespace.
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         Self::new(Some(namespace), name)
     }
 
-    /// Makes the key of an object without namespace.
+    /// Creates the key of a cluster-scoped object.
     pub fn cluster(name: &str) -> Self {
         Self::new(None, name)
     }
 
-    /// Makes the key of an object, as its metadata say.
-    pub fn of<K: Resource>(object: &K) -> Self {
-        let meta = object.meta();
+    /// Returns the key of an object, or of an [`Arc`] of one, from its metadata.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::Key;
+    ///
+    /// let mut map = ConfigMap::default();
+    /// map.metadata.name = Some("a".into());
+    /// assert_eq!(Key::of(&map), Key::cluster("a"));
+    /// assert_eq!(Key::of(&Arc::new(map)), Key::cluster("a"));
+    /// ```
+    pub fn of<M>(object: &impl HasMeta<M>) -> Self {
+        let meta = object.metadata();
         Self::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
     }
 
-    /// Returns the namespace.
+    /// Returns the namespace, or `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         self.name.checked_sub(1).map(|slash| &self.text[..slash as usize])
     }
@@ -91,7 +117,7 @@ impl Key {
         &self.text[self.name as usize..]
     }
 
-    /// Makes the reference the API uses, as in events.
+    /// Returns the reference that the API uses in events.
     pub fn object_reference(&self, kind: &ApiResource) -> ObjectReference {
         ObjectReference {
             api_version: Some(kind.api_version.clone()),
@@ -146,13 +172,42 @@ impl fmt::Debug for Key {
     }
 }
 
-impl From<&str> for Key {
-    /// Reads `namespace/name`, or a bare name.
-    fn from(text: &str) -> Self {
-        match text.split_once('/') {
-            Some((namespace, name)) => Self::namespaced(namespace, name),
-            None => Self::cluster(text),
+impl FromStr for Key {
+    type Err = Error;
+
+    /// Parses `namespace/name`, or the name of a cluster-scoped object.
+    fn from_str(text: &str) -> Result<Self> {
+        let (namespace, name) = match text.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, text),
+        };
+        if !is_segment(name) || namespace.is_some_and(|namespace| !is_segment(namespace)) {
+            let shown: String = text.chars().take(100).collect();
+            return Err(Error::Invalid(format!(
+                "{shown:?} is not a key: write namespace/name, or name for a cluster-scoped object"
+            )));
         }
+        Ok(Self::new(namespace, name))
+    }
+}
+
+/// Something with the metadata of an object: the object itself, or an [`Arc`] of it.
+///
+/// The parameter only keeps the two implementations apart and is always inferred.
+#[doc(hidden)]
+pub trait HasMeta<M> {
+    fn metadata(&self) -> &ObjectMeta;
+}
+
+impl<K: Resource> HasMeta<()> for K {
+    fn metadata(&self) -> &ObjectMeta {
+        self.meta()
+    }
+}
+
+impl<K: Resource> HasMeta<Arc<()>> for Arc<K> {
+    fn metadata(&self) -> &ObjectMeta {
+        (**self).meta()
     }
 }
 
@@ -161,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_told_apart_by_namespace_and_name() {
+    fn keys_differ_by_namespace_and_name() {
         let key = Key::namespaced("a", "b/c");
         assert_eq!((key.namespace(), key.name()), (Some("a"), "b/c"));
         assert_eq!(key, Key::namespaced("a", "b/c"));
@@ -174,8 +229,20 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_parsed_only_if_it_names_an_object() {
+        for key in [Key::namespaced("a", "b"), Key::cluster("system:node")] {
+            assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
+        }
+        for wrong in ["", "/", "a/", "/a", "a/b/c", ".", "..", "a/..", "../a", "a%2fb", "a/b%"] {
+            let error = wrong.parse::<Key>().unwrap_err();
+            assert!(error.to_string().contains("is not a key"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
     fn keys_sort_by_namespace_and_then_by_name() {
-        let sorted = ["node", "pod", "a/x", "a/y", "a-b/a", "a-c/A", "b/a"].map(Key::from).to_vec();
+        let sorted = ["node", "pod", "a/x", "a/y", "a-b/a", "a-c/A", "b/a"];
+        let sorted = sorted.map(|text| text.parse::<Key>().unwrap()).to_vec();
         let mut keys = sorted.clone();
         keys.reverse();
         keys.sort();

@@ -1,10 +1,10 @@
-//! Objects in protobuf, made the JSON that stores keep while they are read.
+//! Objects in protobuf, converted to the JSON that stores keep.
 //!
-//! Built-in kinds are asked for in protobuf, which is a third smaller and, with `managedFields`
-//! left out on the way, faster to read than JSON.
+//! Built-in kinds are requested in protobuf, which is a third smaller and, as `managedFields` is
+//! skipped on the way, faster to read than JSON.
 //!
-//! **Invariant:** no field is lost. A server that knows fields this table of kinds does not is
-//! asked for JSON from then on.
+//! **Invariant:** no field is lost. If a server sends fields that this table of kinds lacks, JSON
+//! is requested from then on.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ pub(super) struct ProtobufReader {
 /// Why a message was not read.
 pub(super) enum Unread {
     Malformed(Malformed),
-    /// It has fields that only JSON can bring.
+    /// It has fields that only JSON can represent here.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ impl From<Malformed> for Unread {
 // === impl ProtobufReader ===
 
 impl ProtobufReader {
-    /// Reads what a target brings; `None` if that has no form in protobuf.
+    /// Returns a reader for the objects of a target; `None` if the kind is not known in protobuf.
     pub(super) fn of(target: &Target, keep_managed_fields: bool) -> Option<Self> {
         let (api_version, kind) = match target.metadata_only {
             true => ("meta.k8s.io/v1", "PartialObjectMetadata"),
@@ -55,7 +55,7 @@ impl ProtobufReader {
         })
     }
 
-    /// Makes JSON of a message, and its outline.
+    /// Converts a message to JSON, and returns its outline.
     pub(super) fn read<'a>(
         &self,
         message: &'a [u8],
@@ -110,8 +110,8 @@ pub(super) fn envelope(bytes: &[u8]) -> Option<Result<Envelope<'_>, Malformed>> 
     })
 }
 
-/// Returns small things, such as failures and bookmarks, as JSON in any case.
-pub(super) fn as_json(bytes: &[u8]) -> Cow<'_, [u8]> {
+/// Converts small objects, such as failures and bookmarks, to JSON if they are in protobuf.
+pub(crate) fn as_json(bytes: &[u8]) -> Cow<'_, [u8]> {
     match bytes.starts_with(&MAGIC) {
         true => {
             windlass_protobuf::to_json(bytes, JsonOptions::default()).unwrap_or_default().into()

@@ -278,6 +278,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {
     pub fn get(&self) -> Result<Arc<K>, Malformed> {
         self.hot.get(&self.entry, true)
     }
+
+    /// Checks that the object decodes, and returns it if it had to be decoded for that.
+    pub(crate) fn verify(&self) -> Result<Option<Arc<K>>, Malformed> {
+        self.hot.verify(&self.entry)
+    }
 }
 
 impl<K> Object<K> {

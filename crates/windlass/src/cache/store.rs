@@ -365,7 +365,10 @@ impl Store {
         let known = hot.entry(TypeId::of::<K>()).or_insert_with(|| {
             let options = self.shared.options;
             let room = if options.pinned { usize::MAX / 4 } else { options.hot_max };
-            let set = Arc::new(HotSet::<K>::new(room, 1 << (types % 8)).of(self.shared.number));
+            // There are eight bits; types beyond them go without.
+            let bit = u32::try_from(types).ok().and_then(|types| 1_u8.checked_shl(types));
+            let set = HotSet::<K>::new(room, bit.unwrap_or(0)).of(self.shared.number);
+            let set = Arc::new(set);
             let (evicted, counted) = (set.clone(), set.clone());
             Hot {
                 set,

@@ -16,10 +16,10 @@ use super::failure::Failure;
 use super::protobuf;
 use super::wire::Lines;
 
-/// How long the rest of an event may take: a server sends it in one go.
+/// How long the rest of an event may take. A server sends an event in one piece.
 const REST_WITHIN: Duration = Duration::from_secs(30);
 
-/// A good answer, before it is read.
+/// A successful answer whose body has not been read yet.
 pub(super) struct Answer {
     pub(super) body: Body,
     pub(super) protobuf: bool,
@@ -33,33 +33,33 @@ pub(super) struct WatchStream {
     /// The server should have ended the watch by now.
     deadline: Instant,
     ended: bool,
-    /// How the connection broke.
+    /// How the connection broke, if it did.
     broke: Option<String>,
-    /// It did so within an event.
+    /// The connection broke within an event.
     torn: bool,
 }
 
-/// How the bytes of a watch are cut into events.
+/// Splits the bytes of a watch into events.
 enum Cut {
     Lines(Lines),
     Frames(Frames),
 }
 
-/// What is left of a watch that ended.
+/// The bytes that are left when a watch ends.
 enum Rest {
     Nothing,
-    /// An event whose line has no end.
+    /// A complete event without a newline.
     Whole(Bytes),
     Part,
 }
 
-/// What a watch brings next.
+/// The next thing that a watch delivers.
 pub(super) enum Next {
     /// A line of JSON or a frame of protobuf.
     Line(Bytes),
     /// The server ended the watch.
     End,
-    /// Nothing came for as long as was allowed.
+    /// Nothing arrived before the given time.
     Silence,
 }
 
@@ -103,7 +103,7 @@ impl WatchStream {
         Self { body: answer.body, cut, opened, deadline, ended: false, broke: None, torn: false }
     }
 
-    /// Takes a line or a frame apart.
+    /// Parses a line or a frame.
     pub(super) fn event<'a>(&self, line: &'a [u8]) -> Result<WatchEvent<'a>, Failure> {
         match self.cut {
             Cut::Lines(_) => WatchEvent::read(line),
@@ -111,12 +111,12 @@ impl WatchStream {
         }
     }
 
-    /// Takes the next event line if all of it has come already.
+    /// Returns the next event if all of it has arrived already.
     pub(super) fn at_hand(&mut self) -> Result<Option<Bytes>, Failure> {
         self.cut.next()
     }
 
-    /// Waits for the next event line, at most until the given time.
+    /// Waits for the next event, at most until the given time.
     pub(super) async fn next(&mut self, until: Option<Instant>) -> Result<Next, Failure> {
         let until = until.map_or(self.deadline, |until| until.min(self.deadline));
         loop {
@@ -130,7 +130,7 @@ impl WatchStream {
             let half = self.cut.within_event().then(|| Instant::now() + REST_WITHIN);
             match timeout_at(half.map_or(until, |half| half.min(until)), self.body.frame()).await {
                 Err(_) if half.is_some_and(|half| half < until) => {
-                    self.broke = Some("nothing came after half an event".to_owned());
+                    self.broke = Some("the rest of an event did not arrive".to_owned());
                     (self.ended, self.torn) = (true, true);
                 }
                 Err(_) if until == self.deadline => self.ended = true,
@@ -140,8 +140,8 @@ impl WatchStream {
                         self.cut.push(data);
                     }
                 }
-                // A connection that breaks is as good as one that ends: the watch goes on
-                // from the last version. A line that came in part is left to that watch.
+                // A broken connection is handled like a clean end: the watch is renewed from the
+                // last version and delivers the incomplete event again.
                 Ok(Some(Err(error))) => {
                     self.broke = Some(error.to_string());
                     (self.ended, self.torn) = (true, half.is_some());
@@ -152,7 +152,7 @@ impl WatchStream {
                         Rest::Nothing => {}
                         Rest::Whole(line) => return Ok(Next::Line(line)),
                         Rest::Part => {
-                            self.broke = Some("it ended within an event".to_owned());
+                            self.broke = Some("the watch ended within an event".to_owned());
                             self.torn = true;
                         }
                     }
@@ -161,12 +161,13 @@ impl WatchStream {
         }
     }
 
-    /// How the connection broke, if it did.
+    /// Returns how the connection broke, if it did.
     pub(super) fn broke(&self) -> Option<&str> {
         self.broke.as_deref()
     }
 
-    /// Tells whether a watch that brought nothing new fails: it ended at once, or within an event.
+    /// Returns `true` if a watch without anything new counts as failed: it ended at once, or within
+    /// an event.
     pub(super) fn futile(&self) -> bool {
         self.torn || self.opened.elapsed() < Duration::from_secs(1)
     }
@@ -191,7 +192,7 @@ impl Cut {
         }
     }
 
-    /// Tells whether a part of an event has come, and its rest has not.
+    /// Returns `true` if an event has arrived in part.
     fn within_event(&self) -> bool {
         match self {
             Self::Lines(lines) => lines.within_line(),
@@ -199,7 +200,7 @@ impl Cut {
         }
     }
 
-    /// A last line may come without its end; a frame has all it has.
+    /// Returns what is left at the end. The last line may lack its newline.
     fn rest(&mut self) -> Rest {
         match self {
             Self::Lines(lines) => match lines.rest() {
@@ -216,29 +217,29 @@ impl Cut {
 // === impl WatchEvent ===
 
 impl<'a> WatchEvent<'a> {
-    /// Takes a line apart.
+    /// Parses a line.
     pub(super) fn read(line: &'a [u8]) -> Result<Self, Failure> {
         if let Some(event) = Self::read_fast(line) {
             return Ok(event);
         }
-        // The line itself is not told: it may be a part of a secret.
+        // The line itself is not shown: it may contain a secret.
         let envelope: Envelope<'_> = serde_json::from_slice(line).map_err(|err| {
             let (err, len) = (discreet(&err), line.len());
-            Failure::new(format!("server sent {len} bytes that are no watch event: {err}"))
+            Failure::new(format!("server sent {len} bytes that are not a watch event: {err}"))
         })?;
         Ok(Self { kind: envelope.kind, object: envelope.object.get().as_bytes() })
     }
 
-    /// Takes a frame apart, whose object stays in its envelope.
+    /// Parses a frame, whose object stays in its envelope.
     fn read_frame(frame: &'a [u8]) -> Result<Self, Failure> {
         let event = WatchFrame::read(frame).map_err(|err| {
             let len = frame.len();
-            Failure::new(format!("server sent {len} bytes that are no watch event: {err}"))
+            Failure::new(format!("server sent {len} bytes that are not a watch event: {err}"))
         })?;
         Ok(Self { kind: Cow::Borrowed(event.kind), object: event.object })
     }
 
-    /// Takes a line apart that is written the way API servers write it, without scanning it.
+    /// Parses a line in the format of API servers without scanning all of it.
     fn read_fast(line: &'a [u8]) -> Option<Self> {
         let rest = line.strip_prefix(b"{\"type\":\"")?;
         let end = rest.iter().take(16).position(|b| *b == b'"')?;
@@ -252,13 +253,13 @@ impl<'a> WatchEvent<'a> {
 /// Reads a bookmark: its version, and whether it ends the initial events.
 pub(super) fn read_bookmark(object: &[u8]) -> Result<(String, bool), Failure> {
     let bookmark: Bookmark = serde_json::from_slice(&protobuf::as_json(object))
-        .map_err(|err| Failure::new(format!("server sent a bookmark that is none: {err}")))?;
+        .map_err(|err| Failure::new(format!("server sent an invalid bookmark: {err}")))?;
     let annotations = bookmark.metadata.annotations.unwrap_or_default();
     let ends = annotations.get("k8s.io/initial-events-end").is_some_and(|value| value == "true");
     Ok((bookmark.metadata.resource_version, ends))
 }
 
-/// Tells whether bytes are one whole JSON value.
+/// Returns `true` if the bytes are one complete JSON value.
 pub(super) fn whole(json: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok()
 }
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_read_in_either_way_of_writing() {
+    fn an_event_is_parsed_however_it_is_formatted() {
         for line in [
             r#"{"type":"ADDED","object":{"a":"}"}}"#,
             r#"{ "object" : {"a":"}"}, "type" : "ADDED" }"#,

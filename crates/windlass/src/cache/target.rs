@@ -1,12 +1,11 @@
 //! What a reflector asks the server for.
 
-use std::fmt::Write;
-
-use http::{Request, header};
-use kube::client::Body;
+use http::Method;
 use kube::core::ApiResource;
 
-/// A kind and the part of it that is wanted.
+use crate::client::{ApiRequest, InvalidSegment, Url};
+
+/// A kind and the part of it that is watched.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) kind: ApiResource,
@@ -19,7 +18,7 @@ pub(super) struct Target {
 /// The parameters of a list or a watch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query<'a> {
-    /// Empty means the newest.
+    /// Empty means the most recent state.
     pub(super) version: &'a str,
     pub(super) limit: usize,
     pub(super) next: &'a str,
@@ -32,7 +31,11 @@ pub(super) struct Query<'a> {
 // === impl Target ===
 
 impl Target {
-    pub(super) fn request(&self, query: &Query<'_>, protobuf: bool) -> Request<Body> {
+    pub(super) fn request(
+        &self,
+        query: &Query<'_>,
+        protobuf: bool,
+    ) -> Result<ApiRequest, InvalidSegment> {
         let form = match (self.metadata_only, query.watch.is_some()) {
             (false, _) => "",
             (true, true) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
@@ -42,13 +45,14 @@ impl Target {
             true => format!("{}{form},application/json{form}", windlass_protobuf::MEDIA_TYPE),
             false => format!("application/json{form}"),
         };
-        Request::get(self.uri(query))
-            .header(header::ACCEPT, accept)
-            .body(Body::empty())
-            .expect("every part of the address is encoded")
+        let verb = if query.watch.is_some() { "watch" } else { "list" };
+        let action = format!("{verb} {}", self.kind.plural);
+        let mut request = ApiRequest::new(Method::GET, self.url(query)?, action);
+        request.accept = accept.into();
+        Ok(request)
     }
 
-    /// Tells whether an object says that it is of another kind.
+    /// Returns `true` if an object says that it is of another kind.
     pub(super) fn is_other(&self, api_version: &str, kind: &str) -> bool {
         let metadata = self.metadata_only && kind == "PartialObjectMetadata";
         let kind_differs = !kind.is_empty() && kind != self.kind.kind;
@@ -56,63 +60,32 @@ impl Target {
         !metadata && (kind_differs || version_differs)
     }
 
-    fn uri(&self, query: &Query<'_>) -> String {
-        let kind = &self.kind;
-        let mut uri = match kind.group.is_empty() {
-            true => format!("/api/{}", encode(&kind.version)),
-            false => format!("/apis/{}/{}", encode(&kind.group), encode(&kind.version)),
-        };
-        if let Some(namespace) = &self.namespace {
-            let _ = write!(uri, "/namespaces/{}", encode(namespace));
-        }
-        let _ = write!(uri, "/{}?", encode(&kind.plural));
-        let mut add = |name: &str, value: &str| {
-            if !uri.ends_with('?') {
-                uri.push('&');
-            }
-            let _ = write!(uri, "{name}={}", encode(value));
-        };
+    fn url(&self, query: &Query<'_>) -> Result<Url, InvalidSegment> {
+        let (kind, namespace) = (&self.kind, self.namespace.as_deref());
+        let mut url = Url::collection(&kind.group, &kind.version, &kind.plural, namespace)?;
         if let Some(seconds) = query.watch {
-            add("watch", "true");
-            add("allowWatchBookmarks", "true");
-            add("timeoutSeconds", &seconds.to_string());
+            url = url.query("watch", "true").query("allowWatchBookmarks", "true");
+            url = url.query("timeoutSeconds", &seconds.to_string());
         }
         if query.initial_events {
-            add("sendInitialEvents", "true");
-            add("resourceVersionMatch", "NotOlderThan");
+            url = url.query("sendInitialEvents", "true");
+            url = url.query("resourceVersionMatch", "NotOlderThan");
         }
         if let Some(labels) = &self.labels {
-            add("labelSelector", labels);
+            url = url.query("labelSelector", labels);
         }
         if let Some(fields) = &self.fields {
-            add("fieldSelector", fields);
+            url = url.query("fieldSelector", fields);
         }
         if query.limit > 0 {
-            add("limit", &query.limit.to_string());
+            url = url.query("limit", &query.limit.to_string());
         }
-        if !query.next.is_empty() {
-            add("continue", query.next);
-        } else if !query.version.is_empty() {
-            add("resourceVersion", query.version);
-        }
-        uri.trim_end_matches('?').to_owned()
+        Ok(match (query.next, query.version) {
+            ("", "") => url,
+            ("", version) => url.query("resourceVersion", version),
+            (next, _) => url.query("continue", next),
+        })
     }
-}
-
-/// Encodes all bytes that are not plain in a path or a query.
-fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]
@@ -136,18 +109,18 @@ mod tests {
         let watch =
             Query { version: "7", watch: Some(300), initial_events: true, ..Query::default() };
         assert_eq!(
-            target().uri(&watch),
+            target().url(&watch).unwrap().as_str(),
             "/apis/apps/v1/namespaces/n/deployments?watch=true&allowWatchBookmarks=true\
              &timeoutSeconds=300&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
              &labelSelector=app%3Dx%2Ctier%20in%20%28a%2Cb%29&resourceVersion=7"
         );
-        let page = Query { version: "0", limit: 500, next: "t/+", ..Query::default() };
-        let uri = Target { labels: None, namespace: None, ..target() }.uri(&page);
-        assert_eq!(uri, "/apis/apps/v1/deployments?limit=500&continue=t%2F%2B");
+        let page = Query { version: "7", limit: 500, next: "t/+", ..Query::default() };
+        let url = Target { labels: None, namespace: None, ..target() }.url(&page).unwrap();
+        assert_eq!(url.as_str(), "/apis/apps/v1/deployments?limit=500&continue=t%2F%2B");
     }
 
     #[test]
-    fn objects_of_another_kind_are_told_apart() {
+    fn objects_of_another_kind_are_recognized() {
         assert!(!target().is_other("apps/v1", "Deployment"));
         assert!(!target().is_other("", ""));
         assert!(target().is_other("meta.k8s.io/v1", "Table"));

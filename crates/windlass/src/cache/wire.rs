@@ -1,10 +1,10 @@
-//! Cuts response bodies into objects as the bytes arrive.
+//! Splits response bodies into objects as the bytes arrive.
 //!
 //! **Invariant:** no more than one object is ever buffered, and no object above the limit.
 
 use bytes::{Bytes, BytesMut};
 
-/// A line or an item is larger than allowed, or the bytes are no list.
+/// A line or an item is too large, or the bytes are not a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WireError {
     #[error("object larger than {0} bytes in the response")]
@@ -13,35 +13,35 @@ pub(super) enum WireError {
     NotAList(&'static str),
 }
 
-/// Cuts a watch stream into lines.
+/// Splits a watch stream into lines.
 pub(super) struct Lines {
     chunk: Bytes,
     partial: BytesMut,
     size_max: usize,
 }
 
-/// Cuts a list response into its items.
+/// Splits a list response into its items.
 pub(super) struct ListScanner {
     state: State,
     /// Open brackets within the value that is being read.
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The part of the current item that came in earlier chunks.
+    /// The part of the current item that arrived in earlier chunks.
     partial: Vec<u8>,
     field: Vec<u8>,
     /// The list's own fields other than the items.
     head: Vec<(Vec<u8>, Vec<u8>)>,
     size_max: usize,
-    /// The current item is too large and passed over.
+    /// The current item is too large and is skipped.
     skipping: bool,
-    /// The beginnings of items that were passed over.
+    /// The beginnings of items that were skipped.
     oversized: Vec<Vec<u8>>,
 }
 
-/// What is kept of an item that is too large, to tell its name.
+/// Most bytes that are kept of an item that is too large, to find its name.
 const OVERSIZED_HEAD: usize = 1 << 20;
-/// Items that are too large and told of by name; more are not named.
+/// Most items that are too large and still named.
 const OVERSIZED_MAX: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,7 +66,7 @@ impl Lines {
         Self { chunk: Bytes::new(), partial: BytesMut::new(), size_max }
     }
 
-    /// Takes the next bytes; all lines of the last ones must have been taken.
+    /// Adds the next bytes. All lines of the previous bytes must have been taken.
     pub(super) fn push(&mut self, chunk: Bytes) {
         debug_assert!(self.chunk.is_empty());
         self.chunk = chunk;
@@ -100,12 +100,12 @@ impl Lines {
         }
     }
 
-    /// Tells whether a part of a line has come; all whole lines must have been taken.
+    /// Returns `true` if a line has arrived in part. All complete lines must have been taken.
     pub(super) fn within_line(&self) -> bool {
         !self.partial.is_empty()
     }
 
-    /// Returns what was left when the stream ended, which may be a whole line or a part of one.
+    /// Returns what is left at the end of the stream: a complete line or a part of one.
     pub(super) fn rest(&mut self) -> Option<Bytes> {
         let rest = self.partial.split().freeze();
         (!rest.trim_ascii().is_empty()).then_some(rest)
@@ -146,12 +146,12 @@ impl ListScanner {
         }
     }
 
-    /// Returns the beginnings of the items that were too large and passed over since last asked.
+    /// Returns the beginnings of the items that were skipped since the last call.
     pub(super) fn take_oversized(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.oversized)
     }
 
-    /// Takes the next bytes and hands every item that is now whole to `item`.
+    /// Adds the next bytes and calls `item` with every item that is complete now.
     pub(super) fn feed(
         &mut self,
         chunk: &[u8],
@@ -178,7 +178,7 @@ impl ListScanner {
         self.head.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| &value[..])
     }
 
-    /// Tells whether the whole list was read.
+    /// Returns `true` if the whole list was read.
     pub(super) fn complete(&self) -> bool {
         self.state == State::End
     }

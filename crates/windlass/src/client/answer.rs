@@ -1,11 +1,11 @@
-//! The parts of an answer that the client itself looks at.
+//! The parts of an answer that the client itself needs.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::cache::Key;
 
-/// A page of a list whose items are not read yet: one that does not read must not cost the rest.
+/// A page of a list. Its items are decoded one by one, so that a bad one does not spoil the others.
 #[derive(Deserialize, Default)]
 pub(super) struct Page<'a> {
     #[serde(default)]
@@ -24,7 +24,7 @@ pub(super) struct PageMeta {
     pub(super) next: Option<String>,
 }
 
-/// The parts of an answer to a delete that say what happened.
+/// The parts of an answer that show whether an object was deleted.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Head {
@@ -76,16 +76,16 @@ impl Head {
         Key::new(self.metadata.namespace.as_deref(), &self.metadata.name)
     }
 
-    /// Gone with this write: it was to be deleted, and its last finalizer went.
+    /// Returns `true` if the write removed the last finalizer of an object that is being deleted.
     pub(super) fn finalized(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
             && self.metadata.deletion_grace_period_seconds == Some(0)
             && self.metadata.finalizers.is_empty()
     }
 
-    /// Marked for deletion and not gone yet.
+    /// Returns `true` if the object is being deleted and still exists.
     pub(super) fn pending(&self) -> bool {
-        // A namespace has its finalizers elsewhere, and no grace period that could be over.
+        // A namespace has its finalizers in its spec, and no grace period.
         let waits = !self.metadata.finalizers.is_empty()
             || self.metadata.deletion_grace_period_seconds != Some(0);
         self.metadata.deletion_timestamp.is_some() && waits

@@ -1,22 +1,21 @@
-//! Deletes, of one object or of many.
+//! The verbs that delete objects.
 
 use std::collections::BTreeSet;
 
 use http::Method;
 
 use super::answer::{Head, Page};
-use super::write::{Deleted, Deletion};
-use super::{Api, Call, List};
+use super::{Api, ApiRequest, Deleted, Deletion, List};
 use crate::cache::Key;
 use crate::error::Result;
 use crate::kind::Object;
 
 impl<K: Object> Api<K> {
-    /// Deletes an object; one that is gone already is no error.
+    /// Deletes an object. It is not an error if the object does not exist.
     pub async fn delete(&self, key: &Key, how: &Deletion) -> Result<Deleted> {
-        let call = self.call(Method::DELETE, "delete", key, None)?;
-        let call = self.delete_call(call, how)?;
-        let Some(bytes) = self.found(self.send(call).await)? else {
+        let request = self.request(Method::DELETE, "delete", key, None)?;
+        let request = self.with_options(request, how)?;
+        let Some(bytes) = self.found(self.send(request).await)? else {
             return Ok(Deleted::NotFound);
         };
         let head: Head = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -25,22 +24,24 @@ impl<K: Object> Api<K> {
         }
         if head.kind != "Status" && head.pending() {
             self.client.shared.caches.wrote(&self.kind, &bytes);
-            self.wrote_elsewhere(key, &head.metadata.uid).await;
+            self.show_in_other_versions(key, &head.metadata.uid).await;
             return Ok(Deleted::Pending);
         }
         let uid = if head.kind == "Status" { head.details.uid } else { head.metadata.uid };
         self.gone(key, &uid);
-        self.learn();
+        self.refresh_discovery();
         Ok(Deleted::Gone)
     }
 
-    /// Shows the caches of other versions of the kind what is left.
-    async fn left_elsewhere(&self, list: &List) {
+    /// Passes the objects that are left to the caches of other versions of the kind.
+    async fn show_left_in_other_versions(&self, list: &List) {
         let caches = &self.client.shared.caches;
         for kind in caches.versions(&self.kind).into_iter().filter(|kind| *kind != self.kind) {
-            let call = self.client.dynamic(&kind).select("list", Method::GET, list);
-            let Ok(bytes) = self.client.call(call).await else {
-                tracing::warn!(%kind, "own deletion of several objects not seen yet");
+            let Ok(request) = self.client.dynamic(&kind).select("list", Method::GET, list) else {
+                continue;
+            };
+            let Ok(bytes) = self.client.send(request).await else {
+                tracing::warn!(%kind, "the cache does not show the deletion of a collection yet");
                 continue;
             };
             let left: Page<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -48,13 +49,13 @@ impl<K: Object> Api<K> {
         }
     }
 
-    /// What a deletion sends. With a body the server looks at nothing in the query.
-    fn delete_call(&self, call: Call, how: &Deletion) -> Result<Call> {
-        let body = how.body(&call.action, self.client.options.dry_run)?;
-        Ok(call.body(body))
+    /// Adds the options of a deletion as the body. With a body the server ignores the query.
+    fn with_options(&self, request: ApiRequest, how: &Deletion) -> Result<ApiRequest> {
+        let body = how.body(&request.action, self.client.options.dry_run)?;
+        Ok(request.body(body))
     }
 
-    /// Deletes all objects that match; with a limit, so many of them.
+    /// Deletes all objects that match, or at most as many as the limit of the list.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -84,20 +85,21 @@ impl<K: Object> Api<K> {
     /// # }
     /// ```
     pub async fn delete_collection(&self, list: &List, how: &Deletion) -> Result<()> {
-        let mut call = self.select("delete all", Method::DELETE, list);
+        let mut request = self.select("delete all", Method::DELETE, list)?;
         if let Some(limit) = list.limit {
-            call = call.query("limit", limit.to_string());
+            request = request.query("limit", &limit.to_string());
         }
-        let bytes = self.send(self.delete_call(call, how)?).await?;
+        let bytes = self.send(self.with_options(request, how)?).await?;
         if self.client.options.dry_run || !self.cached() {
             return Ok(());
         }
-        // The answer shows the objects as they were. Which of them are gone and which only wait
-        // for their grace period or a finalizer, another look tells.
+        // The answer shows the objects as they were. Only another list shows which of them are
+        // gone and which are still waiting for their grace period or a finalizer.
         let page: Page<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
         let head = |json: &str| serde_json::from_str::<Head>(json).unwrap_or_default();
-        let Ok(left) = self.client.call(self.select("list", Method::GET, list)).await else {
-            tracing::warn!(kind = %self.kind, "own deletion of several objects not seen yet");
+        let Ok(left) = self.client.send(self.select("list", Method::GET, list)?).await else {
+            let kind = &self.kind;
+            tracing::warn!(%kind, "the cache does not show the deletion of a collection yet");
             return Ok(());
         };
         let left: Page<'_> = serde_json::from_slice(&left).unwrap_or_default();
@@ -106,7 +108,7 @@ impl<K: Object> Api<K> {
             self.client.shared.caches.wrote(&self.kind, item.get().as_bytes());
             waiting.insert(head(item.get()).metadata.uid);
         }
-        self.left_elsewhere(list).await;
+        self.show_left_in_other_versions(list).await;
         for item in page.items {
             let gone = head(item.get());
             if !waiting.contains(&gone.metadata.uid) {

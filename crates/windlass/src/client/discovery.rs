@@ -1,11 +1,12 @@
-//! Which kinds the server serves, asked per group and version, misses included.
+//! Which kinds the server serves, cached per group and version, misses included.
 //!
-//! A definition that this client writes clears the memory at once. One that somebody else writes is
-//! noticed when its kind is asked for again after [`MISS_TTL`]; one that somebody else takes away,
-//! when a request is answered as if the kind were not there.
+//! A CustomResourceDefinition that this client writes clears the cache at once. One that somebody
+//! else creates is noticed when its kind is requested after [`MISS_TTL`]; one that somebody else
+//! deletes, when a request is answered as if the kind did not exist.
 //!
-//! **Invariant:** an unknown kind costs one request per [`MISS_TTL`], however often and by however
-//! many at once it is wanted.
+//! **Invariant:** an unknown kind costs one request per [`MISS_TTL`], however many callers ask for
+//! it.
+//! **Invariant:** the cache is bounded: groups and versions may come from objects of other people.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,18 +17,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Call, Client};
+use super::{ApiRequest, Client, Url};
 use crate::error::{Error, Result, ResultExt};
 use crate::kind::Kind;
 
-/// How long a miss is believed.
+/// How long a miss is cached.
 const MISS_TTL: Duration = Duration::from_secs(1);
 
-/// The kinds known so far.
+/// Most groups and versions that are cached.
+const CACHED_MAX: usize = 1000;
+
+/// The kinds that are known so far.
 #[derive(Debug, Default)]
-pub struct Discovery {
+pub(super) struct Discovery {
     groups: Mutex<BTreeMap<Slot, Known>>,
-    /// Held by the one who asks the server about a group; the others wait for what it learns.
+    /// Locked by the caller that asks the server about a group; the others wait for its result.
     asking: Mutex<BTreeMap<Slot, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -43,7 +47,7 @@ struct Known {
 // === impl Discovery ===
 
 impl Discovery {
-    /// Finds a kind, in the cache or on the server.
+    /// Returns a kind from the cache or the server.
     pub(super) async fn find(
         &self,
         client: &Client,
@@ -64,7 +68,14 @@ impl Discovery {
             return known;
         }
         let slot = (group.to_string(), version.to_string());
-        let turn = self.asking.lock().entry(slot.clone()).or_default().clone();
+        let turn = {
+            let mut asking = self.asking.lock();
+            if asking.len() >= CACHED_MAX {
+                // Callers that were dropped leave theirs behind.
+                asking.retain(|_, turn| Arc::strong_count(turn) > 1);
+            }
+            asking.entry(slot.clone()).or_default().clone()
+        };
         let asking = turn.lock().await;
         if let Some(known) = self.known(group, version, kind) {
             return known;
@@ -72,9 +83,13 @@ impl Discovery {
         let kinds = fetch(client, group, version).await;
         let found = kinds.as_ref().ok().and_then(|kinds| kinds.iter().find(|k| k.kind() == kind));
         let found = found.cloned();
-        // Before the turn ends: those who waited look here first.
+        // Before the lock is released, as the waiting callers look here first.
         let asked = kinds.map(|kinds| {
-            self.groups.lock().insert(slot.clone(), Known { kinds, at: Instant::now() });
+            let mut groups = self.groups.lock();
+            if groups.len() >= CACHED_MAX {
+                groups.retain(|_, known| !known.kinds.is_empty());
+            }
+            groups.insert(slot.clone(), Known { kinds, at: Instant::now() });
         });
         self.asking.lock().remove(&slot);
         drop(asking);
@@ -82,7 +97,7 @@ impl Discovery {
         found.ok_or_else(|| no_kind(group, version, kind))
     }
 
-    /// What is remembered of a kind, if anything that can still be believed.
+    /// Returns the cached result for a kind, unless it is outdated.
     fn known(&self, group: &str, version: &str, kind: &str) -> Option<Result<Kind>> {
         let groups = self.groups.lock();
         let known = groups.get(&(group.to_string(), version.to_string()))?;
@@ -93,24 +108,22 @@ impl Discovery {
         }
     }
 
-    /// Forgets a group and version, whose kinds turned out not to be there.
+    /// Forgets a group and version whose kinds turned out to be missing.
     pub(super) fn forget(&self, group: &str, version: &str) {
         self.groups.lock().remove(&(group.to_string(), version.to_string()));
     }
 
-    /// Forgets everything; called when a CustomResourceDefinition appears or goes.
-    pub fn refresh(&self) {
+    /// Forgets everything. Called when a CustomResourceDefinition is written or deleted.
+    pub(super) fn refresh(&self) {
         self.groups.lock().clear();
     }
 }
 
 async fn fetch(client: &Client, group: &str, version: &str) -> Result<Vec<Kind>> {
-    let path = match group {
-        "" => format!("/api/{version}"),
-        group => format!("/apis/{group}/{version}"),
-    };
-    let action = format!("discover {}", path.trim_start_matches('/'));
-    let answer = client.call(Call::new(Method::GET, path, action.clone())).await;
+    let action = format!("discover {}", Kind::new(group, version, "", "").api_version());
+    let url = Url::group_version(group, version)
+        .map_err(|error| Error::Invalid(format!("{action}: {error}")))?;
+    let answer = client.send(ApiRequest::new(Method::GET, url, action.clone())).await;
     let Some(bytes) = answer.ignore_not_found()? else { return Ok(Vec::new()) };
     let list: APIResourceList =
         serde_json::from_slice(&bytes).map_err(|source| Error::Decode { what: action, source })?;

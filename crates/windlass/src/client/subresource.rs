@@ -1,20 +1,19 @@
-//! Subresources: what belongs to an object and has a path of its own.
+//! The verbs for subresources: parts of an object with a URL of their own.
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::write::{Deletion, Patch};
-use super::{Api, Call};
+use super::{Api, Deletion, Patch};
 use crate::cache::Key;
 use crate::error::{Error, Result};
 use crate::kind::Object;
 
 impl<K: Object> Api<K> {
-    /// The wanted and the present number of replicas.
+    /// Returns the desired and the current number of replicas.
     ///
     /// # Errors
     ///
-    /// Fails if the object is not there or its kind has no scale.
+    /// Fails if the object does not exist or its kind has no `scale` subresource.
     ///
     /// ```
     /// use k8s_openapi::api::apps::v1::Deployment;
@@ -38,8 +37,8 @@ impl<K: Object> Api<K> {
     /// # client.create(&deployment).await?;
     /// let (web, deployments) = (Key::namespaced("default", "web"), client.api::<Deployment>());
     /// deployments.set_scale(&web, 5).await?;
-    /// let (wanted, present) = deployments.scale(&web).await?;
-    /// assert_eq!((wanted, present), (5, 0), "nobody runs them here");
+    /// let (desired, current) = deployments.scale(&web).await?;
+    /// assert_eq!((desired, current), (5, 0), "no controller runs here");
     /// # Ok(())
     /// # }
     /// ```
@@ -50,21 +49,22 @@ impl<K: Object> Api<K> {
         Ok((clamp(number("/spec/replicas")), clamp(number("/status/replicas"))))
     }
 
-    /// Sets the wanted number of replicas.
+    /// Sets the desired number of replicas.
     ///
     /// # Errors
     ///
-    /// As [`scale`](Self::scale), and if the number is refused.
+    /// Fails if the object does not exist, its kind has no `scale` subresource, or the number is
+    /// invalid.
     pub async fn set_scale(&self, key: &Key, replicas: i32) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         self.patch_subresource(key, "scale", &patch).await.map(drop)
     }
 
-    /// Asks for the eviction of a pod; disruption budgets may refuse with 429.
+    /// Evicts a pod, as far as its disruption budgets allow that.
     ///
     /// # Errors
     ///
-    /// Fails with status 429 if a budget does not allow it now, and if the pod is not there.
+    /// Fails with status 429 if a budget does not allow it now, and if the pod does not exist.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;
@@ -101,13 +101,11 @@ impl<K: Object> Api<K> {
         self.subresource(Method::POST, key, "eviction", Some(&body)).await.map(drop)
     }
 
-    /// Any subresource with any method but PATCH; the answer as it is.
-    ///
-    /// What the subresource takes as a query may follow its name: `log?container=main`.
+    /// Sends a request to any subresource, with any method but PATCH, and returns the answer.
     ///
     /// # Errors
     ///
-    /// Fails if the server refuses, or if the answer is no JSON: see
+    /// Fails if the server refuses, or if the answer is not JSON: see
     /// [`subresource_text`](Self::subresource_text).
     ///
     /// ```
@@ -144,47 +142,56 @@ impl<K: Object> Api<K> {
         body: Option<&Value>,
     ) -> Result<Value> {
         if method == Method::PATCH {
-            let text = format!("{name} of {key}: patches have patch_subresource");
+            let text = format!("{name} of {key}: use patch_subresource to patch");
             return Err(Error::Invalid(text));
         }
         let write = method != Method::GET;
         let verb = method.as_str().to_ascii_lowercase();
-        let mut call = self.sub_call(method, &verb, key, name)?;
+        let mut request = self.request(method, &verb, key, Some(name))?;
         if let Some(body) = body {
-            call.body = body.to_string().into_bytes();
+            request = request.body(body.to_string().into_bytes());
         }
-        // What is created below an object, such as an eviction, is no state that could return.
-        let put = Some(name).filter(|_| call.method == Method::PUT);
-        let look = put.and_then(|name| self.look(&call, key, Some(name)));
-        let call = if write { self.write_query(call) } else { call };
-        let bytes = self.client.call(call).await?;
+        // What is created below an object, such as an eviction, is not a state that could return.
+        let answered = match request.method {
+            Method::PUT => self.observe(&request, key, Some(name)).await,
+            _ => None,
+        };
+        let request = if write { self.write_query(request) } else { request };
+        let bytes = self.client.send(request).await?;
         if write {
-            self.wrote_through(key).await;
+            self.refresh_after_subresource(key).await;
         }
-        if let Some(look) = look {
-            look.answered(&bytes);
+        if let Some(answered) = answered {
+            answered(&bytes);
         }
-        answered(&bytes, name, key)
+        parse(&bytes, name, key)
     }
 
-    /// A subresource that answers with text, such as the `log` of a pod.
+    /// Reads a subresource that answers with text, such as the `log` of a pod.
+    ///
+    /// `query` holds its parameters, such as `[("container", "main")]`.
     ///
     /// # Errors
     ///
-    /// Fails if the server refuses, or if the answer is no text.
-    pub async fn subresource_text(&self, key: &Key, name: &str) -> Result<String> {
-        let mut call = self.sub_call(Method::GET, "get", key, name)?;
-        call.accept = "*/*";
-        let bytes = self.client.call(call).await?;
+    /// Fails if the server refuses, or if the answer is not UTF-8 text.
+    pub async fn subresource_text(
+        &self,
+        key: &Key,
+        name: &str,
+        query: &[(&str, &str)],
+    ) -> Result<String> {
+        let mut request = self.request(Method::GET, "get", key, Some(name))?;
+        request.accept = "*/*".into();
+        let request =
+            query.iter().fold(request, |request, (name, value)| request.query(name, value));
+        let bytes = self.client.send(request).await?;
         String::from_utf8(bytes.into()).map_err(|error| Error::Decode {
             what: format!("{name} of {key}"),
             source: serde::de::Error::custom(error.utf8_error()),
         })
     }
 
-    /// Patches any subresource, such as `resize` or `ephemeralcontainers`; the answer as it is.
-    ///
-    /// What the subresource takes as a query may follow its name.
+    /// Patches any subresource, such as `resize` or `ephemeralcontainers`, and returns the answer.
     ///
     /// # Errors
     ///
@@ -220,27 +227,18 @@ impl<K: Object> Api<K> {
     /// # }
     /// ```
     pub async fn patch_subresource(&self, key: &Key, name: &str, patch: &Patch) -> Result<Value> {
-        let (name, query) = name.split_once('?').unwrap_or((name, ""));
-        let mut call = self.patch_call(key, Some(name), patch)?;
-        let look = self.look(&call, key, Some(name));
-        call.extra = query.to_owned();
-        let bytes = self.client.call(self.write_query(call)).await?;
-        self.wrote_through(key).await;
-        if let Some(look) = look {
-            look.answered(&bytes);
+        let request = self.patch_request(key, Some(name), patch)?;
+        let answered = self.observe(&request, key, Some(name)).await;
+        let bytes = self.client.send(self.write_query(request)).await?;
+        self.refresh_after_subresource(key).await;
+        if let Some(answered) = answered {
+            answered(&bytes);
         }
-        answered(&bytes, name, key)
-    }
-
-    fn sub_call(&self, method: Method, verb: &str, key: &Key, name: &str) -> Result<Call> {
-        let (name, query) = name.split_once('?').unwrap_or((name, ""));
-        let mut call = self.call(method, verb, key, Some(name))?;
-        call.extra = query.to_owned();
-        Ok(call)
+        parse(&bytes, name, key)
     }
 }
 
-fn answered(bytes: &[u8], name: &str, key: &Key) -> Result<Value> {
+fn parse(bytes: &[u8], name: &str, key: &Key) -> Result<Value> {
     serde_json::from_slice(bytes)
         .map_err(|source| Error::Decode { what: format!("{name} of {key}"), source })
 }

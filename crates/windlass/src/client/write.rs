@@ -1,196 +1,246 @@
-//! How objects are changed and deleted.
+//! The verbs that change an object.
 
+use http::Method;
 use serde_json::{Value, json};
 
+use super::observer::OnAnswer;
+use super::{Api, ApiRequest, Patch};
+use crate::cache::Key;
 use crate::error::{Error, Result};
+use crate::kind::Object;
 
-/// A change to an object.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use serde_json::json;
-/// use windlass::client::Patch;
-/// use windlass::{Client, Key};
-///
-/// # fn config_map(name: &str) -> ConfigMap {
-/// #     let mut map = ConfigMap::default();
-/// #     map.metadata.name = Some(name.into());
-/// #     map.metadata.namespace = Some("default".into());
-/// #     map
-/// # }
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = Client::new(server.client());
-/// # let key = Key::of(&client.create(&config_map("a")).await?);
-/// let patches = [
-///     Patch::Merge(json!({"data": {"color": "blue", "size": "3"}})),
-///     Patch::Merge(json!({"data": {"size": null}})),
-///     Patch::Json(json!([
-///         {"op": "test", "path": "/data/color", "value": "blue"}, // fails if it is another
-///         {"op": "add", "path": "/data/shape", "value": "round"},
-///     ])),
-/// ];
-/// for patch in &patches {
-///     client.patch::<ConfigMap>(&key, patch).await?;
-/// }
-///
-/// // Fields that others own are taken only by force; `Client::apply` always does.
-/// let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"color": "red"}});
-/// let other = client.field_owner("other");
-/// let ask = Patch::Apply { object: object.clone(), force: false };
-/// assert!(other.patch::<ConfigMap>(&key, &ask).await.unwrap_err().is_conflict());
-/// let take = Patch::Apply { object, force: true };
-/// let map = other.patch::<ConfigMap>(&key, &take).await?;
-/// let data = map.data.expect("has data");
-/// assert_eq!((data["color"].as_str(), data["shape"].as_str(), data.len()), ("red", "round", 2));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub enum Patch {
-    /// RFC 7386: what is named is set, null removes.
-    Merge(Value),
-    /// RFC 6902: a list of operations.
-    Json(Value),
-    /// The Kubernetes merge that knows list keys; built-in kinds only.
-    Strategic(Value),
-    /// Server-side apply; `force` takes fields from other owners.
-    Apply {
-        /// The fields to own.
-        object: Value,
-        /// Whether to take fields from other owners.
-        force: bool,
-    },
-}
-
-/// How an object is deleted.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass::client::{Deleted, Deletion};
-/// use windlass::{Client, Key};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = Client::new(server.client());
-/// # let mut map = ConfigMap::default();
-/// # map.metadata.name = Some("a".into());
-/// # map.metadata.namespace = Some("default".into());
-/// let map = client.create(&map).await?;
-/// let how = Deletion::only(&map).propagation("Foreground").grace_seconds(0);
-/// let done = client.api::<ConfigMap>().delete(&Key::of(&map), &how).await?;
-/// assert_eq!(done, Deleted::Pending, "dependents go first");
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Deletion {
-    /// Only if the object still has this UID.
-    pub uid: Option<String>,
-    /// Only if the object still has this resource version.
-    pub resource_version: Option<String>,
-    /// Seconds the object is given to end; `None` leaves it to the kind.
-    pub grace_seconds: Option<i64>,
-    /// `Foreground`, `Background` or `Orphan`; `None` leaves it to the kind.
-    pub propagation: Option<&'static str>,
-}
-
-/// What became of an object that was to be deleted.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass::client::Deleted;
-/// use windlass::{Client, Key, finalizer};
-///
-/// # fn config_map(name: &str) -> ConfigMap {
-/// #     let mut map = ConfigMap::default();
-/// #     map.metadata.name = Some(name.into());
-/// #     map.metadata.namespace = Some("default".into());
-/// #     map
-/// # }
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = Client::new(server.client());
-/// let mut map = config_map("a");
-/// finalizer::add(&mut map, "example.com/cleanup");
-/// let mut map = client.create(&map).await?;
-/// let key = Key::of(&map);
-/// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::Pending);
-///
-/// map = (*client.get::<ConfigMap>(&key).await?.expect("waits for its finalizer")).clone();
-/// finalizer::remove(&mut map, "example.com/cleanup");
-/// client.update(&map).await?;
-/// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::NotFound);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deleted {
-    /// It is gone.
-    Gone,
-    /// It is marked and waits for its finalizers or its grace period.
-    Pending,
-    /// There was none.
-    NotFound,
-}
-
-// === impl Deletion ===
-
-impl Deletion {
-    /// Only the object that was seen, not another of the same name.
+impl<K: Object> Api<K> {
+    /// Creates an object and returns its stored state.
     ///
-    /// An object that was never stored has no UID: a deletion of it is refused.
-    pub fn only<K: kube::Resource>(object: &K) -> Self {
-        let uid = object.meta().uid.clone().unwrap_or_default();
-        Self { uid: Some(uid), ..Self::default() }
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::Client;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let mut map = ConfigMap::default();
+    /// map.metadata.generate_name = Some("run-".into()); // the server completes the name
+    /// map.metadata.namespace = Some("default".into());
+    /// let made = client.api().create(&map).await?;
+    /// assert!(made.metadata.name.expect("has one now").starts_with("run-"));
+    ///
+    /// map.metadata.namespace = None;
+    /// let nowhere = client.api().create(&map).await.unwrap_err();
+    /// assert!(nowhere.to_string().contains("is namespaced, and the object has no namespace"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn create(&self, object: &K) -> Result<K> {
+        let namespace = object.meta().namespace.as_deref();
+        let action = self.action("create", namespace, &name_of(object));
+        self.check_namespace(&action, namespace)?;
+        self.check_whole(&action)?;
+        let url = self.collection(&action, namespace)?;
+        let request = ApiRequest::new(Method::POST, url, action).body(self.encode(object)?);
+        self.write(self.write_query(request), &name_of(object), None).await
     }
 
-    /// With the dependents deleted first, after, or left alone.
-    pub fn propagation(mut self, policy: &'static str) -> Self {
-        self.propagation = Some(policy);
-        self
+    /// Replaces an object and returns its stored state.
+    ///
+    /// Fails with a [conflict](Error::is_conflict) if the object has a resource version other than
+    /// the stored one. Without a resource version it replaces any state.
+    pub async fn update(&self, object: &K) -> Result<K> {
+        self.replace(object, None).await
     }
 
-    /// With so many seconds to end.
-    pub fn grace_seconds(mut self, seconds: i64) -> Self {
-        self.grace_seconds = Some(seconds);
-        self
+    /// Replaces the status of an object.
+    pub async fn update_status(&self, object: &K) -> Result<K> {
+        self.replace(object, Some("status")).await
     }
 
-    pub(super) fn body(&self, action: &str, dry_run: bool) -> Result<Vec<u8>> {
-        if self.uid.as_deref() == Some("") {
-            let text = "an object that was never stored has no UID to delete by";
-            return Err(Error::Invalid(format!("{action}: {text}")));
-        }
-        let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if dry_run {
-            body["dryRun"] = json!(["All"]);
-        }
-        if self.uid.is_some() || self.resource_version.is_some() {
-            let mut conditions = json!({});
-            if let Some(uid) = &self.uid {
-                conditions["uid"] = json!(uid);
+    async fn replace(&self, object: &K, sub: Option<&str>) -> Result<K> {
+        let key = Key::of(object);
+        let request = self.request(Method::PUT, "update", &key, sub)?;
+        self.check_whole(&request.action)?;
+        let request = request.body(self.encode(object)?);
+        let answered = self.observe(&request, &key, sub).await;
+        self.write(self.write_query(request), key.name(), answered).await
+    }
+
+    /// Patches an object.
+    pub async fn patch(&self, key: &Key, patch: &Patch) -> Result<K> {
+        self.patch_sub(key, None, patch).await
+    }
+
+    /// Patches the status of an object.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Node;
+    /// use serde_json::json;
+    /// use windlass::client::Patch;
+    /// use windlass::{Client, Key};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let mut node = Node::default();
+    /// node.metadata.name = Some("node-1".into());
+    /// let nodes = client.api::<Node>();
+    /// let mut node = nodes.create(&node).await?;
+    /// let key = Key::of(&node);
+    ///
+    /// // Changes a part of the status; the spec is ignored.
+    /// let patch = json!({"spec": {"unschedulable": true}, "status": {"phase": "Pending"}});
+    /// let patched = nodes.patch_status(&key, &Patch::Merge(patch)).await?;
+    /// assert_eq!(patched.status.expect("is there").phase.as_deref(), Some("Pending"));
+    /// assert_eq!(patched.spec.and_then(|spec| spec.unschedulable), None);
+    ///
+    /// // Replaces all of it, which needs the resource version that was read last.
+    /// node.status.get_or_insert_default().phase = Some("Running".into());
+    /// assert!(nodes.update_status(&node).await.unwrap_err().is_conflict());
+    /// node.metadata.resource_version = patched.metadata.resource_version;
+    /// nodes.update_status(&node).await?;
+    ///
+    /// // Applies the fields that this client owns.
+    /// let mut mine = Node::default();
+    /// mine.metadata.name = Some("node-1".into());
+    /// mine.status.get_or_insert_default().phase = Some("Terminated".into());
+    /// let applied = nodes.apply_status(&mine).await?;
+    /// assert_eq!(applied.status.expect("is there").phase.as_deref(), Some("Terminated"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn patch_status(&self, key: &Key, patch: &Patch) -> Result<K> {
+        self.patch_sub(key, Some("status"), patch).await
+    }
+
+    async fn patch_sub(&self, key: &Key, sub: Option<&str>, patch: &Patch) -> Result<K> {
+        let request = self.patch_request(key, sub, patch)?;
+        let answered = self.observe(&request, key, sub).await;
+        self.write(self.write_query(request), key.name(), answered).await
+    }
+
+    pub(super) fn patch_request(
+        &self,
+        key: &Key,
+        sub: Option<&str>,
+        patch: &Patch,
+    ) -> Result<ApiRequest> {
+        let verb = if matches!(patch, Patch::Apply { .. }) { "apply" } else { "patch" };
+        let mut request = self.request(Method::PATCH, verb, key, sub)?;
+        let (content_type, body) = match patch {
+            Patch::Merge(body) => ("application/merge-patch+json", body),
+            Patch::Json(body) => ("application/json-patch+json", body),
+            Patch::Strategic(body) => ("application/strategic-merge-patch+json", body),
+            Patch::Apply { object, force } => {
+                if *force {
+                    request = request.query("force", "true");
+                }
+                ("application/apply-patch+yaml", object)
             }
-            if let Some(version) = &self.resource_version {
-                conditions["resourceVersion"] = json!(version);
-            }
-            body["preconditions"] = conditions;
-        }
-        if let Some(seconds) = self.grace_seconds {
-            body["gracePeriodSeconds"] = json!(seconds);
-        }
-        if let Some(policy) = self.propagation {
-            body["propagationPolicy"] = json!(policy);
-        }
-        Ok(body.to_string().into_bytes())
+        };
+        request.content_type = content_type;
+        Ok(request.body(body.to_string().into_bytes()))
     }
+
+    /// Applies an object with server-side apply, and takes over fields of other owners.
+    pub async fn apply(&self, object: &K) -> Result<K> {
+        let key = Key::of(object);
+        let object = self.apply_body(object)?;
+        self.patch(&key, &Patch::Apply { object, force: true }).await
+    }
+
+    /// Applies the status of an object with server-side apply.
+    pub async fn apply_status(&self, object: &K) -> Result<K> {
+        let key = Key::of(object);
+        let object = self.apply_body(object)?;
+        self.patch_status(&key, &Patch::Apply { object, force: true }).await
+    }
+
+    /// Returns what apply sends: the object without what only the server sets.
+    pub(crate) fn apply_body(&self, object: &K) -> Result<Value> {
+        let mut body = self.value(object)?;
+        if let Some(meta) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            for server_side in ["managedFields", "resourceVersion", "generation", "uid"] {
+                meta.remove(server_side);
+            }
+            meta.remove("creationTimestamp");
+        }
+        Ok(body)
+    }
+
+    /// Refuses to replace an object of which only the metadata is known.
+    fn check_whole(&self, action: &str) -> Result<()> {
+        if K::metadata_api() {
+            let text = format!(
+                "{action}: only the metadata is known, so patch or apply the object instead"
+            );
+            return Err(Error::Invalid(text));
+        }
+        Ok(())
+    }
+
+    /// Adds what the server has to know about every write.
+    pub(super) fn write_query(&self, request: ApiRequest) -> ApiRequest {
+        let options = &self.client.options;
+        let mut request = request.query("fieldManager", &options.field_owner);
+        if options.dry_run {
+            request = request.query("dryRun", "All");
+        }
+        match options.field_validation {
+            None => request,
+            Some(validation) => request.query("fieldValidation", validation.as_str()),
+        }
+    }
+
+    async fn write(
+        &self,
+        request: ApiRequest,
+        name: &str,
+        answered: Option<OnAnswer>,
+    ) -> Result<K> {
+        // A missing subresource does not mean that the kind is missing.
+        let sub = request.url.path().ends_with("/status");
+        let sent = if sub { self.client.send(request).await } else { self.send(request).await };
+        let bytes = sent?;
+        if !self.client.options.dry_run {
+            self.wrote(&bytes).await;
+            self.refresh_discovery();
+        }
+        if let Some(answered) = answered {
+            answered(&bytes);
+        }
+        self.decode(&bytes, name)
+    }
+
+    /// Forgets the discovered kinds if a CustomResourceDefinition was written.
+    pub(super) fn refresh_discovery(&self) {
+        if self.kind.kind() == "CustomResourceDefinition" {
+            self.client.shared.discovery.refresh();
+        }
+    }
+
+    fn value(&self, object: &K) -> Result<Value> {
+        let mut value = serde_json::to_value(object).map_err(|source| Error::Decode {
+            what: format!("{} {}", self.kind, name_of(object)),
+            source,
+        })?;
+        if let Some(map) = value.as_object_mut() {
+            // Dynamic objects may lack their type, and metadata has another one.
+            if K::metadata_api() {
+                map.remove("apiVersion");
+                map.remove("kind");
+            }
+            map.entry("apiVersion").or_insert_with(|| json!(self.kind.api_version()));
+            map.entry("kind").or_insert_with(|| json!(self.kind.kind()));
+        }
+        Ok(value)
+    }
+
+    fn encode(&self, object: &K) -> Result<Vec<u8>> {
+        self.value(object).map(|value| value.to_string().into_bytes())
+    }
+}
+
+fn name_of<K: kube::Resource>(object: &K) -> String {
+    let meta = object.meta();
+    meta.name.clone().or_else(|| meta.generate_name.clone()).unwrap_or_default()
 }

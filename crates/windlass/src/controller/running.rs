@@ -16,10 +16,11 @@ use super::context::Shared;
 use super::inbox::Inbox;
 use super::route::Route;
 use super::worker::{Ids, Pool, panic_text};
+use super::write_loop::WriteLoopDetector;
 use super::{Controller, Predicate, Watch};
 use crate::apply::Applied;
 use crate::cache::{HandlerGuard, HandlerOptions, Key, SyncState};
-use crate::client::{Client, Loops};
+use crate::client::Client;
 use crate::clock::Clock;
 use crate::cluster::Opened;
 use crate::error::{Error, Result};
@@ -116,7 +117,7 @@ struct Inner {
     next: AtomicU64,
     handler_panics: Arc<AtomicU64>,
     metrics: ControllerMetrics,
-    loops: Arc<Loops>,
+    loops: Arc<WriteLoopDetector>,
 }
 
 /// The watches of a controller.
@@ -163,6 +164,7 @@ impl<K: Object> Component for Controller<K> {
 
     fn prepare(self: Box<Self>, ground: &Ground) -> Result<Prepared> {
         let Controller { options, reconciler } = *self;
+        options.check()?;
         let name: Arc<str> = options.name.as_str().into();
         let shown = ground.shown(&name);
         let queue = Arc::new(options.queue.build());
@@ -175,9 +177,13 @@ impl<K: Object> Component for Controller<K> {
             false => ground.client.field_owner(&name).unfenced(),
         };
         let metrics = ground.metrics.controller(&shown, options.workers);
-        let loops = Loops::new(shown.clone(), options.kind.clone(), metrics.clone());
-        let loops = Arc::new(loops);
-        let client = client.looked_after(loops.clone());
+        let loops = Arc::new(WriteLoopDetector::new(
+            shown.clone(),
+            options.kind.clone(),
+            metrics.clone(),
+            client.caches().clone(),
+        ));
+        let client = client.observed_by(loops.clone());
         let handle = ControllerHandle(Arc::new(Inner {
             name: name.clone(),
             kind: options.kind.clone(),

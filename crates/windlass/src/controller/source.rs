@@ -302,8 +302,9 @@ impl Watch {
         Self::new(kind, Mapper::Itself)
     }
 
-    pub(crate) fn read(kind: Kind, metadata_only: bool) -> Self {
-        Self { metadata_only, ..Self::new(kind, Mapper::Nothing) }
+    /// Caches a kind known at run time for reading; its changes do not lead to reconciles.
+    pub fn read(kind: Kind) -> Self {
+        Self::new(kind, Mapper::Nothing)
     }
 
     /// Asks the server for metadata only; reads of this kind must then be metadata only too.

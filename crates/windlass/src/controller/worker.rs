@@ -24,11 +24,12 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, ReusableBoxFuture};
 use tracing::Instrument;
 
-use super::context::{Shared, Undecodable};
+use super::context::Shared;
 use super::crew::Crew;
 use super::{Context, Next, Reconciler};
 use crate::cache::{Key, Malformed, Reader};
 use crate::error::{Error, Result};
+use crate::events::EventType;
 use crate::kind::Object;
 use crate::metrics::{ControllerMetrics, Outcome};
 use crate::queue::{Add, Hands, Work, WorkQueue};
@@ -54,7 +55,7 @@ type Run = ReusableBoxFuture<'static, Result<Next>>;
 impl<K: Object, R: Reconciler<K>> DynReconciler<K> for R {
     fn run(self: Arc<Self>, cx: Context<K>, room: &mut Option<Run>) -> &mut Run {
         // Inside an async block, so that a panic before the first await is caught as well.
-        let run = async move { self.reconcile(&cx).await };
+        let run = async move { self.reconcile(cx).await.map_err(Error::other) };
         match room.take() {
             Some(mut old) => {
                 old.set(run);
@@ -338,34 +339,31 @@ impl<K: Object> Pool<K> {
         tracing::trace!("Reconciling");
         // Everything of the author's is within: how the object decodes, the reconcile, its drop.
         let caught = AssertUnwindSafe(self.reconcile(key, desk)).catch_unwind().await;
-        let result = caught.unwrap_or_else(|panic| match panic.downcast::<Undecodable>() {
-            Ok(undecodable) => Err(self.undecodable(key, &undecodable.0)),
-            Err(panic) => {
-                self.metrics.panicked();
-                Err(Error::Panic(panic_text(&*panic)))
-            }
+        let result = caught.unwrap_or_else(|panic| {
+            self.metrics.panicked();
+            Err(Error::Panic(panic_text(&*panic)))
         });
         std::mem::forget(underway);
         (result, began.elapsed())
     }
 
-    /// Trying again does not help: the next change of the object brings the key back.
+    /// Records that an object does not decode. There is no retry: the next change of the object
+    /// brings the key back.
     fn undecodable(&self, key: &Key, malformed: &Malformed) -> Error {
-        let what = format!("{} {key}", self.shared.kind);
+        let shared = &self.shared;
+        let regarding = key.object_reference(&shared.kind.api_resource());
+        let note = format!("the object cannot be read: {}", malformed.message);
+        shared.recorder.publish(EventType::Warning, regarding, "Undecodable", "Reconcile", note);
+        let what = format!("{} {key}", shared.kind);
         let source = serde::de::Error::custom(&malformed.message);
         Error::terminal(Error::Decode { what, source })
     }
 
     async fn reconcile(&self, key: &Key, desk: &mut Desk<K>) -> Result<Next> {
         let failures = self.queue.failures(key);
-        let cx = Context::new(desk.cx.take(), &self.shared, &self.reader, key.clone(), failures);
-        // Who looks at an object that does not decode unwinds. Where that would end the process,
-        // it is found out before.
-        if cfg!(panic = "abort")
-            && let Some(Err(malformed)) = cx.found().map(crate::cache::Object::get)
-        {
-            return Err(self.undecodable(key, &malformed));
-        }
+        let before = desk.cx.take();
+        let cx = Context::new(before, &self.shared, &self.reader, key.clone(), failures)
+            .map_err(|malformed| self.undecodable(key, &malformed))?;
         let run = self.reconciler.clone().run(cx.clone(), &mut desk.run);
         let result = match self.timeout {
             None => run.await,
@@ -394,6 +392,12 @@ impl<K: Object> Pool<K> {
                 self.metrics.ended(Outcome::Success, took);
                 self.queue.forget(key);
                 tracing::trace!("Reconcile successful");
+            }
+            Ok(Next::After(Duration::ZERO)) => {
+                self.metrics.ended(Outcome::RequeueAfter, took);
+                let add = Add { priority, after: None, rate_limited: true };
+                let retry = self.queue.add_with(key, add);
+                tracing::trace!(?retry, "Reconcile successful");
             }
             Ok(Next::After(after)) => {
                 self.metrics.ended(Outcome::RequeueAfter, took);

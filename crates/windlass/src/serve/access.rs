@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::client::{Call, Client};
+use crate::client::{ApiRequest, Client, Url};
 use crate::error::Result;
 
 const TOKEN_TTL: Duration = Duration::from_secs(60);
@@ -128,9 +128,10 @@ impl Access {
         Ok(allowed)
     }
 
-    async fn review(&self, path: &str, action: &str, body: &Value) -> Result<Value> {
-        let call = Call::new(Method::POST, path.into(), action.into());
-        let bytes = self.client.call(call.body(body.to_string().into_bytes())).await?;
+    async fn review(&self, path: &'static str, action: &str, body: &Value) -> Result<Value> {
+        let request = ApiRequest::new(Method::POST, Url::fixed(path), action.into());
+        let request = request.body(body.to_string().into_bytes());
+        let bytes = self.client.send(request).await?;
         Ok(serde_json::from_slice(&bytes)?)
     }
 }

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
 use windlass::client::{Deleted, Deletion, Patch};
-use windlass::controller::{Context, Controller, Next};
+use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::{Client, Error, Key, Kind, List};
 use windlass_apiserver::fault::Fault;
 use windlass_apiserver::{ApiServer, Status};
@@ -49,14 +49,15 @@ async fn a_key_that_names_no_object_is_refused_before_anything_is_sent() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     client.create(&config_map("a", &[])).await.expect("created");
+    const INVALID: &str = "nor contain \"/\" or \"%\"";
     let api = client.api::<ConfigMap>();
     let (patch, how) = (Patch::Merge(json!({})), Deletion::default());
     for (wrong, why) in [
-        (Key::namespaced("default", ""), "the object has no name"),
-        (Key::cluster("a"), "(if it does not, make the kind with cluster_scoped)"),
-        (Key::namespaced("", "a"), "(if it does not, make the kind with cluster_scoped)"),
-        (Key::namespaced("default", "a/status"), "a name is not . or .. and holds neither / nor %"),
-        (Key::namespaced("default", ".."), "a name is not . or .. and holds neither / nor %"),
+        (Key::namespaced("default", ""), INVALID),
+        (Key::cluster("a"), "make it with Kind::cluster_scoped)"),
+        (Key::namespaced("", "a"), "make it with Kind::cluster_scoped)"),
+        (Key::namespaced("default", "a/status"), INVALID),
+        (Key::namespaced("default", ".."), INVALID),
     ] {
         let refused = [
             api.get(&wrong).await.map(drop),
@@ -73,7 +74,10 @@ async fn a_key_that_names_no_object_is_refused_before_anything_is_sent() {
     let mut homeless = config_map("b", &[]);
     homeless.metadata.namespace = None;
     let error = client.create(&homeless).await.expect_err("refused");
-    assert!(error.to_string().starts_with("create ConfigMap b: ConfigMap.v1 lives"), "{error}");
+    assert!(
+        error.to_string().starts_with("create ConfigMap b: ConfigMap.v1 is namespaced"),
+        "{error}"
+    );
     let error = api.delete(&key("a"), &Deletion::only(&config_map("a", &[]))).await;
     assert!(error.expect_err("refused").to_string().contains("has no UID"));
     assert_eq!(names(&client).await, ["a"]);
@@ -100,7 +104,9 @@ async fn metadata_alone_never_overwrites_an_object() {
     map.metadata.labels = Some([("l".to_string(), "1".to_string())].into());
     for refused in [api.update(&map).await, api.create(&map).await, api.update_status(&map).await] {
         let error = refused.expect_err("refused").to_string();
-        assert!(error.ends_with("only its metadata is known, so patch or apply it instead"));
+        assert!(
+            error.ends_with("only the metadata is known, so patch or apply the object instead")
+        );
     }
     map.metadata.managed_fields = None;
     api.apply(&map).await.expect("applied");
@@ -121,7 +127,7 @@ async fn the_status_of_what_is_cached_as_metadata_is_not_guessed() {
         move |cx: Context<PartialObjectMeta<Node>>| {
             let told = told.clone();
             async move {
-                let done = cx.status(|_: &mut serde_json::Value| {}).await;
+                let done = cx.status_as(|_: &mut serde_json::Value| {}).await;
                 let _ = told.send(done.map_err(|error| error.to_string()));
                 Ok(Next::Done)
             }
@@ -243,11 +249,10 @@ async fn any_subresource_is_patched_and_read_as_text() {
     let patched = api.patch_subresource(&key("p"), "resize", &resize).await.expect("patched");
     let cpu = &patched["spec"]["containers"][0]["resources"]["requests"]["cpu"];
     assert_eq!(cpu, "1500m");
-    let (query, same) = ("resize?dryRun=All", Patch::Merge(json!({})));
-    api.patch_subresource(&key("p"), query, &same).await.expect("a query follows the name");
     let error = api.subresource(http::Method::PATCH, &key("p"), "status", None).await;
     assert!(error.expect_err("refused").to_string().contains("patch_subresource"));
-    let log = api.subresource_text(&key("p"), "log?container=c&tailLines=3").await;
+    let log =
+        api.subresource_text(&key("p"), "log", &[("container", "c"), ("tailLines", "3")]).await;
     let error = log.map(drop).err().map(|error| error.to_string()).unwrap_or_default();
     assert!(!error.contains("decode"), "{error}");
 }
@@ -267,8 +272,9 @@ async fn a_write_in_another_version_is_read_at_once() {
     let v1 = plain.kind_of("autoscaling", "v1", "HorizontalPodAutoscaler").await.expect("known");
     let object: DynamicObject = serde_json::from_value(scaler).expect("an object");
     plain.dynamic(&v2).create(&object).await.expect("created");
-    let controller =
-        Controller::<ConfigMap>::builder("maps").reads_kind(&v2).build(nothing::<ConfigMap>);
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .watch(Watch::read(v2.clone()))
+        .build(nothing::<ConfigMap>);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     server.inject(Some(Box::new(|_| Fault {
@@ -293,7 +299,7 @@ async fn two_finalizers_and_a_status_are_written_in_one_reconcile() {
         let told = told.clone();
         async move {
             let run = async {
-                cx.status(|status: &mut serde_json::Value| {
+                cx.status_as(|status: &mut serde_json::Value| {
                     *status = json!({"message": format!("{:?}", tokio::time::Instant::now())});
                 })
                 .await?;
@@ -377,5 +383,20 @@ async fn kinds_that_are_declared_by_their_metadata_are_cached_so() {
         assert!(error.ends_with("is cached as metadata only: read it as PartialObjectMeta"));
     }
     assert!(client.list::<PartialObjectMeta<Secret>>(&List::all()).await.is_ok());
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_given_by_hand_is_read_from_the_cache_of_its_type() {
+    let server = ApiServer::start();
+    let controller = Controller::<ConfigMap>::builder("maps").build(nothing::<ConfigMap>);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    let client = handle.client();
+    client.create(&config_map("a", &[])).await.expect("created");
+    // The plural does not make it another kind.
+    let by_hand = Kind::new("", "v1", "ConfigMap", "maps");
+    let found = client.dynamic(&by_hand).get(&key("a")).await.expect("cached");
+    assert_eq!(found.expect("is there").name_any(), "a");
     handle.stop().await.expect("stops");
 }

@@ -68,7 +68,7 @@ async fn a_list_whose_pages_do_not_end_is_given_up() {
     let error = turning.list::<ConfigMap>(&List::all()).await.expect_err("gives up");
     assert_eq!(
         error.chain(),
-        "list of ConfigMap.v1 does not fit the Rust type: the pages do not come to an end"
+        "list of ConfigMap.v1 does not fit the Rust type: the server sends pages without end"
     );
 
     let pages = std::sync::atomic::AtomicUsize::new(0);

@@ -39,7 +39,7 @@ async fn verbs_of_the_client_do_what_they_say() {
     let strategic = Patch::Strategic(json!({"data": {"s": "6"}}));
     client.patch::<ConfigMap>(&key("a"), &strategic).await.expect("patched");
 
-    let wrong = Deletion { uid: Some("other".into()), ..Deletion::default() };
+    let wrong = Deletion::default().uid("other");
     let refused = client.api::<ConfigMap>().delete(&key("a"), &wrong).await.expect_err("uid");
     assert!(refused.is_conflict(), "{refused}");
     let mine = Deletion::only(&next);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::events::v1::Event;
 use kube::core::{DynamicObject, NotUsed, Object};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -225,7 +226,7 @@ async fn a_kind_that_vanishes_is_named_and_followed_again_when_it_is_back() {
         async { Ok(Next::Done) }
     };
     let boxes = Kind::new("example.com", "v1", "Box", "boxes");
-    let controller = Controller::dynamic("boxes", &boxes).build(reconcile);
+    let controller = Controller::<DynamicObject>::of_kind("boxes", &boxes).build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     create_box(&setup, "one", serde_json::json!(1)).await;
     eventually("one", || runs.lock().contains(&"one".to_string())).await;
@@ -287,6 +288,38 @@ async fn an_object_that_does_not_decode_is_reported_and_the_rest_goes_on() {
     let right = windlass::client::Patch::Merge(serde_json::json!({"spec": {"size": 7}}));
     setup.dynamic(&boxes).patch(&key("bad"), &right).await.expect("patched");
     eventually("it is right", || runs.lock().contains(&"bad Some(7)".to_string())).await;
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_never_enters_the_code_of_the_author() {
+    let server = ApiServer::start();
+    let setup = windlass::Client::new(server.client());
+    define_boxes(&setup).await;
+    let boxes = Kind::new("example.com", "v1", "Box", "boxes");
+    // A lock of the standard library is poisoned by whatever unwinds while it is held.
+    let runs: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let log = runs.clone();
+    let reconcile = move |cx: Context<Object<Strict, NotUsed>>| {
+        let mut log = log.lock().expect("not poisoned");
+        log.push(cx.name().to_string());
+        assert!(cx.object().is_some());
+        async { Ok(Next::Done) }
+    };
+    let controller =
+        Controller::<Object<Strict, NotUsed>>::of_kind("boxes", &boxes).build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    create_box(&setup, "bad", serde_json::json!("large")).await;
+    let terminal = "controller_runtime_terminal_reconcile_errors_total";
+    eventually("the bad one", || metric(&handle, terminal) == 1.0).await;
+    create_box(&setup, "good", serde_json::json!(3)).await;
+    eventually("the good one", || *runs.lock().expect("not poisoned") == ["good"]).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(metric(&handle, terminal), 1.0, "not tried again");
+    let live = handle.client().live();
+    let events = live.list::<Event>(&windlass::List::within("default")).await.expect("listed");
+    let reasons: Vec<_> = events.iter().map(|event| event.reason.as_deref()).collect();
+    assert_eq!(reasons, [Some("Undecodable")]);
     handle.stop().await.expect("stops");
 }
 

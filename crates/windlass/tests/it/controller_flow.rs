@@ -242,7 +242,7 @@ async fn a_reconcile_sees_the_writes_before_it() {
             let read = cx.get::<ConfigMap>(cx.name())?.expect("just written");
             assert_eq!(read.metadata.resource_version, stored.metadata.resource_version);
             count.fetch_add(1, Ordering::SeqCst);
-            Ok(Next::After(Duration::ZERO))
+            Ok(Next::After(Duration::from_millis(1)))
         }
     };
     let controller = Controller::<ConfigMap>::builder("step").build(reconcile);
@@ -275,6 +275,23 @@ async fn after_brings_the_key_back_in_time() {
     assert_eq!(times.len(), 3, "{times:?}");
     let gap = times[2] - times[1];
     assert!(gap >= Duration::from_secs(60) && gap < Duration::from_millis(60_100), "{gap:?}");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_no_time_at_all_is_a_retry_with_growing_delay() {
+    let server = ApiServer::start();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let controller = Controller::<ConfigMap>::builder("hot").build(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Next::After(Duration::ZERO)) }
+    });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let runs = runs.load(Ordering::SeqCst);
+    assert!((5..20).contains(&runs), "{runs} runs in 10 s");
     handle.stop().await.expect("stops");
 }
 

@@ -16,7 +16,7 @@ use windlass::{Error, Kind, List, Result};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
-use crate::common::{config_map, eventually, key, manager, meta, secret};
+use crate::common::{config_map, eventually, key, manager, meta, metric, secret};
 
 fn deployment(name: &str) -> Deployment {
     serde_json::from_value(json!({
@@ -41,11 +41,13 @@ struct Counter {
 struct Status(Arc<Counter>);
 
 impl Reconciler<Deployment> for Status {
-    async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Next> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Deployment>) -> Result<Next> {
         let Some(object) = cx.object() else { return Ok(Next::Done) };
         let generation = object.metadata.generation;
         let wrote = cx
-            .status(|status: &mut DeploymentStatus| {
+            .status_as(|status: &mut DeploymentStatus| {
                 status.observed_generation = generation;
                 status.replicas = Some(3);
             })
@@ -60,7 +62,8 @@ impl Reconciler<Deployment> for Status {
 async fn status_is_written_only_when_it_differs() {
     let server = ApiServer::start();
     let counter = Arc::new(Counter::default());
-    let controller = Controller::<Deployment>::builder("status").build(Status(counter.clone()));
+    let controller =
+        Controller::<Deployment>::builder("status").build_with(Status(counter.clone()));
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client().clone();
     client.create(&deployment("web")).await.expect("created");
@@ -150,7 +153,7 @@ async fn metadata_only_and_dynamic_kinds_are_reconciled_too() {
         },
     );
     let kind = Kind::of::<ConfigMap>();
-    let dynamic = Controller::dynamic("dynamic", &kind)
+    let dynamic = Controller::<DynamicObject>::of_kind("dynamic", &kind)
         .watch(Watch::owned_kind(Kind::of::<Secret>()).any_owner().metadata_only())
         .build(move |cx: Context<DynamicObject>| {
             let data = cx.object().map(|o| o.data["data"].to_string()).unwrap_or_default();
@@ -315,4 +318,116 @@ async fn a_cleanup_is_not_done_again_while_the_watch_still_shows_the_object() {
     assert!(after.len() >= 5 && !after.contains(&true), "still read: {after:?}");
     server.inject(None);
     handle.stop().await.expect("stops");
+}
+
+/// An error type of the author's own.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error("the number is wrong")]
+    Number(#[from] std::num::ParseIntError),
+    #[error("the cluster refused")]
+    Cluster(#[from] Error),
+}
+
+async fn parse(cx: Context<ConfigMap>) -> Result<Next, Failed> {
+    let Some(map) = cx.object() else { return Ok(Next::Done) };
+    let number =
+        map.data.iter().flatten().map(|(_, value)| value.parse::<i32>()).sum::<Result<i32, _>>()?;
+    if number < 0 {
+        return Err(Error::terminal("negative").into());
+    }
+    Ok(Next::Done)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_may_fail_with_an_error_type_of_its_own() {
+    let server = ApiServer::start();
+    let controller = Controller::<ConfigMap>::builder("parse").build_with(parse);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let client = handle.client();
+    client.create(&config_map("negative", &[("a", "-1")])).await.expect("created");
+    let terminal = "controller_runtime_terminal_reconcile_errors_total";
+    eventually("a terminal error", || metric(&handle, terminal) == 1.0).await;
+    client.create(&config_map("word", &[("a", "one")])).await.expect("created");
+    let errors = "controller_runtime_reconcile_errors_total";
+    eventually("retries", || metric(&handle, errors) > 3.0).await;
+    assert_eq!(metric(&handle, terminal), 1.0);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_created_object_is_owned_and_an_existing_one_is_reported_as_such() {
+    let server = ApiServer::start();
+    let results: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let log = results.clone();
+    let controller = Controller::<ConfigMap>::builder("once").build(move |cx| {
+        let log = log.clone();
+        async move {
+            let mut wanted = secret("a");
+            wanted.metadata.namespace = None;
+            let created = cx.create(&wanted).await;
+            log.lock().push(created.as_ref().is_err_and(Error::is_already_exists));
+            Ok(Next::Done)
+        }
+    });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let client = handle.client().clone();
+    let map = client.create(&config_map("a", &[])).await.expect("created");
+    eventually("a run", || !results.lock().is_empty()).await;
+    handle.controller("once").expect("is there").enqueue(key("a"));
+    eventually("two runs", || results.lock().len() == 2).await;
+    assert_eq!(*results.lock(), [false, true]);
+    let stored = client.live().get::<Secret>(&key("a")).await.expect("read").expect("was created");
+    assert!(windlass::owner::is_controlled_by(&*stored, &map));
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_created_again_by_somebody_else_is_applied_again() {
+    let server = ApiServer::start();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let controller =
+        Controller::<ConfigMap>::builder("copies").reads::<Secret>().build(move |cx| {
+            let count = count.clone();
+            async move {
+                let mut wanted = secret("child");
+                wanted.string_data = None;
+                wanted.type_ = Some("Opaque".into());
+                wanted.metadata.labels = Some([("color".into(), "blue".into())].into());
+                cx.apply(&wanted).await?;
+                count.fetch_add(1, Ordering::SeqCst);
+                Ok(Next::Done)
+            }
+        });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let client = handle.client().clone();
+    let map = client.create(&config_map("a", &[])).await.expect("created");
+    eventually("the first apply", || runs.load(Ordering::SeqCst) == 1).await;
+    let somebody = windlass::Client::new(server.client()).field_owner("somebody");
+    somebody.delete::<Secret>(&key("child")).await.expect("deleted");
+    let mut same = secret("child");
+    same.type_ = Some("Opaque".into());
+    same.metadata.labels = Some([("color".into(), "blue".into())].into());
+    windlass::owner::set_controller(&map, &mut same).expect("may own it");
+    somebody.create(&same).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.controller("copies").expect("is there").enqueue(key("a"));
+    eventually("the second apply", || runs.load(Ordering::SeqCst) == 2).await;
+    let stored = somebody.get::<Secret>(&key("child")).await.expect("read").expect("is there");
+    let fields = stored.metadata.managed_fields.clone().unwrap_or_default();
+    let managers: Vec<_> = fields.iter().filter_map(|field| field.manager.as_deref()).collect();
+    assert!(managers.contains(&"copies"), "{managers:?}");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_without_a_name_is_refused() {
+    let server = ApiServer::start();
+    let controller = Controller::<ConfigMap>::builder("").build(async |_| Ok(Next::Done));
+    let error = match manager(&server).add(controller).spawn() {
+        Ok(handle) => handle.wait().await.expect_err("refused"),
+        Err(error) => error,
+    };
+    assert_eq!(error.to_string(), "the name of a controller has 1 to 128 characters, unlike \"\"");
 }

@@ -144,7 +144,7 @@ async fn garbage_instead_of_lists_and_watches_takes_nothing_away() {
     endure("nothing", "list ended in the middle", false, json("")).await;
     let half = r#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"9"},"items":[{"meta"#;
     endure("half a list", "list ended in the middle", false, json(half)).await;
-    endure("no list", "answer is no list", false, json("{}")).await;
+    endure("no list", "answer is not a list", false, json("{}")).await;
     let cut = Meddle::Answer(200, "application/vnd.kubernetes.protobuf", b"k8s\0\x0a\x10".into());
     endure("half a message", "list ended in the middle", false, cut).await;
 }
@@ -152,7 +152,7 @@ async fn garbage_instead_of_lists_and_watches_takes_nothing_away() {
 #[tokio::test(start_paused = true)]
 async fn garbage_within_watches_is_told_once_and_listed_around() {
     let json = |text| answer(200, "application/json", text);
-    endure("a line", "no watch event", true, json("<html>\nSign in</html>\n")).await;
+    endure("a line", "not a watch event", true, json("<html>\nSign in</html>\n")).await;
     let half = r#"{"type":"ADDED","object":{"kind":"Con"#;
     endure("half a line", "ended within an event", true, json(half)).await;
     endure("nothing", "without anything new", true, json("")).await;
@@ -180,7 +180,7 @@ async fn a_watch_that_stalls_within_an_event_is_opened_anew() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(figure(&handle, "watch_breaks_total") >= 5.0);
     for line in ["watch connection broke", "watch failed"] {
-        let told = log.lines(&[line, "nothing came after half an event"]);
+        let told = log.lines(&[line, "the rest of an event did not arrive"]);
         assert!((1..=11).contains(&told.len()), "once a minute at most: {told:#?}");
     }
     let mut seconds = 0;
@@ -189,7 +189,7 @@ async fn a_watch_that_stalls_within_an_event_is_opened_anew() {
         assert!(seconds < 60, "{}", state(&handle));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    ill(&handle, "stalls", "nothing came after half an event");
+    ill(&handle, "stalls", "the rest of an event did not arrive");
     proxy.heal();
     tokio::time::sleep(Duration::from_secs(120)).await;
     well(&handle, "healed");

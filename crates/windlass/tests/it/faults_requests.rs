@@ -26,7 +26,7 @@ fn faults() -> [(Meddle, &'static str, &'static str); 8] {
         (answer(429, "text/plain", "too many"), "too many (429 TooManyRequests)", "429"),
         (answer(401, "text/plain", "who?"), "who? (401 Unauthorized)", "401"),
         (answer(403, "text/plain", "not you"), "not you (403 Forbidden)", "403"),
-        (answer(200, "text/html", "<html>"), "answer is an HTML page", "200"),
+        (answer(200, "text/html", "<html>"), "got text/html instead of JSON", "200"),
         (answer(200, "application/json", "{\"meta"), "does not fit the Rust type", "200"),
     ]
 }

@@ -24,5 +24,7 @@ mod own_writes;
 mod promises;
 mod proxy;
 mod replicas;
+mod request_paths;
 mod serve_access;
+mod status;
 mod update_loops;

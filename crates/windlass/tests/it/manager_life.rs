@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
@@ -281,7 +282,8 @@ async fn a_missing_kind_is_named_and_does_not_hold_up_the_others() {
     let runs = Arc::new(AtomicUsize::new(0));
     let count = runs.clone();
     let nope = Kind::new("example.com", "v1", "Nope", "nopes");
-    let missing = Controller::dynamic("missing", &nope).build(async |_| Ok(Next::Done));
+    let missing =
+        Controller::<DynamicObject>::of_kind("missing", &nope).build(async |_| Ok(Next::Done));
     let works = Controller::<ConfigMap>::builder("works").reads::<Secret>().build(
         move |_: Context<ConfigMap>| {
             count.fetch_add(1, Ordering::SeqCst);
@@ -340,7 +342,8 @@ async fn a_cache_that_cannot_sync_does_not_hold_up_runnables_for_ever() {
     // A kind that is missing is not waited for: a runnable may be about to install it.
     let server = ApiServer::start();
     let nope = Kind::new("example.com", "v1", "Nope", "nopes");
-    let missing = Controller::dynamic("missing", &nope).build(async |_| Ok(Next::Done));
+    let missing =
+        Controller::<DynamicObject>::of_kind("missing", &nope).build(async |_| Ok(Next::Done));
     let found = Arc::default();
     let handle = finding(manager(&server).add(missing), &found).spawn().expect("starts");
     eventually("both begin", || found.lock().len() == 2).await;

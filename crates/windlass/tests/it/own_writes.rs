@@ -198,7 +198,7 @@ async fn every_verb_is_read_at_once_through_every_type() {
     let kind = windlass::Kind::of::<ConfigMap>();
     let typed = client.api::<ConfigMap>();
     let dynamic = client.dynamic(&kind);
-    let metadata = client.api_with::<PartialObjectMeta<DynamicObject>>(&kind, kind.api_resource());
+    let metadata = client.api_with::<PartialObjectMeta<DynamicObject>>(&kind);
     let read = async |value: &str, what: &str| {
         let wanted = typed.get(&key("a")).await.expect("read").expect("is there");
         assert_eq!(wanted.data.as_ref().expect("has data")["k"], value, "{what}");
@@ -278,8 +278,8 @@ async fn every_write_of_a_status_is_read_at_once() {
     .expect("a pod");
     api.apply_status(&applied).await.expect("applied");
     assert_eq!(message().await.as_deref(), Some("applied"));
-    let version = pod.metadata.resource_version.clone();
-    let old = Deletion { resource_version: version, ..Deletion::default() };
+    let version = pod.metadata.resource_version.expect("was stored");
+    let old = Deletion::default().resource_version(&version);
     let refused = api.delete(&key("p"), &old).await.expect_err("it changed since");
     assert!(refused.is_conflict(), "{refused}");
     assert_eq!(message().await.as_deref(), Some("applied"), "what is refused changes nothing");

@@ -146,7 +146,7 @@ async fn with_status(
         let passes = passes.clone();
         async move {
             let clock = cx.clock().clone();
-            if cx.status(move |status| change(status, pass, clock)).await? {
+            if cx.status_as(|status| change(status, pass, clock.clone())).await? {
                 passes.fetch_add(1, Ordering::SeqCst);
             }
             tokio::time::sleep(SECOND).await;
@@ -213,7 +213,7 @@ async fn objects_that_follow_their_author_are_no_loop() {
         let Some(object) = cx.object() else { return Ok(Next::Done) };
         let replicas = object.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0);
         cx.apply(&wanted(&replicas.to_string())).await?;
-        cx.status(|status: &mut DeploymentStatus| status.replicas = Some(replicas)).await?;
+        cx.status_as(|status: &mut DeploymentStatus| status.replicas = Some(replicas)).await?;
         Ok(Next::Done)
     };
     let controller = Controller::<Deployment>::builder("maps").owns::<Secret>().build(reconcile);
@@ -242,8 +242,9 @@ async fn a_healthy_operator_is_not_accused_of_what_others_write() {
             cx.apply(&wanted("ours")).await?;
             // Always sent, and changes nothing.
             let wanted = serde_json::to_value(wanted("ours")).expect("json");
-            let wanted: DynamicObject = serde_json::from_value(wanted).expect("an object");
-            cx.apply_kind(&Kind::of::<Secret>(), &wanted).await?;
+            let mut wanted: DynamicObject = serde_json::from_value(wanted).expect("an object");
+            cx.adopt(&Kind::of::<Secret>(), &mut wanted)?;
+            cx.client().dynamic(&Kind::of::<Secret>()).apply(&wanted).await?;
         }
         Ok(Next::After(SECOND / 2))
     };
@@ -254,5 +255,57 @@ async fn a_healthy_operator_is_not_accused_of_what_others_write() {
     tokio::time::sleep(SECOND).await;
     rival(&server, "example.com/other", 60).await;
     assert_eq!((found(&handle), shown(&handle)), (0.0, json!([])));
+    handle.stop().await.expect("stops");
+}
+
+/// Collects what is logged on this thread.
+#[derive(Clone, Default)]
+struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_on_every_pass_does_not_keep_paused_time_from_advancing() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let server = ApiServer::start();
+    let passes = Arc::new(AtomicI32::new(0));
+    let reconcile = |cx: Context<ConfigMap>, passes: Arc<AtomicI32>| async move {
+        let pass = passes.fetch_add(1, Ordering::SeqCst);
+        let patch = Patch::Merge(json!({"data": {"pass": pass.to_string()}}));
+        cx.client().patch::<ConfigMap>(cx.key(), &patch).await?;
+        Ok(Next::Done)
+    };
+    let count = passes.clone();
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .build(move |cx: Context<ConfigMap>| reconcile(cx, count.clone()));
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+
+    let never = tokio::time::timeout(60 * SECOND, std::future::pending::<()>()).await;
+    assert!(never.is_err(), "the timeout of a test fires");
+    assert!(passes.load(Ordering::SeqCst) < 600, "{}", passes.load(Ordering::SeqCst));
+    assert_eq!(found(&handle), 1.0);
+    assert_eq!(shown(&handle)[0]["fields"], "data.pass");
+    let log = String::from_utf8(lines.0.lock().unwrap().clone()).expect("text");
+    let line = log.lines().find(|line| line.contains("ERROR")).unwrap_or_else(|| panic!("{log}"));
+    for part in ["without any time passing", "controller=maps", "default/a", "data.pass"] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
     handle.stop().await.expect("stops");
 }

@@ -1,10 +1,13 @@
 //! CertificateSigningRequest.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::names::{dns_label, dns_subdomain, push};
+use super::pem;
 use super::tools::{drop_empty, fill_text, has, items, items_mut, keep, object, set, text};
 use crate::builtin::{NameRule, Strategy};
 use crate::status::{FieldError, FieldErrors, quote};
@@ -34,8 +37,7 @@ impl Strategy for SigningRequest {
     fn validate(&self, request: &Value) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let spec = &request["spec"];
-        if !holds_pem(text(spec, "request"), "CERTIFICATE REQUEST") {
-            let why = "PEM block type must be CERTIFICATE REQUEST";
+        if let Err(why) = organizations(request) {
             let shown = match text(spec, "request") {
                 "" => Value::Null,
                 given => json!(given),
@@ -127,8 +129,10 @@ pub fn validate_part(part: &str, request: &Value, old: &Value) -> FieldErrors {
     check_conditions(&mut errors, items(status, "conditions"), items(&old["status"], "conditions"));
     let certificate = text(status, "certificate");
     let issued = text(&old["status"], "certificate");
-    if !certificate.is_empty() && certificate != issued && !holds_pem(certificate, "CERTIFICATE") {
-        let why = "must contain at least one CERTIFICATE PEM block";
+    if !certificate.is_empty()
+        && certificate != issued
+        && let Err(why) = check_certificates(certificate)
+    {
         let shown = "<certificate data>";
         errors.push(FieldError::invalid_str("status.certificate", shown, why));
     }
@@ -199,9 +203,9 @@ fn check_usages(errors: &mut FieldErrors, usages: &[Value]) {
             errors.push(FieldError::not_supported(path(at), usage, &USAGES));
         }
     }
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     for (at, usage) in usages.iter().enumerate() {
-        if !seen.insert(usage) {
+        if !seen.insert(usage.as_str()) {
             errors.push(FieldError::duplicate(path(at), usage));
         }
     }
@@ -241,7 +245,7 @@ fn check_signer(errors: &mut FieldErrors, signer: &str) {
 const SUBDOMAIN_MAX: usize = 253;
 const SIGNER_PATH_MAX: usize = SUBDOMAIN_MAX + 63 + 1;
 
-/// Tells of the first label that breaks a rule.
+/// Reports the first label that breaks a rule.
 fn check_labels(errors: &mut FieldErrors, text: &str, rule: fn(&str) -> Vec<String>) {
     let broken = text.split('.').map(|label| (label, rule(label))).find(|(_, why)| !why.is_empty());
     let Some((label, why)) = broken else { return };
@@ -253,7 +257,7 @@ fn check_conditions(errors: &mut FieldErrors, conditions: &[Value], old: &[Value
     let path = "status.conditions";
     let decided = |list: &[Value], kind: &str| list.iter().any(|c| c["type"] == kind);
     let both = decided(old, "Approved") && decided(old, "Denied");
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     for (at, condition) in conditions.iter().enumerate() {
         let (kind, status) = (text(condition, "type"), text(condition, "status"));
         if kind.is_empty() {
@@ -278,23 +282,58 @@ fn check_conditions(errors: &mut FieldErrors, conditions: &[Value], old: &[Value
             "Denied" => "Approved",
             _ => "",
         };
-        if !both && !other.is_empty() && seen.contains(&Value::from(other)) {
+        if !both && !other.is_empty() && seen.contains(other) {
             let why = "Approved and Denied conditions are mutually exclusive";
             errors.push(FieldError::invalid_str(path, kind, why));
         }
-        if !seen.insert(condition["type"].clone()) {
+        if !seen.insert(kind) {
             errors.push(FieldError::duplicate(format!("{path}[{at}].type"), &kind.into()));
         }
     }
 }
 
-/// Whether text in base64 is a PEM file with a block of a type.
-fn holds_pem(encoded: &str, kind: &str) -> bool {
-    use base64::Engine as _;
-    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_default();
-    let pem = String::from_utf8_lossy(&bytes);
-    pem.contains(&format!("-----BEGIN {kind}-----"))
-        && pem.contains(&format!("-----END {kind}-----"))
+/// The organizations that the subject of a request names.
+///
+/// # Errors
+/// Why the request is not one.
+pub fn organizations(request: &Value) -> Result<Vec<String>, &'static str> {
+    let first = pem::blocks(text(&request["spec"], "request")).into_iter().next();
+    let block = first.filter(|block| block.kind == "CERTIFICATE REQUEST");
+    let block = block.ok_or("PEM block type must be CERTIFICATE REQUEST")?;
+    match X509CertificationRequest::from_der(&block.bytes) {
+        Ok(([], parsed)) => {
+            let named = parsed.certification_request_info.subject.iter_organization();
+            Ok(named.filter_map(|name| Some(name.as_str().ok()?.to_owned())).collect())
+        }
+        Ok(_) => Err("asn1: syntax error: trailing data"),
+        Err(_) => Err("asn1: structure error: malformed certificate request"),
+    }
+}
+
+/// Checks that text in base64 is PEM with certificates and nothing else.
+fn check_certificates(encoded: &str) -> Result<(), String> {
+    let blocks = pem::blocks(encoded);
+    if blocks.is_empty() {
+        return Err("must contain at least one CERTIFICATE PEM block".into());
+    }
+    for block in blocks {
+        if block.kind != "CERTIFICATE" {
+            let kind = quote(&block.kind);
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {kind}"));
+        }
+        if block.has_headers {
+            return Err("no PEM block headers are permitted".into());
+        }
+        if block.bytes.is_empty() {
+            return Err("found CERTIFICATE PEM block containing 0 certificates".into());
+        }
+        let mut rest = &block.bytes[..];
+        while !rest.is_empty() {
+            let parsed = X509Certificate::from_der(rest);
+            rest = parsed.map_err(|_| "x509: malformed certificate")?.0;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, CronJobStatus, Job, JobStatus};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PropagationPolicy;
 use windlass::cache::Key;
 use windlass::client::Deletion;
 use windlass::manager::Builder;
@@ -28,7 +29,7 @@ const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// Adds the controller.
 pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let jobs = CronJobs { shared: shared.clone() };
-    builder.add(Controller::<CronJob>::builder("cronjob-controller").owns::<Job>().build(jobs))
+    builder.add(Controller::<CronJob>::builder("cronjob-controller").owns::<Job>().build_with(jobs))
 }
 
 struct CronJobs {
@@ -48,19 +49,21 @@ struct Sync<'a> {
 // === impl CronJobs ===
 
 impl Reconciler<CronJob> for CronJobs {
-    async fn reconcile(&self, cx: &Context<CronJob>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<CronJob>) -> Result<Next, Error> {
         let Some(cron) = cx.object() else { return Ok(Next::Done) };
         let spec = &cron.spec;
         let status = cron.status.clone().unwrap_or_default();
         let jobs = cx.list::<Job>().owned().items()?;
         let now = self.shared.server.clock().now();
-        let mut sync = Sync { cx, cron: &cron, spec, now, status, jobs };
+        let mut sync = Sync { cx: &cx, cron: &cron, spec, now, status, jobs };
         // A job that goes at once is not told to have completed.
         let cleaned = sync.clean().await;
         let next = sync.run().await;
         let Sync { mut status, .. } = sync;
         status.active = status.active.filter(|active| !active.is_empty());
-        cx.status::<CronJobStatus>(|stored| *stored = status).await?;
+        cx.status_as::<CronJobStatus>(|stored| *stored = status.clone()).await?;
         cleaned?;
         Ok(next?.map_or(Next::Done, Next::After))
     }
@@ -313,7 +316,7 @@ impl Sync<'_> {
 
     async fn delete(&mut self, job: &Job) -> Result<()> {
         let name = job.metadata.name.as_deref().unwrap_or_default();
-        let how = Deletion::only(job).propagation("Background");
+        let how = Deletion::only(job).propagation(PropagationPolicy::Background);
         match self.cx.client().api::<Job>().delete(&Key::of(job), &how).await {
             Ok(_) => {
                 self.unlist(job.metadata.uid.as_ref());

@@ -47,7 +47,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
         .owns::<ControllerRevision>()
         .reads::<Node>()
         .channel(keys)
-        .build(sets);
+        .build_with(sets);
     builder.add(controller).add(node_controller(tell))
 }
 
@@ -97,7 +97,10 @@ type ByNode = BTreeMap<String, Vec<Arc<Pod>>>;
 // === impl DaemonSets ===
 
 impl Reconciler<DaemonSet> for DaemonSets {
-    async fn reconcile(&self, cx: &Context<DaemonSet>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<DaemonSet>) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(set) = cx.object() else {
             self.failures.lock().retain(|(key, _), _| key != cx.key());
             return Ok(Next::Done);
@@ -330,9 +333,9 @@ impl Sync<'_> {
         let write = |stored: &mut DaemonSetStatus| {
             status.collision_count = stored.collision_count;
             status.conditions = stored.conditions.take();
-            *stored = status;
+            *stored = status.clone();
         };
-        self.cx.status::<DaemonSetStatus>(write).await.map(drop)
+        self.cx.status_as::<DaemonSetStatus>(write).await.map(drop)
     }
 
     fn again_after(&mut self, wait: Duration) {
@@ -367,7 +370,7 @@ async fn revision(
             let made = history::create(cx, set, draft, &mut collisions).await?;
             if collisions != stored.unwrap_or(0) {
                 let count = Some(collisions);
-                cx.status::<DaemonSetStatus>(|s| s.collision_count = count).await?;
+                cx.status_as::<DaemonSetStatus>(|s| s.collision_count = count).await?;
             }
             Arc::new(made)
         }

@@ -62,9 +62,8 @@ pub fn template(revision: &ControllerRevision) -> Result<PodTemplateSpec> {
     if let Some(map) = template.as_object_mut() {
         map.remove("$patch");
     }
-    serde_json::from_value(template).map_err(|source| {
-        let what = format!("template of revision {}", name(revision));
-        Error::Decode { what, source }
+    serde_json::from_value(template).map_err(|error| {
+        Error::from(format!("template of revision {} cannot be read: {error}", name(revision)))
     })
 }
 
@@ -141,7 +140,7 @@ pub async fn create<O: Object<DynamicType = ()>>(
             data: Some(RawExtension(draft.data.clone())),
             revision: draft.number,
         };
-        owner::set_controller_with(parent.meta(), cx.kind(), &mut revision.metadata)?;
+        owner::set_controller(parent, &mut revision)?;
         match cx.client().create(&revision).await {
             Err(error) if error.is_already_exists() => {}
             other => return other,

@@ -51,7 +51,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let controller = Controller::<Job>::builder("job-controller")
         .owns::<Pod>()
         .watch(claim::orphans::<Job>(|job| job.spec.as_ref()?.selector.clone()))
-        .build(jobs);
+        .build_with(jobs);
     builder.add(controller).add(finalizers::controller())
 }
 
@@ -93,7 +93,10 @@ struct Counts {
 // === impl Jobs ===
 
 impl Reconciler<Job> for Jobs {
-    async fn reconcile(&self, cx: &Context<Job>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Job>) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(job) = cx.object() else {
             self.backoff.lock().remove(cx.key());
             finalizers::release_of(cx).await?;

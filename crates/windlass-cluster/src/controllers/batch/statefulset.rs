@@ -35,7 +35,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
         .watch(orphans())
         .owns::<ControllerRevision>()
         .reads::<PersistentVolumeClaim>()
-        .build(StatefulSets { shared: shared.clone() });
+        .build_with(StatefulSets { shared: shared.clone() });
     builder.add(controller)
 }
 
@@ -72,7 +72,10 @@ struct Versions {
 // === impl StatefulSets ===
 
 impl Reconciler<StatefulSet> for StatefulSets {
-    async fn reconcile(&self, cx: &Context<StatefulSet>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<StatefulSet>) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(set) = cx.object() else { return Ok(Next::Done) };
         let Some(spec) = set.spec.clone() else { return Ok(Next::Done) };
         let claim = Claim::new(cx, &*set, &spec.selector)?;
@@ -88,7 +91,7 @@ impl Reconciler<StatefulSet> for StatefulSets {
         let outcome = rollout.run(&pods).await;
         let mut status = rollout.into_status();
         complete(&spec, &mut status);
-        cx.status::<StatefulSetStatus>(|stored| {
+        cx.status_as::<StatefulSetStatus>(|stored| {
             status.conditions = stored.conditions.take();
             *stored = status.clone();
         })

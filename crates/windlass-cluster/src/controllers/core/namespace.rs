@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition, NamespaceStatus, Pod};
+use kube::api::PropagationPolicy;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::discovery::{Discovery, verbs};
 use serde_json::json;
@@ -89,17 +90,19 @@ async fn content(client: &Client) -> Result<Vec<Kind>> {
             }
         }
     }
+    // kube keeps the kinds of a group in a hash map.
+    kinds.sort();
     Ok(kinds)
 }
 
 async fn clear(client: &Client, kind: &Kind, namespace: &str, rest: &mut Rest) {
-    let api = client.api_with::<PartialObjectMeta<DynamicObject>>(kind, kind.api_resource());
+    let api = client.api_with::<PartialObjectMeta<DynamicObject>>(kind);
     let list = List::within(namespace);
     let outcome = async {
         if api.list(&list).await?.is_empty() {
             return Ok(Vec::new());
         }
-        let how = Deletion::default().propagation("Background");
+        let how = Deletion::default().propagation(PropagationPolicy::Background);
         client.dynamic(kind).delete_collection(&list, &how).await?;
         api.list(&list).await
     };
@@ -120,23 +123,23 @@ async fn clear(client: &Client, kind: &Kind, namespace: &str, rest: &mut Rest) {
 async fn tell(cx: &Context<Namespace>, rest: &Rest) -> Result<()> {
     let texts = rest.texts();
     let clock = cx.clock();
-    cx.status(|status: &mut NamespaceStatus| {
+    cx.status_as(|status: &mut NamespaceStatus| {
         let conditions = status.conditions.get_or_insert_default();
-        for (type_, bad, reason, message) in texts {
-            let value = if bad { "True" } else { "False" };
-            let found = conditions.iter_mut().find(|c| c.type_ == type_);
+        for (type_, bad, reason, message) in &texts {
+            let value = if *bad { "True" } else { "False" };
+            let found = conditions.iter_mut().find(|c| c.type_ == *type_);
             let same = found.as_ref().is_some_and(|c| {
                 (c.status.as_str(), c.reason.as_deref(), c.message.as_deref())
-                    == (value, Some(reason), Some(message.as_str()))
+                    == (value, Some(*reason), Some(message.as_str()))
             });
             if same {
                 continue;
             }
             let condition = NamespaceCondition {
-                type_: type_.into(),
+                type_: (*type_).into(),
                 status: value.into(),
-                reason: Some(reason.into()),
-                message: Some(message),
+                reason: Some((*reason).into()),
+                message: Some(message.clone()),
                 last_transition_time: Some(clock.time()),
             };
             match found {

@@ -82,7 +82,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
             .watch(target::<StatefulSet>(&state))
             .watch(target::<ReplicationController>(&state))
             .reads::<Pod>()
-            .build(Autoscalers { shared: shared.clone(), state }),
+            .build_with(Autoscalers { shared: shared.clone(), state }),
     )
 }
 
@@ -170,7 +170,10 @@ struct Scale {
 }
 
 impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
-    async fn reconcile(&self, cx: &Cx) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Cx) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(scaler) = cx.object() else {
             self.state.retarget(cx.key(), None);
             self.state.selectors.lock().remove(cx.key());

@@ -44,7 +44,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
             .reads::<Deployment>()
             .reads::<StatefulSet>()
             .reads::<ReplicationController>()
-            .build(Budgets { shared: shared.clone(), interest }),
+            .build_with(Budgets { shared: shared.clone(), interest }),
     )
 }
 
@@ -61,7 +61,10 @@ struct Counts {
 }
 
 impl Reconciler<PodDisruptionBudget> for Budgets {
-    async fn reconcile(&self, cx: &Context<PodDisruptionBudget>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<PodDisruptionBudget>) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(budget) = cx.object() else {
             self.interest.forget(cx.key());
             return Ok(Next::Done);

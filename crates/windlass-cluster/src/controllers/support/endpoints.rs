@@ -35,7 +35,7 @@ pub fn add(builder: Builder, _: &Shared) -> Builder {
             .workers(4)
             .watch(Watch::changes(Kind::of::<Pod>(), move |c| pods.interest.matching(c)))
             .watch(Watch::changes(Kind::of::<Endpoints>(), own))
-            .build(Handle(state)),
+            .build_with(Handle(state)),
     )
 }
 
@@ -48,7 +48,10 @@ struct State {
 struct Handle(Arc<State>);
 
 impl Reconciler<Service> for Handle {
-    async fn reconcile(&self, cx: &Context<Service>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Service>) -> Result<Next, Error> {
+        let cx = &cx;
         let state = &*self.0;
         let Some(service) = cx.object() else {
             state.interest.forget(cx.key());

@@ -34,7 +34,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     builder.add(
         Controller::<Node>::builder("taint-eviction-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), map))
-            .build(Evictions {
+            .build_with(Evictions {
                 shared: shared.clone(),
                 by_node: pods::by_node(),
                 tainted,
@@ -60,7 +60,10 @@ enum Stay {
 }
 
 impl Reconciler<Node> for Evictions {
-    async fn reconcile(&self, cx: &Context<Node>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Node>) -> Result<Next, Error> {
+        let cx = &cx;
         let taints = cx.object().map(|node| no_execute(&node)).unwrap_or_default();
         if taints.is_empty() {
             self.tainted.lock().remove(cx.key());

@@ -41,7 +41,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
                 let new = change.old.is_none();
                 pods::node_of(change).filter(|_| new).into_iter().collect()
             }))
-            .build(Life { shared: shared.clone(), by_node: pods::by_node() }),
+            .build_with(Life { shared: shared.clone(), by_node: pods::by_node() }),
     )
 }
 
@@ -56,7 +56,10 @@ struct Life {
 }
 
 impl Reconciler<Node> for Life {
-    async fn reconcile(&self, cx: &Context<Node>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Node>) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(node) = cx.object() else { return Ok(Next::Done) };
         self.pods_not_ready(cx, &node).await?;
         again(self.taint(cx, &node).await)

@@ -33,7 +33,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     builder.add(
         Controller::<Node>::builder("pod-garbage-collector-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), keys))
-            .build(Collector {
+            .build_with(Collector {
                 shared: shared.clone(),
                 by_node: pods::by_node(),
                 missing: Mutex::default(),
@@ -59,7 +59,10 @@ struct Collector {
 }
 
 impl Reconciler<Node> for Collector {
-    async fn reconcile(&self, cx: &Context<Node>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Node>) -> Result<Next, Error> {
+        let cx = &cx;
         if cx.namespace().is_some() {
             return self.unbound(cx).await;
         }

@@ -29,7 +29,7 @@ pub fn add_claims(builder: Builder, _: &Shared) -> Builder {
     builder.add(
         Controller::<PersistentVolumeClaim>::builder("persistentvolumeclaim-protection-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), users).when(gone))
-            .build(Claims { pods: pods_by_claim() }),
+            .build_with(Claims { pods: pods_by_claim() }),
     )
 }
 
@@ -46,7 +46,10 @@ struct Claims {
 }
 
 impl Reconciler<PersistentVolumeClaim> for Claims {
-    async fn reconcile(&self, cx: &Context<PersistentVolumeClaim>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<PersistentVolumeClaim>) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(claim) = cx.object() else { return Ok(Next::Done) };
         // A pod without a node has not seen the claim, and will not once it is being deleted.
         let users = cx.list::<Pod>().by(&self.pods, &cx.key().to_string())?;

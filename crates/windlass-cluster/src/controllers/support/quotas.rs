@@ -55,7 +55,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let others = Arc::new(others);
     let watches = Mutex::default();
     let quotas = Quotas { shared: shared.clone(), interest, given, others, watches };
-    builder.add(controller.channel(keys).build(quotas))
+    builder.add(controller.channel(keys).build_with(quotas))
 }
 
 struct Quotas {
@@ -119,7 +119,10 @@ fn gives_back(name: &str, change: &Change) -> bool {
 }
 
 impl Reconciler<ResourceQuota> for Quotas {
-    async fn reconcile(&self, cx: &Context<ResourceQuota>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<ResourceQuota>) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(quota) = cx.object() else {
             self.interest.forget(cx.key());
             return Ok(Next::Done);

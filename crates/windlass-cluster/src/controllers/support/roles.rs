@@ -21,7 +21,7 @@ pub fn add(builder: Builder, _: &Shared) -> Builder {
     builder.add(
         Controller::<ClusterRole>::builder("clusterrole-aggregation-controller")
             .watch(Watch::changes(Kind::of::<ClusterRole>(), move |_| seen.all()))
-            .build(Roles { aggregated }),
+            .build_with(Roles { aggregated }),
     )
 }
 
@@ -30,7 +30,9 @@ struct Roles {
 }
 
 impl Reconciler<ClusterRole> for Roles {
-    async fn reconcile(&self, cx: &Context<ClusterRole>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<ClusterRole>) -> Result<Next, Error> {
         let caches = cx.client().caches();
         let role = caches.json(cx.kind(), cx.key())?;
         let Some(role) = role.filter(|role| role["aggregationRule"].is_object()) else {

@@ -37,7 +37,7 @@ pub fn add(builder: Builder, _: &Shared) -> Builder {
             .owns::<EndpointSlice>()
             .watch(Watch::changes(Kind::of::<Pod>(), move |c| pods.interest.matching(c)))
             .watch(Watch::changes(Kind::of::<Node>(), move |_| nodes.waiting()))
-            .build(Handle(state)),
+            .build_with(Handle(state)),
     )
 }
 
@@ -52,8 +52,10 @@ struct Slices {
 struct Handle(Arc<Slices>);
 
 impl Reconciler<Service> for Handle {
-    async fn reconcile(&self, cx: &Context<Service>) -> Result<Next, Error> {
-        self.0.reconcile(cx).await
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Service>) -> Result<Next, Error> {
+        self.0.reconcile(&cx).await
     }
 }
 

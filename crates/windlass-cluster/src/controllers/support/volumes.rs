@@ -43,12 +43,12 @@ pub fn add(builder: Builder, _: &Shared) -> Builder {
         .watch(Watch::changes(Kind::of::<StorageClass>(), move |_| b.unbound()))
         .watch(Watch::changes(Kind::of::<Pod>(), move |change| c.used_by(change)))
         .reads::<Node>()
-        .build(claim::Claims { state: state.clone(), pods: pods_by_claim() });
+        .build_with(claim::Claims { state: state.clone(), pods: pods_by_claim() });
     let volumes = Controller::<PersistentVolume>::builder("persistentvolume-controller")
         .watch(Watch::changes(Kind::of::<PersistentVolumeClaim>(), move |change| {
             d.volumes_of(change)
         }))
-        .build(volume::Volumes { state });
+        .build_with(volume::Volumes { state });
     builder.add(claims).add(volumes)
 }
 

@@ -1,4 +1,4 @@
-//! The plain list: in pages, each cut into objects as it arrives.
+//! The plain list: in pages, each split into objects as it arrives.
 
 use std::sync::atomic::Ordering;
 
@@ -27,12 +27,12 @@ struct ListMeta {
 // === impl ListMeta ===
 
 impl ListMeta {
-    /// Fails if this is no list: by whatever else a proxy may answer, everything that is known
-    /// would seem to be gone.
+    /// Fails if this is not a list. If whatever a proxy answers counted as an empty list, all known
+    /// objects would seem to be deleted.
     fn of_list(self, kind: &str) -> Result<Self, Failure> {
         let unversioned = self.resource_version.is_empty() && !kind.ends_with("List");
         if kind == "Status" || unversioned {
-            return Err(Failure::new(format!("answer is no list: its kind is {kind:?}")));
+            return Err(Failure::new(format!("answer is not a list: its kind is {kind:?}")));
         }
         Ok(self)
     }
@@ -43,17 +43,18 @@ impl ListMeta {
 impl Reflector {
     /// Lists the whole scope into the store.
     pub(super) async fn list(&mut self) -> Result<(), Stop> {
-        let mut version = match (self.version_lost, self.version.as_str()) {
-            (true, _) => String::new(),
-            (false, "") => "0".to_owned(),
-            (false, last) => last.to_owned(),
+        // The first list asks for the most recent state. With version "0" a server could answer
+        // from a cache that is behind what this process saw before it was restarted.
+        let mut version = match self.version_lost {
+            true => String::new(),
+            false => self.version.clone(),
         };
         loop {
             match self.list_at(&version).await {
                 Err(Stop::Failed(failure))
                     if !version.is_empty() && (failure.expired() || failure.ahead()) =>
                 {
-                    // The version is of no use; the newest state always is.
+                    // This version cannot be served; the most recent state always can.
                     self.version_lost = true;
                     version.clear();
                 }
@@ -63,11 +64,10 @@ impl Reflector {
     }
 
     async fn list_at(&mut self, version: &str) -> Result<(), Stop> {
-        let from_cache = !matches!(version, "" | "0");
         let mut limit = match self.rules.page_size {
             Some(size) => size,
-            // Pages would bypass the server's cache, unless it has none.
-            None if from_cache && !self.paginated => 0,
+            // Pages would bypass the server's cache.
+            None if !version.is_empty() => 0,
             None => PAGE_SIZE,
         };
         self.fifo.push(Delta::Begin);
@@ -77,7 +77,7 @@ impl Reflector {
             let meta = match page {
                 Ok(meta) => meta,
                 Err(Stop::Failed(failure)) if failure.expired() && !next.is_empty() => {
-                    // The rest of the pages is lost: once more, in one piece.
+                    // The remaining pages have expired: list again, in one piece.
                     self.fifo.push(Delta::Begin);
                     next.clear();
                     limit = 0;
@@ -90,9 +90,8 @@ impl Reflector {
                 return Ok(());
             }
             if meta.next == next {
-                return Err(Failure::new("server sends the same page again and again").into());
+                return Err(Failure::new("server sends the same page repeatedly").into());
             }
-            self.paginated |= version == "0";
             next = meta.next;
         }
     }
@@ -123,7 +122,7 @@ impl Reflector {
         }
         let meta = scanner.field("metadata").unwrap_or(b"{}");
         let meta: ListMeta = serde_json::from_slice(meta)
-            .map_err(|err| Failure::new(format!("list without proper metadata: {err}")))?;
+            .map_err(|err| Failure::new(format!("list has invalid metadata: {err}")))?;
         let kind = scanner.field("kind").unwrap_or_default();
         let kind = serde_json::from_slice::<String>(kind).unwrap_or_default();
         Ok(meta.of_list(&kind)?)
@@ -156,14 +155,14 @@ impl Reflector {
         Ok(ListMeta { resource_version, next }.of_list(&kind)?)
     }
 
-    /// The next bytes of a list; `None` at its end.
+    /// Returns the next bytes of a list; `None` at its end.
     async fn chunk(&self, body: &mut Body) -> Result<Option<Bytes>, Failure> {
         loop {
             let frame = timeout(self.rules.answer, body.frame()).await;
             let frame =
                 frame.map_err(|_| Failure::new("server stopped in the middle of a list"))?;
             let Some(frame) = frame else { return Ok(None) };
-            let frame = frame.map_err(|err| Failure::transport(&err))?;
+            let frame = frame.map_err(|err| Failure::connection(&err))?;
             if let Ok(chunk) = frame.into_data() {
                 return Ok(Some(chunk));
             }

@@ -1,6 +1,6 @@
-//! What a reflector tells of its faults: in its state, its figures and the log.
+//! How a reflector reports its failures: in its state, its counters and the log.
 //!
-//! **Invariant:** a fault that lasts is one line of the log, and so is its end.
+//! **Invariant:** a failure that lasts is one log line, and so is its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::{BLOCKED_WAIT, Delta, Failure, Reflector, WatchStream};
 use crate::cache::Key;
 
-/// Connections that break more often are told of once in this time.
+/// The least time between two log lines about broken connections.
 const BREAKS_APART: Duration = Duration::from_secs(60);
 
 impl Reflector {
@@ -20,20 +20,20 @@ impl Reflector {
         let kind = &self.target.kind.kind;
         self.stats.failures.fetch_add(1, Ordering::Relaxed);
         self.failing = true;
-        // In order with the changes, so that a sync under way does not outdo the fault.
+        // In order with the changes, so that a sync under way does not override the failure.
         self.fifo.push(Delta::Broken(failure.state(self.synced)));
-        let mut wait = self.backoff.wait(&mut self.dice);
+        let mut wait = self.backoff.wait(&mut self.jitter);
         if failure.blocked() {
-            wait = wait.min(BLOCKED_WAIT.mul_f64(1.0 + self.dice.fraction()));
+            wait = wait.min(BLOCKED_WAIT.mul_f64(1.0 + self.jitter.fraction()));
         }
         let wait = wait.max(failure.retry_after.unwrap_or_default().min(Duration::from_secs(60)));
         let (code, reason) = (failure.code, &failure.message);
         if failure.expired() {
             tracing::debug!(%kind, code, %reason, ?wait, "watch expired");
-        } else if self.told == *reason {
-            tracing::debug!(%kind, code, %reason, ?wait, "watch fails as before");
+        } else if self.logged == *reason {
+            tracing::debug!(%kind, code, %reason, ?wait, "watch still fails");
         } else {
-            self.told.clone_from(reason);
+            self.logged.clone_from(reason);
             let (api_version, hint) = (&self.target.kind.api_version, failure.hint());
             let namespace = self.target.namespace.as_deref().unwrap_or_default();
             tracing::warn!(
@@ -44,28 +44,28 @@ impl Reflector {
         sleep(wait).await;
     }
 
-    /// Tells of the end of a fault: not when a list came, for the watch may fail as before.
+    /// Logs the end of a failure. A list is not enough, as the watch may still fail.
     pub(super) fn healed(&mut self) {
-        if !std::mem::take(&mut self.told).is_empty() {
+        if !std::mem::take(&mut self.logged).is_empty() {
             let (kind, api_version) = (&self.target.kind.kind, &self.target.kind.api_version);
             tracing::info!(%kind, apiVersion = %api_version, "watch works again");
         }
     }
 
-    /// Tells of a connection that broke; the watch goes on from the last version at once.
+    /// Logs a broken connection; the watch continues from the last version at once.
     pub(super) fn broke(&mut self, stream: &WatchStream) {
         let Some(reason) = stream.broke() else { return };
         self.stats.breaks.fetch_add(1, Ordering::Relaxed);
         let kind = &self.target.kind.kind;
-        if self.told_break.is_some_and(|told| told.elapsed() < BREAKS_APART) {
+        if self.break_logged.is_some_and(|at| at.elapsed() < BREAKS_APART) {
             tracing::debug!(%kind, reason, "watch connection broke again");
             return;
         }
-        self.told_break = Some(Instant::now());
-        tracing::info!(%kind, reason, "watch connection broke, going on from the last version");
+        self.break_logged = Some(Instant::now());
+        tracing::info!(%kind, reason, "watch connection broke, continuing from the last version");
     }
 
-    /// Tells of an object of a list that is too large; what is known of it stays.
+    /// Logs an object of a list that is too large; the known state of it is kept.
     pub(super) fn oversized(&mut self, key: Option<Key>) {
         self.stats.skipped.fetch_add(1, Ordering::Relaxed);
         let (kind, size_max) = (&self.target.kind.kind, self.rules.object_max);
@@ -76,13 +76,13 @@ impl Reflector {
         }
     }
 
-    /// Tells who observes of a request; a panic there must not end the watch.
-    pub(super) fn tell(&self, status: Option<u16>, took: Duration) {
+    /// Calls the observer of requests. A panic there does not end the watch.
+    pub(super) fn observe(&self, status: Option<u16>, took: Duration) {
         let Some(observe) = &self.rules.observe else { return };
         if catch_unwind(AssertUnwindSafe(|| observe(status, took))).is_err() {
             self.stats.observer_panics.fetch_add(1, Ordering::Relaxed);
             let kind = &self.target.kind.kind;
-            tracing::error!(%kind, "who observes requests panicked, the watch goes on");
+            tracing::error!(%kind, "request observer panicked; the watch continues");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The streaming list: a watch that begins with the present objects.
+//! The streaming list: a watch that begins with the existing objects.
 //!
-//! Between the server and this process there may be something that swallows bookmarks, cuts
-//! long answers or holds them back. Then a streaming list never ends although the server lists
-//! well; so it has to make progress, and it may be cut only once.
+//! A proxy between the server and this process may swallow bookmarks, cut long answers or delay
+//! them. Then a streaming list never ends although plain lists work. So a streaming list has to
+//! make progress, and it may be cut only once.
 
 use tokio::time::timeout;
 
@@ -11,18 +11,18 @@ use super::{Delta, Failure, Next, Reflector, Stop, WatchStream, read_bookmark};
 /// Cuts in a row after which a plain list is tried.
 const CUTS_MAX: u32 = 2;
 
-/// Additions that count as progress once the first has come. Fewer within the deadline are the
-/// life of a cluster after a list that has ended unnoticed.
+/// Additions that count as progress after the first one. Fewer within the deadline are ordinary
+/// changes after a list whose end got lost.
 const PROGRESS: u32 = 16;
 
-/// How a streaming list went.
+/// The result of a streaming list.
 pub(super) enum Outcome {
-    /// Everything is there and the watch goes on.
+    /// Everything was received, and the watch continues.
     Synced(WatchStream),
     /// The server does not serve it this time.
     Refused,
-    /// The server began it and never came to its end.
-    Unfit(&'static str),
+    /// The server began it, and its end never arrived.
+    Unfinished(&'static str),
 }
 
 enum Initial {
@@ -32,12 +32,12 @@ enum Initial {
 }
 
 impl Reflector {
-    /// Brings the whole scope by a streaming list.
+    /// Fetches the whole scope with a streaming list.
     pub(super) async fn streaming_list(&mut self) -> Result<Outcome, Stop> {
         loop {
             let progress = self.rules.progress;
             let Ok(opened) = timeout(progress, self.open(true)).await else {
-                return Ok(Outcome::Unfit("no answer"));
+                return Ok(Outcome::Unfinished("no answer"));
             };
             let mut stream = match opened {
                 Ok(stream) => stream,
@@ -53,16 +53,16 @@ impl Reflector {
                     self.healed();
                     return Ok(Outcome::Synced(stream));
                 }
-                Ok(Initial::Silent) => return Ok(Outcome::Unfit("the end never comes")),
+                Ok(Initial::Silent) => return Ok(Outcome::Unfinished("its end does not arrive")),
                 Ok(Initial::Ended) => {
                     self.cuts += 1;
                     if self.cuts >= CUTS_MAX {
-                        return Ok(Outcome::Unfit("cut before the end"));
+                        return Ok(Outcome::Unfinished("cut before the end"));
                     }
                     let failure = Failure::new("streaming list ended before it was complete");
                     self.wait_out(&failure).await;
                 }
-                Err(Stop::Narrow) => return Err(Stop::Narrow),
+                Err(Stop::MetadataOnly) => return Err(Stop::MetadataOnly),
                 Err(Stop::Failed(failure)) => {
                     if !self.refusal(failure).await {
                         return Ok(Outcome::Refused);
@@ -72,7 +72,7 @@ impl Reflector {
         }
     }
 
-    /// Deals with a failure; tells whether to try a streaming list again.
+    /// Handles a failure. Returns `true` if a streaming list should be tried again.
     async fn refusal(&mut self, failure: Failure) -> bool {
         if failure.passing() {
             self.wait_out(&failure).await;
@@ -82,7 +82,7 @@ impl Reflector {
             self.version_lost = true;
             return true;
         }
-        tracing::debug!(reason = failure.message, "no streaming list, listing instead");
+        tracing::debug!(reason = failure.message, "streaming list refused, using a list");
         false
     }
 
@@ -99,16 +99,16 @@ impl Reflector {
             };
             let event = stream.event(&line)?;
             match &*event.kind {
-                "ERROR" => return Err(Failure::status(0, event.object).into()),
+                "ERROR" => return Err(Failure::event(event.object).into()),
                 "BOOKMARK" => {
-                    // A bookmark that does not end the list is no progress of the list.
+                    // A bookmark that does not end the list is not progress.
                     let (version, ends) = read_bookmark(event.object)?;
                     if ends {
                         return Ok(Initial::Complete(version));
                     }
                 }
                 "ADDED" | "MODIFIED" | "DELETED" => {
-                    // The list itself comes as additions; changes are no progress of it.
+                    // The list consists of additions; other changes are not progress.
                     added += u32::from(event.kind == "ADDED");
                     if event.kind == "ADDED" && added % PROGRESS == 1 {
                         until = self.silence();

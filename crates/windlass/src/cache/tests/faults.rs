@@ -117,6 +117,6 @@ async fn a_page_of_a_proxy_is_named_as_one() {
     let informer = fake.informer(false);
     let mut states = informer.states();
     let away = states.wait_for(|state| *state != SyncState::Pending).await.unwrap().to_string();
-    assert!(away.contains("answer is text/html instead of JSON"), "{away}");
+    assert!(away.contains("got text/html instead of JSON"), "{away}");
     states.wait_for(SyncState::synced).await.unwrap();
 }

@@ -44,7 +44,7 @@ async fn a_relist_after_410_asks_for_the_last_version_and_for_the_newest_if_that
     informer.store().wait_for(20, LONG).await.unwrap();
     sleep(Duration::from_millis(1)).await;
     let versions: Vec<_> = (0..5).map(|i| fake.asked_for(i, "resourceVersion")).collect();
-    let wanted = [Some("0"), Some("10"), Some("11"), None, Some("20")];
+    let wanted = [None, Some("10"), Some("11"), None, Some("20")];
     assert_eq!(versions, wanted.map(|v| v.map(str::to_owned)));
     assert_eq!(fake.asked_for(0, "limit").as_deref(), Some("500"));
     assert_eq!(fake.asked_for(2, "limit"), None, "served from the server's cache");
@@ -128,7 +128,44 @@ async fn a_list_in_pages_is_joined_and_starts_over_in_one_piece_if_a_page_expire
     assert_eq!(fake.asked_for(1, "continue").as_deref(), Some("t1"));
     assert_eq!(fake.asked_for(1, "resourceVersion"), None);
     assert_eq!(fake.asked_for(3, "limit"), None);
-    assert_eq!(fake.asked_for(3, "resourceVersion").as_deref(), Some("0"));
+    assert_eq!(fake.asked_for(3, "resourceVersion"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_list_asks_for_the_most_recent_state() {
+    let fake = Fake::new([error(422, "Invalid"), list("10", &[object("a", 1)]), watch([])]);
+    fake.informer(true).synced(LONG).await.unwrap();
+    assert_eq!(fake.asked_for(1, "resourceVersion"), None, "{:?}", fake.asked());
+    assert_eq!(fake.asked_for(1, "resourceVersionMatch"), None, "{:?}", fake.asked());
+    assert_eq!(fake.asked_for(2, "resourceVersion").as_deref(), Some("10"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_failed_is_tried_again_after_a_while() {
+    let fake = Fake::new([
+        Answer::Hang,
+        list("10", &[object("a", 1)]),
+        ending([Part::Wait(Duration::from_secs(290))]),
+        ending([Part::Wait(Duration::from_secs(290))]),
+        watch([Part::Wait(Duration::from_secs(30)), event("ERROR", &status(500, "InternalError"))]),
+        watch([event("ADDED", &object("a", 1)), bookmark(11, true)]),
+    ]);
+    let informer = fake.informer(true);
+    informer.store().wait_for(11, LONG).await.unwrap();
+    assert_eq!(fake.asked_for(5, "sendInitialEvents").as_deref(), Some("true"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_fails_for_one_kind_is_still_used_for_others() {
+    let streamed = || watch([event("ADDED", &object("a", 1)), bookmark(11, true)]);
+    let fake = Fake::new([Answer::Hang, list("10", &[object("a", 1)]), watch([]), streamed()]);
+    let cache = fake.cache(true);
+    let slow = cache.informer::<ConfigMap>(&Watch::all());
+    slow.synced(LONG).await.unwrap();
+    let other = cache.informer::<ConfigMap>(&Watch::all().namespace("n"));
+    other.synced(LONG).await.unwrap();
+    assert_eq!(fake.asked_for(3, "sendInitialEvents").as_deref(), Some("true"));
+    assert_eq!((slow.stats().fallbacks, other.stats().fallbacks), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -155,7 +155,7 @@ impl Sync<'_> {
 
     async fn write(&self) -> Result<()> {
         let wanted = self.status.clone();
-        self.cx.status::<JobStatus>(|stored| *stored = wanted).await.map(drop)
+        self.cx.status_as::<JobStatus>(|stored| *stored = wanted.clone()).await.map(drop)
     }
 }
 

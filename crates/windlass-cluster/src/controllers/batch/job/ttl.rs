@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::batch::v1::Job;
+use kube::api::PropagationPolicy;
 use windlass::client::Deletion;
 use windlass::manager::Builder;
 use windlass::{Context, Controller, Error, Next, Reconciler, Result};
@@ -14,7 +15,7 @@ use crate::controllers::Shared;
 /// Adds the controller.
 pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let ttl = Ttl { shared: shared.clone() };
-    builder.add(Controller::<Job>::builder("ttl-after-finished-controller").build(ttl))
+    builder.add(Controller::<Job>::builder("ttl-after-finished-controller").build_with(ttl))
 }
 
 struct Ttl {
@@ -22,7 +23,9 @@ struct Ttl {
 }
 
 impl Reconciler<Job> for Ttl {
-    async fn reconcile(&self, cx: &Context<Job>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Job>) -> Result<Next, Error> {
         let Some(job) = cx.object() else { return Ok(Next::Done) };
         match self.left(&job) {
             None => Ok(Next::Done),
@@ -35,7 +38,8 @@ impl Reconciler<Job> for Ttl {
                 };
                 match self.left(&fresh) {
                     Some(left) if left.is_zero() => {
-                        let how = Deletion::only(&*fresh).propagation("Foreground");
+                        let how =
+                            Deletion::only(&*fresh).propagation(PropagationPolicy::Foreground);
                         cx.client().api::<Job>().delete(cx.key(), &how).await?;
                         Ok(Next::Done)
                     }

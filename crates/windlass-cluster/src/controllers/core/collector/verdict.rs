@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::PropagationPolicy;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
 use windlass::client::{Api, Deletion, Patch};
@@ -79,26 +80,22 @@ impl Collector {
             if circle {
                 self.unblock(node, uid, latest).await?;
             }
-            "Foreground"
+            PropagationPolicy::Foreground
         } else if has(latest, ORPHAN) {
-            "Orphan"
+            PropagationPolicy::Orphan
         } else if has(latest, FOREGROUND) {
-            "Foreground"
+            PropagationPolicy::Foreground
         } else {
-            "Background"
+            PropagationPolicy::Background
         };
-        let how = Deletion {
-            uid: Some(uid.to_string()),
-            // What was decided on has to be what is deleted.
-            resource_version: latest.resource_version.clone(),
-            ..Deletion::default()
-        };
-        let how = if policy == "Foreground" && !owners.waiting.is_empty() {
-            // Unblocking may have made a new version.
-            Deletion { resource_version: None, ..how }
-        } else {
-            how
-        };
+        let mut how = Deletion::default().uid(uid);
+        // Unblocking may have made a new version.
+        let unblocked =
+            matches!(policy, PropagationPolicy::Foreground) && !owners.waiting.is_empty();
+        if let Some(version) = latest.resource_version.as_deref().filter(|_| !unblocked) {
+            // Only the state that was judged is deleted.
+            how = how.resource_version(version);
+        }
         self.api(&node.kind).delete(&node.key, &how.propagation(policy)).await.map(drop)
     }
 
@@ -233,7 +230,7 @@ impl Collector {
     }
 
     fn api(&self, kind: &Kind) -> Api<Meta> {
-        self.client.live().api_with(kind, kind.api_resource())
+        self.client.live().api_with(kind)
     }
 
     fn report(&self, node: &Node, uid: &str, reference: &OwnerReference) {

@@ -30,7 +30,7 @@ pub fn controller(shared: &Shared, interest: &Arc<Interest>) -> Controller<Pod> 
     Controller::<Pod>::builder("disruption-pod-controller")
         .reports_as("controllermanager")
         .when(concerns)
-        .build(pods)
+        .build_with(pods)
 }
 
 struct Pods {
@@ -65,7 +65,10 @@ fn is_target(entry: &Entry) -> bool {
 }
 
 impl Reconciler<Pod> for Pods {
-    async fn reconcile(&self, cx: &Context<Pod>) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Context<Pod>) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(pod) = cx.object() else { return Ok(Next::Done) };
         self.tell_several(cx, &pod);
         match self.stale_after(&pod) {

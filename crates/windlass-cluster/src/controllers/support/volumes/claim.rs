@@ -26,7 +26,10 @@ pub struct Claims {
 type Cx = Context<PersistentVolumeClaim>;
 
 impl Reconciler<PersistentVolumeClaim> for Claims {
-    async fn reconcile(&self, cx: &Cx) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Cx) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(claim) = cx.object() else {
             self.state.unbound.lock().remove(cx.key());
             return Ok(Next::Done);

@@ -21,7 +21,10 @@ pub struct Volumes {
 type Cx = Context<PersistentVolume>;
 
 impl Reconciler<PersistentVolume> for Volumes {
-    async fn reconcile(&self, cx: &Cx) -> Result<Next, Error> {
+    type Error = Error;
+
+    async fn reconcile(&self, cx: Cx) -> Result<Next, Error> {
+        let cx = &cx;
         let Some(volume) = cx.object() else {
             self.state.reserve(cx.name(), None);
             return Ok(Next::Done);

@@ -1,4 +1,4 @@
-//! What a list asks for.
+//! Which objects a list returns.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use kube::core::{Selector, SelectorExt};
 use crate::cache::Entry;
 use crate::error::{Error, Result};
 
-/// A selection of objects of one kind; starts as "all of them".
+/// Selects objects of one kind; by default all of them.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ use crate::error::{Error, Result};
 /// assert_eq!(count(here.clone().limit(1)).await?, 1);
 /// assert_eq!(count(here.clone().fields("metadata.name!=a")).await?, 2);
 ///
-/// // As the selector of a Deployment or a Service says it.
+/// // With the selector of a Deployment.
 /// let selector: LabelSelector = serde_json::from_value(json!({
 ///     "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["cart"]}],
 /// }))?;
@@ -60,46 +60,41 @@ pub struct List {
 // === impl List ===
 
 impl List {
-    /// Everything, in all namespaces.
+    /// Selects all objects in all namespaces.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Everything in one namespace.
+    /// Selects all objects in one namespace. As in the API, an empty name means all namespaces.
     pub fn within(namespace: &str) -> Self {
-        Self::all().namespace(namespace)
+        let namespace = Some(namespace.to_owned()).filter(|name| !name.is_empty());
+        Self { namespace, ..Self::default() }
     }
 
-    /// Only one namespace; the empty name means all, as in the API.
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.namespace = Some(namespace.into()).filter(|name: &String| !name.is_empty());
-        self
-    }
-
-    /// Only objects with these labels.
+    /// Selects only objects with all of these labels.
     pub fn labels(mut self, labels: &BTreeMap<String, String>) -> Self {
         let wanted: Selector = labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         self.labels.extend(wanted);
         self
     }
 
-    /// Only objects with this label.
+    /// Selects only objects with this label.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.extend(kube::core::Expression::Equal(name.into(), value.into()));
         self
     }
 
-    /// Only objects a selector matches.
+    /// Selects only objects that match a selector.
     pub fn matching(mut self, selector: Selector) -> Self {
         self.labels.extend(selector);
         self
     }
 
-    /// Only objects the selector of another object matches.
+    /// Selects only objects that match the `LabelSelector` of another object.
     ///
     /// # Errors
     ///
-    /// Fails on an operator that is none of `In`, `NotIn`, `Exists`, `DoesNotExist`.
+    /// Fails on an operator other than `In`, `NotIn`, `Exists` and `DoesNotExist`.
     pub fn selector(mut self, selector: &LabelSelector) -> Result<Self> {
         let parsed = Selector::try_from(selector.clone())
             .map_err(|e| Error::Invalid(format!("label selector: {e}")))?;
@@ -107,21 +102,22 @@ impl List {
         Ok(self)
     }
 
-    /// Only objects with these field values, in the server's syntax.
+    /// Selects only objects with these field values, in the syntax of field selectors.
     ///
-    /// Cached reads know `metadata.name` and `metadata.namespace`; for others use an index.
+    /// Reads from the cache support `metadata.name` and `metadata.namespace`; use an index for
+    /// other fields.
     pub fn fields(mut self, fields: &str) -> Self {
         self.fields = Some(fields.into());
         self
     }
 
-    /// At most so many objects; 0 means all, as in the API.
+    /// Limits the number of objects. As in the API, 0 means no limit.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit).filter(|limit| *limit > 0);
         self
     }
 
-    /// Tells whether labels fit.
+    /// Returns `true` if an object with these labels is selected.
     ///
     /// ```
     /// use windlass::List;
@@ -133,11 +129,12 @@ impl List {
         self.labels.matches(labels)
     }
 
-    /// The conditions on names and namespaces among the fields: field, wanted or not, value.
+    /// Returns the conditions on names and namespaces: whether it is the name, whether the value is
+    /// wanted, and the value.
     ///
     /// # Errors
     ///
-    /// Fails on any other field: the cache does not know it.
+    /// Fails on any other field, as the cache cannot select by it.
     pub(crate) fn names(&self) -> Result<Vec<(bool, bool, &str)>> {
         let terms = self.fields.iter().flat_map(|fields| fields.split(','));
         terms
@@ -154,7 +151,7 @@ impl List {
                     "metadata.name" => Ok((true, wanted, value)),
                     "metadata.namespace" => Ok((false, wanted, value)),
                     _ => Err(Error::Invalid(format!(
-                        "field selector {field} works on live lists only: use an index"
+                        "field selector {field} only works for live lists: use an index"
                     ))),
                 }
             })

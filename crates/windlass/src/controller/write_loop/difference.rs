@@ -1,7 +1,7 @@
-//! What a write changes: the paths, and a hash to tell one change from another.
+//! What a write changes: the paths of the fields, and a hash to compare one change with another.
 //!
-//! Timestamps are alike here, whatever they say: they would make every write a new one. Values
-//! enter hashes only, since they may be secrets; paths are made of names.
+//! All timestamps are equal here, because they would make every write a new one. Values only enter
+//! hashes, as they may be secrets; paths consist of field names.
 
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,11 +13,11 @@ use crate::apply::{covers, is_empty};
 
 /// Most paths that are named.
 const PATHS_MAX: usize = 8;
-/// Most letters of a path that are shown.
+/// Most characters of a path that are shown.
 const PATH_MAX: usize = 120;
 /// Most pairs of items that are compared to find those of one list in another.
 const PAIRS_MAX: usize = 10_000;
-/// What the server says about an object, and no writer.
+/// The metadata that only the server sets.
 const SERVER_SIDE: [&str; 8] = [
     "resourceVersion",
     "managedFields",
@@ -31,7 +31,7 @@ const SERVER_SIDE: [&str; 8] = [
 
 /// The difference between what is there and what is wanted.
 #[derive(Debug, Default)]
-pub(super) struct Change {
+pub(super) struct Difference {
     hasher: DefaultHasher,
     count: usize,
     paths: Vec<String>,
@@ -43,21 +43,21 @@ pub(super) struct Change {
     status: bool,
 }
 
-// === impl Change ===
+// === impl Difference ===
 
-impl Change {
-    /// What `wanted` says and `there` does not show; with `whole` also what `there` has beyond it.
+impl Difference {
+    /// Returns what `wanted` has and `there` lacks; with `whole` also what `there` has beyond it.
     pub(super) fn between(there: &Value, wanted: &Value, whole: bool) -> Self {
-        let mut change = Self::default();
-        change.compare(&mut String::new(), there, wanted, whole);
-        change
+        let mut difference = Self::default();
+        difference.compare(&mut String::new(), there, wanted, whole);
+        difference
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Tells whether nothing but timestamps differs.
+    /// Returns `true` if nothing but timestamps differs.
     pub(super) fn only_times(&self) -> bool {
         self.count > 0 && !self.lasting
     }
@@ -74,7 +74,7 @@ impl Change {
         self.hasher.finish()
     }
 
-    /// The paths that differ, or the first of them.
+    /// Returns the paths that differ, or the first of them.
     pub(super) fn paths(&self) -> String {
         let more = self.count - self.paths.len();
         let mut paths = self.paths.join(", ");
@@ -143,7 +143,7 @@ impl Change {
     }
 }
 
-/// The part of an object that a write is about, without what only the server says.
+/// Returns the part of an object that a write is about, without what only the server sets.
 pub(super) fn part_of(mut object: Value, part: &str) -> Value {
     if part == "status" {
         return json!({"status": object["status"].take()});
@@ -158,7 +158,7 @@ pub(super) fn part_of(mut object: Value, part: &str) -> Value {
     object
 }
 
-/// A hash of a value in which all timestamps are alike.
+/// Returns a hash of a value in which all timestamps are equal.
 pub(super) fn digest(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     digest_into(value, &mut hasher);
@@ -168,7 +168,7 @@ pub(super) fn digest(value: &Value) -> u64 {
 fn digest_into(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Object(members) => {
-            // What is null is not there.
+            // Null means absent.
             let members = members.iter().filter(|(_, value)| !value.is_null());
             for (name, value) in members {
                 name.hash(hasher);
@@ -185,7 +185,7 @@ fn digest_into(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-/// Tells whether each item of `wanted` is among those of `there`.
+/// Returns `true` if each item of `wanted` is among those of `there`.
 fn holds(there: &[Value], wanted: &[Value]) -> bool {
     there.len() * wanted.len() <= PAIRS_MAX
         && wanted.iter().all(|item| there.iter().any(|known| covers(known, item)))
@@ -201,25 +201,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_names_paths_and_never_values() {
+    fn a_difference_names_paths_and_never_values() {
         let there = json!({"data": {"password": "old", "same": 1}, "list": [{"a": 1}]});
         let wanted = json!({
             "data": {"password": "secret", "same": 1},
             "list": [{"a": 2}],
             "metadata": {"annotations": {"example.com/at": "x"}},
         });
-        let change = Change::between(&there, &wanted, false);
-        assert_eq!(change.paths(), "data.password, list[0].a, metadata");
-        assert!(change.touches_metadata() && !change.touches_status() && !change.only_times());
-        assert!(!format!("{change:?}").contains("secret"));
+        let difference = Difference::between(&there, &wanted, false);
+        assert_eq!(difference.paths(), "data.password, list[0].a, metadata");
+        assert!(
+            difference.touches_metadata()
+                && !difference.touches_status()
+                && !difference.only_times()
+        );
+        assert!(!format!("{difference:?}").contains("secret"));
     }
 
     #[test]
     fn what_others_have_beyond_is_a_difference_only_to_a_whole_object() {
         let there = json!({"spec": {"a": 1, "b": 2}, "items": [{"n": 1, "d": 0}, {"n": 2}]});
         let wanted = json!({"spec": {"a": 1, "c": {}}, "items": [{"n": 1}], "gone": null});
-        assert!(Change::between(&there, &wanted, false).is_empty());
-        assert_eq!(Change::between(&there, &wanted, true).paths(), "items, spec.b");
+        assert!(Difference::between(&there, &wanted, false).is_empty());
+        assert_eq!(Difference::between(&there, &wanted, true).paths(), "items, spec.b");
     }
 
     #[test]
@@ -228,15 +232,15 @@ mod tests {
         let (one, two) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01.5+02:00");
         assert_eq!(digest(&at(one, "a")), digest(&at(two, "a")));
         assert_ne!(digest(&at(one, "a")), digest(&at(one, "b")));
-        assert!(Change::between(&at(one, "a"), &at(two, "a"), true).only_times());
-        assert!(!Change::between(&at(one, "a"), &at(two, "b"), true).only_times());
+        assert!(Difference::between(&at(one, "a"), &at(two, "a"), true).only_times());
+        assert!(!Difference::between(&at(one, "a"), &at(two, "b"), true).only_times());
     }
 
     #[test]
     fn only_the_first_paths_are_named() {
         let wanted: Map<String, Value> =
             (0..12).map(|at| (format!("f{at:02}"), json!(at))).collect();
-        let change = Change::between(&json!({}), &Value::Object(wanted), false);
-        assert!(change.paths().ends_with("f07 and 4 more"), "{}", change.paths());
+        let difference = Difference::between(&json!({}), &Value::Object(wanted), false);
+        assert!(difference.paths().ends_with("f07 and 4 more"), "{}", difference.paths());
     }
 }

@@ -1,4 +1,4 @@
-//! Own writes, shown to the caches before anybody reads again.
+//! Passes the result of every write to the caches, so that later reads see it.
 
 use bytes::Bytes;
 use http::Method;
@@ -9,7 +9,8 @@ use crate::cache::Key;
 use crate::kind::Object;
 
 impl<K: Object> Api<K> {
-    /// Shows the cache what a write left: the object, or that it went with its last finalizer.
+    /// Passes the result of a write to the cache: the object, or its deletion if the write removed
+    /// the last finalizer.
     pub(super) async fn wrote(&self, bytes: &Bytes) {
         if !self.cached() {
             return;
@@ -20,20 +21,20 @@ impl<K: Object> Api<K> {
             return self.gone(&key, &head.metadata.uid);
         }
         self.client.shared.caches.wrote(&self.kind, bytes);
-        self.wrote_elsewhere(&key, &head.metadata.uid).await;
+        self.show_in_other_versions(&key, &head.metadata.uid).await;
     }
 
-    /// Shows the caches of other versions of the kind what a write left: only the server can say
-    /// what that looks like there.
-    pub(super) async fn wrote_elsewhere(&self, key: &Key, uid: &str) {
+    /// Passes the object to the caches of other versions of the kind. Only the server can convert
+    /// it, so it is read again.
+    pub(super) async fn show_in_other_versions(&self, key: &Key, uid: &str) {
         for kind in self.client.shared.caches.versions(&self.kind) {
             if kind != self.kind {
-                self.client.dynamic(&kind).look_again(key, uid).await;
+                self.client.dynamic(&kind).refresh(key, uid).await;
             }
         }
     }
 
-    /// Tells the caches of all versions of the kind that a delete took an object away.
+    /// Passes the deletion of an object to the caches of all versions of the kind.
     pub(super) fn gone(&self, key: &Key, uid: &str) {
         let caches = &self.client.shared.caches;
         for kind in caches.versions(&self.kind) {
@@ -41,36 +42,36 @@ impl<K: Object> Api<K> {
         }
     }
 
-    /// Tells whether this kind is cached in any version, so that own writes have to be shown there.
+    /// Returns `true` if the kind is cached in any version.
     pub(super) fn cached(&self) -> bool {
         !self.client.shared.caches.versions(&self.kind).is_empty()
     }
 
-    /// Shows the cache what became of an object that a write changed without telling it.
+    /// Reads an object from the server and passes it to the cache.
     ///
-    /// Never fails: the write is done, and what cannot be seen now the watch will bring.
-    async fn look_again(&self, key: &Key, uid: &str) {
-        let Ok(call) = self.call(Method::GET, "get", key, None) else { return };
-        match self.client.call(call).await {
+    /// Never fails: the write has succeeded, and the watch will deliver its result later.
+    async fn refresh(&self, key: &Key, uid: &str) {
+        let Ok(request) = self.request(Method::GET, "get", key, None) else { return };
+        match self.client.send(request).await {
             Ok(bytes) => self.client.shared.caches.wrote(&self.kind, &bytes),
             Err(error) if error.is_not_found() => {
                 self.client.shared.caches.deleted(&self.kind, key, uid);
             }
             Err(error) => {
-                let error = error.chain();
-                tracing::warn!(kind = %self.kind, object = %key, error, "own write not seen yet");
+                let (kind, error) = (&self.kind, error.chain());
+                tracing::warn!(%kind, object = %key, error, "the cache does not show a write yet");
             }
         }
     }
 
-    /// The same after a write to a subresource.
-    pub(super) async fn wrote_through(&self, key: &Key) {
+    /// Reads an object again after a write to one of its subresources.
+    pub(super) async fn refresh_after_subresource(&self, key: &Key) {
         if self.client.options.dry_run {
             return;
         }
         for kind in self.client.shared.caches.versions(&self.kind) {
             let uid = self.client.shared.caches.uid(&kind, key).unwrap_or_default();
-            self.client.dynamic(&kind).look_again(key, &uid).await;
+            self.client.dynamic(&kind).refresh(key, &uid).await;
         }
     }
 }

@@ -1,0 +1,61 @@
+//! A plain `kube::Client` whose writes still stop when leadership is lost.
+
+use tower::ServiceExt;
+
+use super::Client;
+use super::transport::mutates;
+use crate::error::Error;
+
+impl Client {
+    /// Returns a plain `kube::Client` over the same connection, behind the same fence.
+    ///
+    /// A lease that is requested only after this call does not guard the returned client. Its
+    /// writes are visible in the cache when the watch delivers them, and not at once.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::api::{Api, PostParams};
+    /// use windlass::{Client, Key};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let plain: Api<ConfigMap> = Api::namespaced(client.kube(), "default");
+    /// plain.create(&PostParams::default(), &config_map("a")).await?;
+    /// assert!(client.live().get::<ConfigMap>(&Key::namespaced("default", "a")).await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn kube(&self) -> kube::Client {
+        if self.options.unfenced || !self.shared.fence.armed() {
+            return self.shared.kube.clone();
+        }
+        let (inner, fence) = (self.shared.kube.clone(), self.shared.fence.clone());
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (inner, fence) = (inner.clone(), fence.clone());
+            async move {
+                if !mutates(request.method(), request.uri().path()) {
+                    return inner.send(request).await.map_err(tower::BoxError::from);
+                }
+                let action = format!("{} {}", request.method(), request.uri().path());
+                tokio::select! {
+                    biased;
+                    lease = fence.closed() => {
+                        let was_held = fence.was_held();
+                        Err(tower::BoxError::from(Error::Fenced { action, lease, was_held }))
+                    }
+                    answer = inner.send(request) => answer.map_err(tower::BoxError::from),
+                }
+            }
+        });
+        let namespace = self.shared.kube.default_namespace().to_string();
+        kube::Client::new(service.boxed(), namespace)
+    }
+}

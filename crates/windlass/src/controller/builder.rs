@@ -1,0 +1,389 @@
+//! How a controller is described.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{Stream, StreamExt};
+use tokio::sync::mpsc;
+
+use super::{Context, Controller, Next, Options, Predicate, Reconciler, Watch};
+use crate::cache::Key;
+use crate::error::Result;
+use crate::kind::{Kind, Object};
+use crate::queue::{Limiter, QueueOptions};
+
+/// Describes a [`Controller`]: what it watches and how it runs.
+///
+/// Made by [`Controller::builder`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+/// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+/// use windlass::queue::FastSlow;
+/// use windlass::{Context, Controller, Key, Next, Predicate, Result, Watch};
+///
+/// async fn reconcile(cx: Context<Deployment>) -> Result<Next> {
+///     let Some(_deployment) = cx.object() else { return Ok(Next::Done) };
+///     let replica_sets = cx.list::<ReplicaSet>().owned().count()?;
+///     cx.event("Counted", format!("{replica_sets} replica sets"));
+///     Ok(Next::After(Duration::from_secs(3600)))
+/// }
+///
+/// let minute = Duration::from_secs(60);
+/// let controller = Controller::<Deployment>::builder("deployments")
+///     .when(Predicate::generation_changed().or(Predicate::labels_changed()))
+///     .owns::<ReplicaSet>()
+///     .watch(Watch::owned::<Pod>().any_owner().metadata_only())
+///     .watches(|map: &ConfigMap| vec![Key::of(map)])
+///     .reads::<Secret>()
+///     .workers(4)
+///     .timeout(minute)
+///     .limiter(FastSlow::new(minute / 60, minute, 3))
+///     .build(reconcile);
+/// assert_eq!(controller.name(), "deployments");
+/// ```
+#[must_use = "a controller does nothing until it is built and given to a manager"]
+pub struct Builder<K: Object> {
+    options: Options,
+    own: Option<Predicate>,
+    resync: Option<Duration>,
+    object: PhantomData<fn() -> K>,
+}
+
+// === impl Builder ===
+
+impl<K: Object> Builder<K> {
+    pub(super) fn new(name: &str, kind: Kind) -> Self {
+        let options = Options {
+            name: name.to_string(),
+            kind,
+            watches: Vec::new(),
+            filter: None,
+            channels: Vec::new(),
+            reports_as: None,
+            workers: 1,
+            timeout: None,
+            queue: QueueOptions::new(),
+            leader: true,
+        };
+        Self { options, own: None, resync: None, object: PhantomData }
+    }
+
+    /// Reconciles only after changes of the reconciled objects that `predicate` lets pass.
+    ///
+    /// Several predicates all have to let a change pass. Changes of other watched kinds have
+    /// [`Watch::when`].
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Context, Controller, Key, Manager, Next, Predicate};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
+    /// let mine = Predicate::object(|map: &ConfigMap| {
+    ///     map.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("mine"))
+    /// });
+    /// let controller = Controller::<ConfigMap>::builder("mine").when(mine).build(
+    ///     move |cx: Context<ConfigMap>| {
+    ///         let sender = sender.clone();
+    ///         async move {
+    ///             let _ = sender.send(cx.key().clone()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let handle = Manager::builder(server.client()).add(controller).spawn()?;
+    /// handle.client().create(&config_map("other")).await?;
+    /// let mut map = config_map("map");
+    /// map.metadata.labels = Some([("mine".into(), "yes".into())].into());
+    /// handle.client().create(&map).await?;
+    /// assert_eq!(seen.recv().await, Some(Key::of(&map)), "the other one did not pass");
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn when(mut self, predicate: Predicate) -> Self {
+        self.own = Some(match self.own.take() {
+            Some(before) => before.and(predicate),
+            None => predicate,
+        });
+        self
+    }
+
+    /// Reconciles only after changes, of any watched kind, that `predicate` lets pass.
+    pub fn filter(mut self, predicate: Predicate) -> Self {
+        self.options.filter = Some(match self.options.filter.take() {
+            Some(before) => before.and(predicate),
+            None => predicate,
+        });
+        self
+    }
+
+    /// Reconciles the controlling owner when an object of this kind changes, and caches the kind.
+    pub fn owns<T: Object<DynamicType = ()>>(self) -> Self {
+        self.watch(Watch::owned::<T>())
+    }
+
+    /// Reconciles the keys that `map` returns when an object of this kind changes, and caches the
+    /// kind.
+    pub fn watches<T: Object<DynamicType = ()>>(
+        self,
+        map: impl Fn(&T) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch(Watch::map(map))
+    }
+
+    /// Adds any [`Watch`].
+    pub fn watch(mut self, watch: Watch) -> Self {
+        self.options.watches.push(watch);
+        self
+    }
+
+    /// Caches a kind for reading; its changes do not lead to reconciles.
+    ///
+    /// Of a `PartialObjectMeta<T>` only the metadata is cached. A kind known at run time is declared
+    /// with `watch(Watch::read(kind))`.
+    pub fn reads<T: Object<DynamicType = ()>>(self) -> Self {
+        let read = Watch::read(Kind::of::<T>());
+        self.watch(if T::metadata_api() { read.metadata_only() } else { read })
+    }
+
+    /// Reconciles every key that arrives through a channel, for sources outside the cluster.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Context, Controller, Key, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let (calls, incoming) = tokio::sync::mpsc::channel(8); // from a webhook, say
+    /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
+    /// let controller = Controller::<ConfigMap>::builder("calls").channel(incoming).build(
+    ///     move |cx: Context<ConfigMap>| {
+    ///         let sender = sender.clone();
+    ///         async move {
+    ///             let _ = sender.send((cx.name().to_string(), cx.object().is_some())).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// calls.send(Key::namespaced("default", "a")).await.expect("the controller listens");
+    /// assert_eq!(seen.recv().await, Some(("a".into(), false)), "there is no such object");
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn channel(self, mut keys: mpsc::Receiver<Key>) -> Self {
+        self.source(futures::stream::poll_fn(move |cx| keys.poll_recv(cx)))
+    }
+
+    /// Reconciles every key that a stream yields, for sources of the author's own.
+    ///
+    /// The stream is polled while the controller runs, and dropped when it stops.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Node;
+    /// use windlass::{Context, Controller, Key, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
+    /// let alarms = futures::stream::iter([Key::cluster("node-1")]);
+    /// let controller = Controller::<Node>::builder("alarms").source(alarms).build(
+    ///     move |cx: Context<Node>| {
+    ///         let sender = sender.clone();
+    ///         async move {
+    ///             let _ = sender.send(cx.name().to_string()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let handle = Manager::builder(server.client()).add(controller).spawn()?;
+    /// assert_eq!(seen.recv().await.as_deref(), Some("node-1"));
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn source(mut self, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
+        self.options.channels.push(keys.boxed());
+        self
+    }
+
+    /// Reconciles every object again after this time, although nothing changed; off by default.
+    ///
+    /// A period below a second counts as one second, and periods vary by some percent so that not
+    /// all objects come at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use tokio::time::Instant;
+    /// use windlass::{Context, Controller, Manager, Next, Predicate};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # windlass::Client::new(server.client()).create(&config_map("a")).await?;
+    /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
+    /// let hour = Duration::from_secs(3600);
+    /// let controller = Controller::<ConfigMap>::builder("hourly")
+    ///     .when(Predicate::resource_version_changed()) // a resync passes all predicates
+    ///     .resync(hour)
+    ///     .build(move |_: Context<ConfigMap>| {
+    ///         let sender = sender.clone();
+    ///         async move {
+    ///             let _ = sender.send(Instant::now()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     });
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// let (first, second) = (seen.recv().await, seen.recv().await);
+    /// let between = second.expect("the resync") - first.expect("the first list");
+    /// assert!(between > hour / 2 && between < 2 * hour);
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn resync(mut self, every: Duration) -> Self {
+        self.resync = Some(every);
+        self
+    }
+
+    /// Sets the name that events are published under; the controller's own name by default.
+    pub fn reports_as(mut self, name: &str) -> Self {
+        self.options.reports_as = Some(name.into());
+        self
+    }
+
+    /// Sets how many reconciles may run at the same time; 1 by default.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.options.workers = workers.max(1);
+        self
+    }
+
+    /// Drops a reconcile that takes longer, counts it and retries with growing delay; no limit by
+    /// default.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::queue::FastSlow;
+    /// use windlass::{Context, Controller, Manager, Next};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # windlass::Client::new(server.client()).create(&config_map("a")).await?;
+    /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
+    /// let second = Duration::from_secs(1);
+    /// let controller = Controller::<ConfigMap>::builder("slow")
+    ///     .timeout(30 * second)
+    ///     .limiter(FastSlow::new(second, 60 * second, 2)) // after two failures it gets slow
+    ///     .build(move |cx: Context<ConfigMap>| {
+    ///         let sender = sender.clone();
+    ///         async move {
+    ///             if cx.failures() < 3 {
+    ///                 std::future::pending::<()>().await; // hangs, and is dropped
+    ///             }
+    ///             let _ = sender.send(tokio::time::Instant::now()).await;
+    ///             Ok(Next::Done)
+    ///         }
+    ///     });
+    /// let began = tokio::time::Instant::now();
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// let took = seen.recv().await.expect("succeeds") - began;
+    /// assert_eq!(took.as_secs(), 3 * 30 + 1 + 1 + 60);
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the delays after failures; exponential from 5 ms to 1000 s by default.
+    pub fn limiter(mut self, limiter: impl Limiter<Key> + 'static) -> Self {
+        self.options.queue = self.options.queue.limiter(limiter);
+        self
+    }
+
+    /// Reconciles on every replica, whether it leads or not, and writes without the lease; only the
+    /// leader reconciles by default.
+    pub fn on_every_replica(mut self) -> Self {
+        self.options.leader = false;
+        self
+    }
+
+    /// Completes the controller with a function, or a closure, that reconciles one object.
+    ///
+    /// Functions with another error type, and types that implement [`Reconciler`], are taken by
+    /// [`build_with`](Self::build_with).
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Controller, Next};
+    ///
+    /// let controller = Controller::<ConfigMap>::builder("maps").build(|cx| async move {
+    ///     cx.event("Seen", "hello");
+    ///     Ok(Next::Done)
+    /// });
+    /// assert_eq!(controller.name(), "maps");
+    /// ```
+    pub fn build<F, Fut>(self, reconcile: F) -> Controller<K>
+    where
+        F: Fn(Context<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Next>> + Send,
+    {
+        self.build_with(reconcile)
+    }
+
+    /// Completes the controller with any [`Reconciler`].
+    pub fn build_with(self, reconciler: impl Reconciler<K>) -> Controller<K> {
+        let mut options = self.options;
+        let mut own = Watch::itself(options.kind.clone());
+        if let Some(predicate) = self.own {
+            own = own.when(predicate);
+        }
+        own.metadata_only = K::metadata_api();
+        own.resync = self.resync;
+        options.watches.insert(0, own);
+        Controller { options, reconciler: Arc::new(reconciler) }
+    }
+}
+
+impl<K: Object> fmt::Debug for Builder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.options.name)
+            .field("kind", &self.options.kind)
+            .finish_non_exhaustive()
+    }
+}
