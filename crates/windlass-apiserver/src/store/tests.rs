@@ -122,6 +122,22 @@ fn earlier_states_and_encodings_count_for_the_size_of_the_log() {
 }
 
 #[test]
+fn the_history_of_a_resource_without_objects_can_be_dropped() {
+    let store = Store::default();
+    put(&store, "a", 1);
+    store.forget(&pods());
+    assert_eq!(store.log(&pods()).since(0).unwrap().len(), 1);
+    delete(&store, "a");
+    store.forget(&pods());
+    let log = store.log(&pods());
+    assert!(log.since(1).is_err());
+    assert!(log.since(2).unwrap().is_empty());
+    assert!(store.at(&pods(), 1).is_err());
+    put(&store, "b", 1);
+    assert_eq!(log.since(2).unwrap().len(), 1);
+}
+
+#[test]
 fn a_fork_goes_its_own_way() {
     let store = Store::default();
     put(&store, "a", 1);

@@ -267,3 +267,14 @@ async fn a_long_list_streams_whole() {
     assert_eq!(list["items"].as_array().unwrap().len(), 200);
     assert_eq!(list["items"][199]["data"]["key"], filler.as_str());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_at_a_coming_revision_is_answered_when_it_comes() {
+    let server = server();
+    let next = server.revision() + 1;
+    let list = format!("GET {MAPS}?resourceVersion={next}&resourceVersionMatch=NotOlderThan");
+    let begin = tokio::time::Instant::now();
+    let (list, _) = tokio::join!(ask(&server, &list, json!(null)), create_map(&server, "a", "1"));
+    assert_eq!(names(&list.ok()), ["a"]);
+    assert!(begin.elapsed().is_zero());
+}
