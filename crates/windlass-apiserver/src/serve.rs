@@ -274,7 +274,9 @@ where
                     return Ok(refusal().map(Either::Right));
                 }
                 let answer = service.oneshot(request).await.map_err(io::Error::other)?;
-                Ok::<_, io::Error>(answer.map(|body| Either::Left(AnswerBody::new(body, end, progress))))
+                Ok::<_, io::Error>(
+                    answer.map(|body| Either::Left(AnswerBody::new(body, end, progress))),
+                )
             }
         });
         let io = TokioIo::new(StallTimeout::new(io, limits.stall_timeout));

@@ -225,8 +225,7 @@ pub fn evaluate(
     base: &str,
     budget: &mut i64,
 ) -> Verdict {
-    let mut run =
-        Run { verdict: Verdict::default(), budget: *budget, unchanged: HashMap::new() };
+    let mut run = Run { verdict: Verdict::default(), budget: *budget, unchanged: HashMap::new() };
     let place = Place { path: base.to_owned(), current: old, parent: None, root: true };
     run.node(schema, value, old, &place);
     *budget = run.budget;
@@ -482,7 +481,6 @@ impl<'a> Place<'a> {
         };
         Self { path, current, parent, root: false }
     }
-
 }
 
 fn or_nil(path: &str) -> &str {

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::format;
 use super::schema::Schema;
-use crate::work;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote, show};
+use crate::work;
 
 mod limits;
 

@@ -225,7 +225,9 @@ async fn one_connection_too_many_is_told_so() {
 }
 
 /// A connection within the process, whose peer takes no more than `room` bytes.
-async fn connection(room: usize) -> (tokio::io::DuplexStream, tokio::task::JoinHandle<Result<(), BoxError>>) {
+async fn connection(
+    room: usize,
+) -> (tokio::io::DuplexStream, tokio::task::JoinHandle<Result<(), BoxError>>) {
     let (near, far) = tokio::io::duplex(room);
     let places = Arc::new(Semaphore::new(1));
     let connection = Connection {

@@ -264,8 +264,7 @@ impl FieldError {
         value: impl Into<String>,
         detail: impl Into<String>,
     ) -> Self {
-        let error =
-            Self { kind, field: field.into(), value: value.into(), detail: detail.into() };
+        let error = Self { kind, field: field.into(), value: value.into(), detail: detail.into() };
         work::spent(error.bytes());
         error
     }

@@ -309,23 +309,23 @@ fn definition() -> Value {
     let item = json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string"}, "port": {"type": "integer", "maximum": 1}}});
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"}, "spec": {"group": "example.com",
-            "scope": "Namespaced", "names": {"plural": "things", "singular": "thing",
-                "kind": "Thing", "listKind": "ThingList", "shortNames": ["th"]},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "additionalPrinterColumns": [{"name": "c", "type": "string", "jsonPath": ".a"}],
-                "schema": {"openAPIV3Schema": {
-                    "type": "object", "properties": {"spec": {"type": "object", "properties": {
-                        "keyed": {"type": "array", "x-kubernetes-list-type": "map",
-                            "x-kubernetes-list-map-keys": ["name"], "items": item},
-                        "atomic": {"type": "array", "items": {"type": "string", "enum": ["a"],
-                            "maxLength": 3}},
-                        "set": {"type": "array", "x-kubernetes-list-type": "set",
-                            "items": {"type": "string"}},
-                        "ruled": {"type": "array", "items": {"type": "object",
-                            "properties": {"n": {"type": "integer"}},
-                            "x-kubernetes-validations": [{"rule": "self.n > 100000"}]}},
-                    }}}}}}]}})
+    "metadata": {"name": "things.example.com"}, "spec": {"group": "example.com",
+        "scope": "Namespaced", "names": {"plural": "things", "singular": "thing",
+            "kind": "Thing", "listKind": "ThingList", "shortNames": ["th"]},
+        "versions": [{"name": "v1", "served": true, "storage": true,
+            "additionalPrinterColumns": [{"name": "c", "type": "string", "jsonPath": ".a"}],
+            "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": {"type": "object", "properties": {
+                    "keyed": {"type": "array", "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"], "items": item},
+                    "atomic": {"type": "array", "items": {"type": "string", "enum": ["a"],
+                        "maxLength": 3}},
+                    "set": {"type": "array", "x-kubernetes-list-type": "set",
+                        "items": {"type": "string"}},
+                    "ruled": {"type": "array", "items": {"type": "object",
+                        "properties": {"n": {"type": "integer"}},
+                        "x-kubernetes-validations": [{"rule": "self.n > 100000"}]}},
+                }}}}}}]}})
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,11 +47,7 @@ pub(super) fn check_conditions(
 }
 
 /// Checks variables, and gives what expressions after them may use.
-pub(super) fn check_variables(
-    errors: &mut FieldErrors,
-    spec: &Value,
-    always: bool,
-) -> Environment {
+pub(super) fn check_variables(errors: &mut FieldErrors, spec: &Value, always: bool) -> Environment {
     let (params, variables) = (has(spec, "paramKind"), items(spec, "variables"));
     let mut environment = match always || !variables.is_empty() {
         true => Environment::composed(params),

@@ -138,12 +138,7 @@ pub(super) fn immutable(errors: &mut FieldErrors, path: &str, new: &Value, old: 
 }
 
 /// An error for a value that is none of a set; `Required` if it is empty.
-pub(super) fn one_of(
-    errors: &mut FieldErrors,
-    path: &str,
-    value: &str,
-    allowed: &[&str],
-) -> bool {
+pub(super) fn one_of(errors: &mut FieldErrors, path: &str, value: &str, allowed: &[&str]) -> bool {
     if value.is_empty() {
         errors.push(FieldError::required(path, ""));
     } else if !allowed.contains(&value) {
@@ -155,12 +150,7 @@ pub(super) fn one_of(
 }
 
 /// As [`one_of`], for a field that may be left out; empty text is unsupported.
-pub(super) fn one_of_if_set(
-    errors: &mut FieldErrors,
-    path: &str,
-    value: &Value,
-    allowed: &[&str],
-) {
+pub(super) fn one_of_if_set(errors: &mut FieldErrors, path: &str, value: &Value, allowed: &[&str]) {
     if let Some(text) = value.as_str()
         && !allowed.contains(&text)
     {

@@ -101,12 +101,7 @@ fn one_of(errors: &mut FieldErrors, value: &str, known: &[&str], field: String) 
     }
 }
 
-fn exit_codes(
-    errors: &mut FieldErrors,
-    containers: &BTreeSet<&str>,
-    codes: &Value,
-    field: &str,
-) {
+fn exit_codes(errors: &mut FieldErrors, containers: &BTreeSet<&str>, codes: &Value, field: &str) {
     let operator = text(codes, "operator");
     one_of(errors, operator, &OPERATORS, format!("{field}.operator"));
     if let Some(name) = codes["containerName"].as_str()

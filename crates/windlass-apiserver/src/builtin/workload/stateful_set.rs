@@ -217,8 +217,7 @@ fn validate_template(errors: &mut FieldErrors, spec: &Value) {
     let names = templates.iter().rev().map(|claim| text(claim, "metadata.name"));
     let names: Vec<&str> = names.filter(|name| claims.insert(name)).collect();
     if !claims.is_empty() {
-        let volume =
-            |name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        let volume = |name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
         let mut volumes: Vec<Value> = names.into_iter().rev().map(volume).collect();
         let own = items(pod, "volumes").iter().filter(|v| !claims.contains(&text(v, "name")));
         volumes.extend(own.cloned());

@@ -12,12 +12,7 @@ use crate::status::{FieldError, FieldErrors};
 const FORM: &str = "; desired format: https://host[/path]";
 
 /// Problems of the conversion.
-pub fn validate(
-    conversion: &Value,
-    preserve: bool,
-    old: Option<&Value>,
-    errors: &mut FieldErrors,
-) {
+pub fn validate(conversion: &Value, preserve: bool, old: Option<&Value>, errors: &mut FieldErrors) {
     if !conversion.is_object() {
         return;
     }
