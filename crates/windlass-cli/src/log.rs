@@ -6,16 +6,14 @@ use tracing_subscriber::EnvFilter;
 
 use crate::failure::Failure;
 
-/// What is logged if neither `--log` nor `RUST_LOG` says something else.
-const DEFAULT: &str = "warn";
-
-/// Starts to log what `--log` asks for; without it `RUST_LOG`, and warnings without either.
-pub fn init(asked: Option<&str>) -> Result<(), Failure> {
+/// Starts to log what `--log` asks for; without it what `RUST_LOG` does, and `default` without
+/// either.
+pub fn init(asked: Option<&str>, default: &str) -> Result<(), Failure> {
     let environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
     let (source, filter) = match (asked, &environment) {
         (Some(asked), _) => ("--log", asked),
         (None, Some(filter)) => ("RUST_LOG", filter.as_str()),
-        (None, None) => ("", DEFAULT),
+        (None, None) => ("", default),
     };
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         Failure::usage(format!(

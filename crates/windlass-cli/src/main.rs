@@ -31,7 +31,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(name = "windlass", version, about, arg_required_else_help = true)]
 struct Cli {
     /// Log to standard error: a level (error, warn, info, debug, trace) or directives such as
-    /// `info,windlass_apiserver=debug`. The default is the variable `RUST_LOG`, then `warn`.
+    /// `info,windlass_apiserver=debug`. The default is the variable `RUST_LOG`, then `warn` (of the
+    /// demo: `error`).
     #[arg(long, value_name = "FILTER", global = true)]
     log: Option<String>,
 
@@ -60,7 +61,12 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let outcome = log::init(cli.log.as_deref()).and_then(|()| match cli.command {
+    // The tour stops servers and controllers on purpose: what they say to it is not for its guests.
+    let default = match cli.command {
+        Command::Cluster(_) => "warn",
+        Command::Demo(_) => "error",
+    };
+    let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
         Command::Cluster(args) => cluster::run(args),
         Command::Demo(args) => demo::run(args),
     });
