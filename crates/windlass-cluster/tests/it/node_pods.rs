@@ -314,7 +314,7 @@ async fn an_important_pod_takes_the_place_of_the_least_important_ones() {
     let text = format!("Preempted: Preempted by pod {uid} on node node-1");
     assert!(events(&client, "b").await.contains(&text));
     gone::<Pod>(&client, &key("b")).await;
-    let a = client.get::<Pod>(&key("a")).await.expect("read").expect("is still there");
+    let a = client.live().get::<Pod>(&key("a")).await.expect("read").expect("is still there");
     assert!(a.metadata.deletion_timestamp.is_none());
     until::<Pod>(&client, &key("c"), refused).await;
     cluster.stop().await;
@@ -334,7 +334,8 @@ async fn a_pod_that_preempts_never_waits() {
     let refused = |p: &Value| p["status"]["conditions"][0]["reason"] == "Unschedulable";
     let second = until::<Pod>(&client, &key("second"), refused).await;
     assert!(second["status"]["nominatedNodeName"].is_null());
-    let first = client.get::<Pod>(&key("first")).await.expect("read").expect("is still there");
+    let first =
+        client.live().get::<Pod>(&key("first")).await.expect("read").expect("is still there");
     assert!(first.metadata.deletion_timestamp.is_none());
     cluster.stop().await;
 }
@@ -350,7 +351,7 @@ async fn a_webhook_behind_simulated_pods_is_reported_and_not_dialled() {
     let name = "kubernetes.io/service-name";
     let list = List::within("default").label(name, "hook");
     for _ in 0..1_000 {
-        let slices = client.list::<EndpointSlice>(&list).await.expect("can be listed");
+        let slices = client.live().list::<EndpointSlice>(&list).await.expect("can be listed");
         if slices.iter().any(|slice| slice.endpoints.iter().flatten().count() > 0) {
             break;
         }
