@@ -217,7 +217,9 @@ fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
 
 /// Runs a future on a thread where it may compute for long; it ends at its next await point when
 /// nobody waits for it any more.
-async fn apart(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Result<Response<Body>> {
+async fn apart(
+    answer: impl Future<Output = Response<Body>> + Send + 'static,
+) -> Result<Response<Body>> {
     let (runtime, abandoned) = (Handle::current(), CancellationToken::new());
     let _guard = abandoned.clone().drop_guard();
     let work = move || {

@@ -273,7 +273,7 @@ async fn a_kind_cached_as_metadata_is_cached_as_a_whole_when_a_controller_wants_
         log.lock().push(format!("{} {data:?}", cx.name()));
         async { Ok(Next::Done) }
     });
-    handle.add(whole).expect("added");
+    drop(handle.add(whole).expect("added"));
     eventually("the whole object", || !seen.lock().is_empty()).await;
     assert_eq!(*seen.lock(), [r#"a {"k": "v"}"#]);
     let watches = handle.diagnostics()["clusters"][0]["watches"].clone();
@@ -414,7 +414,8 @@ async fn an_object_created_again_by_somebody_else_is_applied_again() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.controller("copies").expect("is there").enqueue(key("a"));
     eventually("the second apply", || runs.load(Ordering::SeqCst) == 2).await;
-    let stored = somebody.live().get::<Secret>(&key("child")).await.expect("read").expect("is there");
+    let stored =
+        somebody.live().get::<Secret>(&key("child")).await.expect("read").expect("is there");
     let fields = stored.metadata.managed_fields.clone().unwrap_or_default();
     let managers: Vec<_> = fields.iter().filter_map(|field| field.manager.as_deref()).collect();
     assert!(managers.contains(&"copies"), "{managers:?}");
