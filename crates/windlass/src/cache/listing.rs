@@ -98,6 +98,15 @@ enum Owner {
 }
 
 /// Names an object: by name, in the namespace of the reconciled object, or by key.
+///
+/// ```
+/// use windlass::Key;
+/// use windlass::cache::ObjectName;
+///
+/// let key = Key::namespaced("shop", "cart");
+/// assert!(matches!(ObjectName::from("cart"), ObjectName::Name("cart")));
+/// assert!(matches!(ObjectName::from(&key), ObjectName::Key(_)));
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub enum ObjectName<'a> {
     /// The name, in the namespace at hand.

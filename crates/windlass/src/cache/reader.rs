@@ -171,14 +171,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use kube::core::ApiResource;
-    /// use windlass::cache::{Delta, Index, Store};
+    /// use windlass::cache::{Delta, Index, IndexGuard, Store};
     ///
     /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
     /// let reader = store.reader::<ConfigMap>();
     /// let by_size = Index::new("size", |map: &ConfigMap| {
     ///     map.data.iter().filter_map(|data| data.get("size")?.parse::<u32>().ok()).collect()
     /// });
-    /// let guard = reader.declare(&by_size)?;
+    /// let guard: IndexGuard = reader.declare(&by_size)?;
     /// for (name, size) in [("a", 3), ("b", 5), ("c", 9), ("d", 5)] {
     ///     let json = serde_json::json!({
     ///         "metadata": {"name": name},

@@ -351,18 +351,20 @@ impl Writer {
 
     /// Inserts, replaces or removes an object and returns the one before.
     fn set(&mut self, key: &Key, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
-        for used in &mut self.indexers {
-            used.indexer.update(key, entry.as_ref());
-        }
-        for (_, missed) in &mut self.building {
-            missed.push((key.clone(), entry.clone()));
-        }
         self.bytes += entry.as_ref().map_or(0, |entry| entry.size());
-        let old = match entry {
-            Some(entry) => self.objects.insert(key.clone(), entry),
+        let old = match &entry {
+            Some(entry) => self.objects.insert(key.clone(), entry.clone()),
             None => self.objects.remove(key),
         };
         self.bytes -= old.as_ref().map_or(0, |old| old.size());
+        let known = match (&old, &entry) {
+            // An own write that the watch has shown: its values are known.
+            (Some(old), Some(new)) => old.same(new) && !old.poorer(new),
+            (old, new) => old.is_none() && new.is_none(),
+        };
+        if !known {
+            self.file(key, entry.as_ref());
+        }
         // Before the snapshot is published: no reader may go back to it once that is.
         if let Some(old) = &old {
             old.hide();

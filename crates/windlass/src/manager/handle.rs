@@ -31,7 +31,7 @@ use crate::metrics::Metrics;
 ///         .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
 ///     handle.add(late)?.await?.synced().await;
 ///     let key = Key::namespaced("default", "none");
-///     assert!(handle.client().get::<ConfigMap>(&key).await?.is_none());
+///     assert!(handle.client().live().get::<ConfigMap>(&key).await?.is_none());
 ///     Ok(())
 /// }
 ///

@@ -7,8 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::cache::SyncState;
-use crate::cache::WatchReport;
+use crate::cache::{SyncState, WatchReport};
 
 type Read = Box<dyn Fn() -> Vec<WatchReport> + Send + Sync>;
 type ReadHandlers = Box<dyn Fn() -> Option<HandlerFigures> + Send + Sync>;

@@ -52,6 +52,7 @@ async fn one_name_for_two_functions_is_refused() {
     let other = Index::new("color", |_: &ConfigMap| vec!["grey".to_string()]);
     let maps = Controller::<ConfigMap>::builder("maps").index(&other).build(nothing::<ConfigMap>);
     let handle = manager(&server).index(&by_color()).spawn().expect("starts");
+    handle.ready().await;
     let error = handle.add(maps).expect("added").await.expect_err("two functions").to_string();
     assert!(error.contains("index color of ConfigMap is declared twice"), "{error}");
     handle.stop().await.expect("stops");
@@ -63,6 +64,7 @@ async fn an_index_of_a_kind_that_the_controller_does_not_cache_is_refused() {
     let by_type = Index::new("type", |secret: &Secret| secret.type_.iter().cloned().collect());
     let maps = Controller::<ConfigMap>::builder("maps").index::<_, String>(&by_type);
     let handle = manager(&server).spawn().expect("starts");
+    handle.ready().await;
     let added = handle.add(maps.build(nothing::<ConfigMap>)).expect("added");
     let error = added.await.expect_err("nobody caches secrets").to_string();
     assert!(error.contains("index type needs Secret.v1 in the cache: declare it with"), "{error}");

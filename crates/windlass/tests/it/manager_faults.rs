@@ -255,7 +255,7 @@ async fn a_kind_may_be_cached_in_part() {
     client.create(&web).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let all = client.live().list::<ConfigMap>(&windlass::List::all()).await.expect("listed");
+    let all = client.cached().list::<ConfigMap>().items().expect("listed");
     assert_eq!(all.len(), 1, "only what is selected");
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     handle.stop().await.expect("stops");

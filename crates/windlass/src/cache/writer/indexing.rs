@@ -90,4 +90,14 @@ impl Writer {
             self.dirty = true;
         }
     }
+
+    /// Files an object in all indexes, or takes it out of them.
+    pub(super) fn file(&mut self, key: &Key, entry: Option<&Arc<Entry>>) {
+        for used in &mut self.indexers {
+            used.indexer.update(key, entry);
+        }
+        for (_, missed) in &mut self.building {
+            missed.push((key.clone(), entry.cloned()));
+        }
+    }
 }
