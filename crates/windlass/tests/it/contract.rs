@@ -157,7 +157,7 @@ async fn two_clusters_of_one_name_are_refused() {
     let error = twice().cluster("a", server.client()).build().err().expect("refused");
     assert_eq!(error.to_string(), "two clusters are named a");
     let error = twice().cluster("", server.client()).build().err().expect("refused");
-    assert_eq!(error.to_string(), "a cluster beside the home cluster needs a name");
+    assert_eq!(error.to_string(), "a cluster other than the home cluster needs a name");
 }
 
 #[tokio::test(start_paused = true)]
