@@ -18,6 +18,7 @@ use crate::resource::Resource;
 use crate::server::Inner;
 use crate::status::{Result, Status};
 
+mod certificate;
 mod client;
 mod conditions;
 mod criteria;
@@ -221,6 +222,7 @@ impl Inner {
         self.check_default_priority(review)?;
         self.check_claim_growth(review)?;
         self.check_overhead(review)?;
+        self.check_certificates(review)?;
         self.check_policies(review, call).await?;
         self.validate_by_webhooks(review, call).await?;
         self.charge_quota(review)

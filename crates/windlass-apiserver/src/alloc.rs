@@ -1,243 +1,340 @@
-//! What a Service is given: addresses of the cluster's range and node ports.
+//! Cluster IPs and node ports of Services.
+//!
+//! What a request allocates is an [`Allocation`]: it is given back when it is dropped, and kept if
+//! the request is committed. So a request that fails, or whose client disconnects, leaks nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::handler::{Call, DryRun, WriteOptions};
+use crate::builtin::general::service;
+use crate::handler::Call;
 use crate::server::Inner;
-use crate::status::{FieldError, Result};
+use crate::status::{FieldError, Result, Status};
 use crate::store::{ResourceKey, Store};
 
-/// The services' range, `10.0.0.0/24`, without its first and last address.
+/// The range of cluster IPs, `10.0.0.0/24`, without its first and last address.
 const FIRST_IP: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 const LAST_IP: u32 = u32::from_be_bytes([10, 0, 0, 254]);
+/// Addresses at the beginning of the range that are kept for those who choose one.
+const CHOSEN_IPS: u32 = 16;
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
 
-/// The addresses and ports that are taken.
-#[derive(Default)]
-pub(crate) struct Allocator(Mutex<Taken>);
+/// The addresses and ports in use.
+#[derive(Clone, Default)]
+pub(crate) struct Allocator(Arc<Mutex<Resources>>);
 
+/// Addresses and ports. A port is used for all protocols.
 #[derive(Default)]
-struct Taken {
+struct Resources {
     ips: BTreeSet<u32>,
-    ports: BTreeSet<(String, i64)>,
+    ports: BTreeSet<i64>,
 }
 
-/// What one request took, to give back if it fails.
-#[derive(Default)]
+/// What one request allocates: given back when dropped, unless it is committed.
 pub(crate) struct Allocation {
-    ips: Vec<u32>,
-    ports: Vec<(String, i64)>,
+    allocator: Allocator,
+    added: Resources,
+    /// What the stored service uses and the new one does not.
+    unused: Resources,
+}
+
+/// Why nothing was allocated.
+enum Refusal {
+    Field(FieldError),
+    Internal(String),
 }
 
 // === impl Allocator ===
 
 impl Allocator {
-    /// Takes note of what the stored services have.
+    /// Marks what the stored services use.
     pub fn load(&self, store: &Store) {
         let table = store.world().table(&ResourceKey::new("", "services"));
-        let mut taken = self.0.lock();
         for entry in table.items.values() {
-            taken.take(&entry.object());
+            self.keep(&entry.object());
         }
     }
 
-    /// Takes note of what a service has.
+    /// Marks what a service uses.
     pub fn keep(&self, service: &Value) {
-        self.0.lock().take(service);
+        let used = Resources::of(service);
+        let mut all = self.0.lock();
+        all.ips.extend(used.ips);
+        all.ports.extend(used.ports);
     }
 
-    /// Gives back what a deleted service had.
+    /// Frees what a deleted service used.
     pub fn free(&self, service: &Value) {
-        let mut taken = self.0.lock();
-        for ip in ips(service) {
-            taken.ips.remove(&ip);
-        }
-        for port in node_ports(service) {
-            taken.ports.remove(&port);
-        }
+        self.0.lock().remove(&Resources::of(service));
     }
 }
 
-impl Taken {
-    fn take(&mut self, service: &Value) {
-        self.ips.extend(ips(service));
-        self.ports.extend(node_ports(service));
-    }
-}
+// === impl Resources ===
 
-fn ips(service: &Value) -> Vec<u32> {
-    let spec = &service["spec"];
-    let list = spec["clusterIPs"].as_array().cloned().unwrap_or_default();
-    let mut found: Vec<u32> =
-        list.iter().chain([&spec["clusterIP"]]).filter_map(parse_ip).collect();
-    found.sort_unstable();
-    found.dedup();
-    found
+impl Resources {
+    /// What a service uses.
+    fn of(service: &Value) -> Self {
+        let spec = &service["spec"];
+        let list = spec["clusterIPs"].as_array().into_iter().flatten();
+        let ips = list.chain([&spec["clusterIP"]]).filter_map(parse_ip).collect();
+        let ports = spec["ports"].as_array().into_iter().flatten();
+        let ports = ports.map(|port| &port["nodePort"]).chain([&spec["healthCheckNodePort"]]);
+        Self { ips, ports: ports.filter_map(port_number).collect() }
+    }
+
+    fn remove(&mut self, other: &Self) {
+        for ip in &other.ips {
+            self.ips.remove(ip);
+        }
+        for port in &other.ports {
+            self.ports.remove(port);
+        }
+    }
+
+    /// Allocates a port that is asked for.
+    fn take_port(&mut self, port: i64, added: &mut Self) -> std::result::Result<(), &'static str> {
+        if !NODE_PORTS.contains(&port) {
+            return Err("provided port is not in the valid range. The range of valid ports is \
+                        30000-32767");
+        }
+        if !self.ports.insert(port) {
+            return Err("provided port is already allocated");
+        }
+        added.ports.insert(port);
+        Ok(())
+    }
+
+    /// Allocates any port.
+    fn next_port(&mut self, added: &mut Self) -> std::result::Result<i64, &'static str> {
+        let port = NODE_PORTS.clone().find(|port| !self.ports.contains(port));
+        let port = port.ok_or("range is full")?;
+        self.ports.insert(port);
+        added.ports.insert(port);
+        Ok(port)
+    }
 }
 
 fn parse_ip(value: &Value) -> Option<u32> {
     value.as_str()?.parse::<Ipv4Addr>().ok().map(u32::from)
 }
 
-fn node_ports(service: &Value) -> Vec<(String, i64)> {
-    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-    let mut found: Vec<(String, i64)> = ports
-        .filter_map(|port| {
-            let number = port["nodePort"].as_i64().filter(|n| *n > 0)?;
-            Some((port["protocol"].as_str().unwrap_or("TCP").to_owned(), number))
-        })
-        .collect();
-    let health = service["spec"]["healthCheckNodePort"].as_i64().filter(|n| *n > 0);
-    found.extend(health.map(|n| ("TCP".to_owned(), n)));
-    found
+fn port_number(value: &Value) -> Option<i64> {
+    value.as_i64().filter(|number| *number > 0)
+}
+
+// === impl Allocation ===
+
+impl Allocation {
+    /// Keeps what was allocated, and frees what the service no longer uses.
+    pub fn commit(mut self) {
+        self.added = Resources::default();
+        self.allocator.0.lock().remove(&self.unused);
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if !self.added.ips.is_empty() || !self.added.ports.is_empty() {
+            self.allocator.0.lock().remove(&self.added);
+        }
+    }
 }
 
 impl Inner {
-    /// Gives a service what it needs; other kinds need nothing.
+    /// Allocates what a new or changed service needs; other kinds need nothing.
     pub fn allocate(
         &self,
         call: &Call,
         object: &mut Value,
         old: Option<&Value>,
-        options: &WriteOptions,
     ) -> Result<Allocation> {
         let service = call.resource.gvk.group.is_empty() && &*call.resource.plural == "services";
-        let mut allocation = Allocation::default();
+        let mut allocation = Allocation {
+            allocator: self.allocator.clone(),
+            added: Resources::default(),
+            unused: Resources::default(),
+        };
         if !service || !call.info.subresource.is_empty() {
             return Ok(allocation);
         }
-        let _ = options.dry_run == DryRun::All;
-        let mut taken = self.allocator.0.lock();
-        let had = old.map(ips).unwrap_or_default();
-        let outcome = allocate_ip(&mut taken, object, &had, &mut allocation).and_then(|()| {
-            let had = old.map(node_ports).unwrap_or_default();
-            allocate_ports(&mut taken, object, &had, &mut allocation)
-        });
-        if let Err(error) = outcome {
-            taken.give_back(&allocation);
-            return Err(call.invalid_object(object, &[error]));
+        let had = old.map(Resources::of).unwrap_or_default();
+        let outcome = {
+            let mut all = self.allocator.0.lock();
+            allocate_ip(&mut all, object, &had, &mut allocation.added)
+                .and_then(|()| match old {
+                    None => create_ports(&mut all, object, &mut allocation.added),
+                    Some(_) => update_ports(&mut all, object, &had, &mut allocation.added),
+                })
+                .and_then(|()| {
+                    let had = old.is_some_and(service::needs_health_check_port);
+                    allocate_health_port(&mut all, object, had, &mut allocation.added)
+                })
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Refusal::Field(error)) => return Err(call.invalid_object(object, &[error])),
+            Err(Refusal::Internal(why)) => return Err(Status::internal(why)),
         }
+        allocation.unused = had;
+        allocation.unused.remove(&Resources::of(object));
         Ok(allocation)
-    }
-
-    /// Gives back what a failed request took.
-    pub fn release(&self, allocation: Allocation) {
-        self.allocator.0.lock().give_back(&allocation);
-    }
-}
-
-impl Taken {
-    fn give_back(&mut self, allocation: &Allocation) {
-        for ip in &allocation.ips {
-            self.ips.remove(ip);
-        }
-        for port in &allocation.ports {
-            self.ports.remove(port);
-        }
     }
 }
 
 fn allocate_ip(
-    taken: &mut Taken,
+    all: &mut Resources,
     object: &mut Value,
-    had: &[u32],
-    allocation: &mut Allocation,
-) -> std::result::Result<(), FieldError> {
-    let spec = &mut object["spec"];
-    if spec["type"].as_str() == Some("ExternalName") {
+    had: &Resources,
+    added: &mut Resources,
+) -> std::result::Result<(), Refusal> {
+    if !service::needs_cluster_ip(object) {
         return Ok(());
     }
-    let wanted = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
-    if wanted == "None" {
-        return Ok(());
-    }
-    let ip = if wanted.is_empty() {
-        // The upper part of the range first: the lower one is kept for addresses people choose.
-        let free = (FIRST_IP + 16..=LAST_IP).chain(FIRST_IP..FIRST_IP + 16);
-        let found = free.into_iter().find(|ip| !taken.ips.contains(ip));
+    let asked = object["spec"]["clusterIP"].as_str().unwrap_or_default().to_owned();
+    let ip = if asked.is_empty() {
+        let mut free = (FIRST_IP + CHOSEN_IPS..=LAST_IP).chain(FIRST_IP..FIRST_IP + CHOSEN_IPS);
+        let found = free.find(|ip| !all.ips.contains(ip));
         found.ok_or_else(|| {
-            FieldError::internal("spec.clusterIPs", "failed to allocate IP: range is full")
+            let name = crate::status::quote(crate::object::name(object));
+            Refusal::Internal(format!(
+                "failed to allocate a serviceIP for Service {name}: range is full"
+            ))
         })?
     } else {
-        let Ok(ip) = wanted.parse::<Ipv4Addr>().map(u32::from) else { return Ok(()) };
-        if had.contains(&ip) {
+        let Ok(ip) = asked.parse::<Ipv4Addr>().map(u32::from) else { return Ok(()) };
+        if had.ips.contains(&ip) {
             return Ok(());
         }
-        let fail = |why: &str| {
-            FieldError::invalid(
-                "spec.clusterIPs",
-                &json!([wanted]),
-                format!("failed to allocate IP {wanted}: {why}"),
-            )
+        let refused = |why: &str| {
+            let why = format!("failed to allocate IP {asked}: {why}");
+            Err(Refusal::Field(FieldError::invalid("spec.clusterIPs", &json!([asked]), why)))
         };
         if !(FIRST_IP..=LAST_IP).contains(&ip) {
-            return Err(fail(&format!(
-                "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is \
-                 10.96.0.0/16"
-            )));
+            return refused("the provided network does not match the current range");
         }
-        if taken.ips.contains(&ip) {
-            return Err(fail("provided IP is already allocated"));
+        if all.ips.contains(&ip) {
+            return refused("provided IP is already allocated");
         }
         ip
     };
-    taken.ips.insert(ip);
-    allocation.ips.push(ip);
+    all.ips.insert(ip);
+    added.ips.insert(ip);
     let text = Ipv4Addr::from(ip).to_string();
+    let spec = &mut object["spec"];
     spec["clusterIP"] = text.clone().into();
     spec["clusterIPs"] = json!([text]);
     Ok(())
 }
 
-fn allocate_ports(
-    taken: &mut Taken,
+/// Allocates the node ports of a new service. Entries for the same port share a node port.
+fn create_ports(
+    all: &mut Resources,
     object: &mut Value,
-    had: &[(String, i64)],
-    allocation: &mut Allocation,
-) -> std::result::Result<(), FieldError> {
-    let spec = &mut object["spec"];
-    let balanced = spec["type"] == "LoadBalancer"
-        && spec["allocateLoadBalancerNodePorts"].as_bool().unwrap_or(true);
-    let wants = spec["type"] == "NodePort" || balanced;
-    let Some(ports) = spec.get_mut("ports").and_then(Value::as_array_mut) else {
+    added: &mut Resources,
+) -> std::result::Result<(), Refusal> {
+    let automatic = service::needs_node_port(object);
+    if !matches!(object["spec"]["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
         return Ok(());
-    };
-    for (index, port) in ports.iter_mut().enumerate() {
-        let protocol = port["protocol"].as_str().unwrap_or("TCP").to_owned();
-        let number = port["nodePort"].as_i64().filter(|n| *n > 0);
-        let chosen = match number {
-            Some(number) if had.contains(&(protocol.clone(), number)) => continue,
-            Some(number) => {
-                let field = format!("spec.ports[{index}].nodePort");
-                if !NODE_PORTS.contains(&number) {
-                    let why = "provided port is not in the valid range. The range of valid ports is 30000-32767";
-                    return Err(FieldError::invalid(field, &json!(number), why));
-                }
-                if taken.ports.contains(&(protocol.clone(), number)) {
-                    let why = "provided port is already allocated";
-                    return Err(FieldError::invalid(field, &json!(number), why));
-                }
-                number
+    }
+    let Some(ports) = object["spec"]["ports"].as_array_mut() else { return Ok(()) };
+    let mut asked: BTreeMap<i64, i64> = BTreeMap::new();
+    for port in ports.iter() {
+        if let (Some(number), Some(node)) = (port["port"].as_i64(), port_number(&port["nodePort"]))
+        {
+            asked.entry(number).or_insert(node);
+        }
+    }
+    let mut chosen: BTreeMap<i64, i64> = BTreeMap::new();
+    for (at, port) in ports.iter_mut().enumerate() {
+        let (number, own) = (port["port"].as_i64().unwrap_or(0), port_number(&port["nodePort"]));
+        if own.is_none() && !automatic {
+            continue;
+        }
+        let node = match (chosen.get(&number).copied(), own) {
+            (Some(shared), None) => shared,
+            (Some(shared), Some(own)) if shared == own => continue,
+            (Some(_), Some(own)) => take_port(all, at, own, added)?,
+            (None, _) => {
+                let node = match asked.get(&number) {
+                    Some(node) => take_port(all, at, *node, added)?,
+                    None => next_port(all, added)?,
+                };
+                chosen.insert(number, node);
+                node
             }
-            None if wants => {
-                let free =
-                    NODE_PORTS.clone().find(|n| !taken.ports.contains(&(protocol.clone(), *n)));
-                free.ok_or_else(|| {
-                    FieldError::internal(
-                        "spec.ports",
-                        "failed to allocate a nodePort: range is full",
-                    )
-                })?
-            }
-            None => continue,
         };
-        port["nodePort"] = chosen.into();
-        taken.ports.insert((protocol.clone(), chosen));
-        allocation.ports.push((protocol, chosen));
+        port["nodePort"] = node.into();
     }
     Ok(())
+}
+
+/// Allocates the node ports that a changed service did not have.
+fn update_ports(
+    all: &mut Resources,
+    object: &mut Value,
+    had: &Resources,
+    added: &mut Resources,
+) -> std::result::Result<(), Refusal> {
+    let automatic = service::needs_node_port(object);
+    if !matches!(object["spec"]["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
+        return Ok(());
+    }
+    let Some(ports) = object["spec"]["ports"].as_array_mut() else { return Ok(()) };
+    for (at, port) in ports.iter_mut().enumerate() {
+        match port_number(&port["nodePort"]) {
+            Some(node) if had.ports.contains(&node) || added.ports.contains(&node) => {}
+            Some(node) => {
+                take_port(all, at, node, added)?;
+            }
+            None if automatic => port["nodePort"] = next_port(all, added)?.into(),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn allocate_health_port(
+    all: &mut Resources,
+    object: &mut Value,
+    had: bool,
+    added: &mut Resources,
+) -> std::result::Result<(), Refusal> {
+    if had || !service::needs_health_check_port(object) {
+        return Ok(());
+    }
+    let spec = &mut object["spec"];
+    if let Some(port) = port_number(&spec["healthCheckNodePort"]) {
+        return all.take_port(port, added).map_err(|why| {
+            Refusal::Internal(format!(
+                "failed to allocate requested HealthCheck NodePort {port}: {why}"
+            ))
+        });
+    }
+    let port = all.next_port(added).map_err(|why| {
+        Refusal::Internal(format!("failed to allocate a HealthCheck NodePort 0: {why}"))
+    })?;
+    spec["healthCheckNodePort"] = port.into();
+    Ok(())
+}
+
+fn take_port(
+    all: &mut Resources,
+    at: usize,
+    port: i64,
+    added: &mut Resources,
+) -> std::result::Result<i64, Refusal> {
+    all.take_port(port, added).map_err(|why| {
+        let field = format!("spec.ports[{at}].nodePort");
+        Refusal::Field(FieldError::invalid(field, &json!(port), why))
+    })?;
+    Ok(port)
+}
+
+fn next_port(all: &mut Resources, added: &mut Resources) -> std::result::Result<i64, Refusal> {
+    all.next_port(added)
+        .map_err(|why| Refusal::Internal(format!("failed to allocate a nodePort: {why}")))
 }

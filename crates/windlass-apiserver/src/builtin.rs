@@ -10,7 +10,7 @@
 use serde_json::Value;
 
 use crate::resource::Gvk;
-use crate::status::FieldError;
+use crate::status::FieldErrors;
 
 pub mod general;
 pub mod rules;
@@ -31,18 +31,18 @@ pub trait Strategy: Sync {
     fn prepare_status(&self, _object: &mut Value, _old: &Value) {}
 
     /// Problems of a new object, apart from common metadata.
-    fn validate(&self, _object: &Value) -> Vec<FieldError> {
-        Vec::new()
+    fn validate(&self, _object: &Value) -> FieldErrors {
+        FieldErrors::default()
     }
 
     /// Problems of an update of the main resource, apart from common metadata.
-    fn validate_update(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, _old: &Value) -> FieldErrors {
         self.validate(object)
     }
 
     /// Problems of an update of the status subresource.
-    fn validate_status(&self, _object: &Value, _old: &Value) -> Vec<FieldError> {
-        Vec::new()
+    fn validate_status(&self, _object: &Value, _old: &Value) -> FieldErrors {
+        FieldErrors::default()
     }
 
     /// Texts for `Warning` headers on create (`old` is `None`) and update.

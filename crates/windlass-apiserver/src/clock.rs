@@ -1,24 +1,19 @@
-//! Time, names and numbers from one seam, so that a paused runtime and a seed replay a run.
+//! The server's time, from one place, so that a paused runtime replays a run.
 
 use jiff::{SignedDuration, Timestamp};
-use parking_lot::Mutex;
-use rand::rngs::StdRng;
-use rand::{Rng, RngExt, SeedableRng};
 use tokio::time::Instant;
 
-/// The alphabet of generated names: no vowels, nothing that looks like something else.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-
-/// The server's clock: wall time at start, advanced by `tokio::time`.
+/// The server's clock: the wall clock, or `tokio::time` in a runtime whose time is paused.
+///
+/// The wall clock is followed even where it jumps, as it does when a machine was suspended.
 #[derive(Debug)]
 pub struct Clock {
     epoch: Timestamp,
     start: Instant,
+    /// How far the clock is ahead of the wall clock.
+    offset: SignedDuration,
+    wall: fn() -> Timestamp,
 }
-
-/// The server's source of randomness.
-#[derive(Debug)]
-pub struct Chance(Mutex<StdRng>);
 
 // === impl Clock ===
 
@@ -31,13 +26,20 @@ impl Default for Clock {
 impl Clock {
     /// A clock that shows `epoch` now.
     pub fn starting_at(epoch: Timestamp) -> Self {
-        Self { epoch, start: Instant::now() }
+        let offset = epoch.duration_since(Timestamp::now());
+        Self { epoch, start: Instant::now(), offset, wall: Timestamp::now }
     }
 
     /// The time now.
     pub fn now(&self) -> Timestamp {
-        let passed = SignedDuration::try_from(self.start.elapsed()).unwrap_or_default();
-        self.epoch.checked_add(passed).unwrap_or(self.epoch)
+        let (from, passed) = match is_paused() {
+            true => {
+                let passed = SignedDuration::try_from(self.start.elapsed());
+                (self.epoch, passed.unwrap_or_default())
+            }
+            false => ((self.wall)(), self.offset),
+        };
+        from.checked_add(passed).unwrap_or(self.epoch)
     }
 
     /// The time now as objects carry it: RFC 3339, whole seconds.
@@ -46,38 +48,52 @@ impl Clock {
     }
 }
 
+/// Returns `true` if the time of this runtime does not follow the system's clock.
+fn is_paused() -> bool {
+    let before = std::time::Instant::now();
+    let now = Instant::now().into_std();
+    now < before || now > std::time::Instant::now()
+}
+
 /// A time as objects carry it: RFC 3339, whole seconds.
 pub fn stamp(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-// === impl Chance ===
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
 
-impl Chance {
-    /// From a seed, or from the operating system.
-    pub fn new(seed: Option<u64>) -> Self {
-        let rng = match seed {
-            Some(seed) => StdRng::seed_from_u64(seed),
-            None => StdRng::seed_from_u64(rand::rng().next_u64()),
-        };
-        Self(Mutex::new(rng))
+    use super::*;
+
+    /// A wall clock that is three hours ahead: what it shows after a suspend.
+    fn later() -> Timestamp {
+        Timestamp::now() + SignedDuration::from_hours(3)
     }
 
-    /// A version 4 UUID.
-    pub fn uuid(&self) -> String {
-        let mut bytes = [0; 16];
-        self.0.lock().fill_bytes(&mut bytes);
-        uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+    fn epoch() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
     }
 
-    /// Five letters for the end of a generated name.
-    pub fn suffix(&self) -> String {
-        let mut rng = self.0.lock();
-        (0..5).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
+    #[tokio::test]
+    async fn a_clock_follows_the_wall_clock_over_a_suspend() {
+        let clock = Clock { wall: later, ..Clock::starting_at(epoch()) };
+        let passed = clock.now().duration_since(epoch());
+        assert!(passed >= SignedDuration::from_hours(3), "{passed}");
+        assert!(passed < SignedDuration::from_hours(4), "{passed}");
     }
 
-    /// A number below `end`.
-    pub fn below(&self, end: u64) -> u64 {
-        self.0.lock().random_range(0..end.max(1))
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_follows_the_time_of_a_paused_runtime() {
+        let clock = Clock { wall: later, ..Clock::starting_at(epoch()) };
+        assert_eq!(clock.now(), epoch());
+        tokio::time::advance(Duration::from_secs(90)).await;
+        assert_eq!(clock.stamp(), "2026-01-01T00:01:30Z");
+    }
+
+    #[test]
+    fn a_clock_outside_of_a_runtime_follows_the_wall_clock() {
+        let clock = Clock { wall: later, ..Clock::starting_at(epoch()) };
+        assert!(clock.now().duration_since(epoch()) >= SignedDuration::from_hours(3));
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::discovery::version_order;
 use crate::resource::{Gvk, Resource, Subresource};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 pub mod convert;
 pub mod defaulting;
@@ -87,13 +87,13 @@ pub enum Part {
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// What refuses the object.
-    pub errors: Vec<FieldError>,
+    pub errors: FieldErrors,
     /// Faults of rules that were there before.
     pub warnings: Vec<String>,
 }
 
-impl From<Vec<FieldError>> for Verdict {
-    fn from(errors: Vec<FieldError>) -> Self {
+impl From<FieldErrors> for Verdict {
+    fn from(errors: FieldErrors) -> Self {
         Self { errors, warnings: Vec::new() }
     }
 }
@@ -364,9 +364,9 @@ impl Version {
     }
 
     /// What is wrong with the kind and version an object names.
-    pub fn type_errors(&self, object: &Value) -> Vec<FieldError> {
+    pub fn type_errors(&self, object: &Value) -> FieldErrors {
         let wanted = [("kind", self.gvk.kind.to_string()), ("apiVersion", self.gvk.api_version())];
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         for (key, wanted) in wanted {
             let got = object[key].as_str().unwrap_or_default();
             if got != wanted {
@@ -376,7 +376,7 @@ impl Version {
         errors
     }
 
-    fn schema_errors(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    fn schema_errors(&self, object: &Value, old: Option<&Value>) -> FieldErrors {
         let mut errors = match old {
             None => validate::validate(&self.schema, object, None, Mode::Object),
             Some(_) => validate::validate_update(&self.schema, object, old, None),
@@ -389,8 +389,8 @@ impl Version {
         errors
     }
 
-    fn status_errors(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn status_errors(&self, object: &Value, old: Option<&Value>) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         if let (Some(status), Some(schema)) =
             (object.get("status"), self.schema.properties.get("status"))
         {

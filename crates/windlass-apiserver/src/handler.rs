@@ -22,6 +22,7 @@ use crate::store::{Entry, Key, ResourceKey};
 use crate::table::Include;
 
 mod body;
+mod commit;
 mod component;
 mod create;
 mod delete;

@@ -16,6 +16,7 @@ pub mod merge;
 pub mod object;
 pub mod openapi;
 pub mod pki;
+mod random;
 pub mod registry;
 pub mod request;
 pub mod resource;
@@ -29,6 +30,7 @@ mod skim;
 pub mod status;
 pub mod store;
 pub mod table;
+mod work;
 
 pub use auth::User;
 pub use server::{ApiServer, Options};

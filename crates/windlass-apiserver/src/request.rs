@@ -32,6 +32,10 @@ pub struct RequestInfo {
     pub rest: Vec<String>,
     /// The deprecated `/watch/` form of a path.
     pub watch_path: bool,
+    /// The name of the user who sends the request; empty until the user is authenticated.
+    pub user: String,
+    /// The `User-Agent` header; empty if there is none.
+    pub user_agent: String,
 }
 
 /// The query of a request: every parameter with its values.

@@ -1,7 +1,7 @@
 //! The listener: HTTPS or plain HTTP, HTTP/1.1 and HTTP/2, in front of any service.
 //!
-//! **Invariant:** every wait on a peer is bounded: for the handshake, for headers, for a body.
-//! Connections are counted, and one too many is told so.
+//! **Invariant:** every wait on a peer is bounded: for the handshake, for headers, for a body, and
+//! for a peer that does not read its answer. Connections are counted, and one too many is refused.
 //!
 //! **Invariant:** at the end, requests under way are answered, and answers without an end of their
 //! own (watches) end cleanly.
@@ -30,8 +30,10 @@ use tower::{Service, ServiceExt};
 use crate::auth::PeerCertificate;
 
 mod body;
+mod stall;
 
 pub use body::{AnswerBody, RequestBody};
+use stall::{Progress, StallTimeout};
 
 /// Any error, for bodies and services.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -49,6 +51,8 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// How long the body of a request may take.
     pub body_timeout: Duration,
+    /// How long an answer may wait for a peer that does not read; then the connection is cut.
+    pub stall_timeout: Duration,
     /// How long requests under way may take when the server ends.
     pub end_timeout: Duration,
     /// How many bytes of headers a request may have.
@@ -65,8 +69,9 @@ impl Default for Limits {
             handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(32),
             body_timeout: Duration::from_secs(60),
+            stall_timeout: Duration::from_secs(60),
             end_timeout: Duration::from_secs(5),
-            header_bytes_max: 1 << 20,
+            header_bytes_max: 64 << 10,
             streams_max: 250,
             connections_max: 20_000,
         }
@@ -77,6 +82,8 @@ impl Default for Limits {
 const REFUSALS_MAX: usize = 64;
 /// How long telling so may take.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Why a connection is cut whose peer does not read.
+const STALLED: &str = "an answer waited too long for its peer";
 /// How often an idle HTTP/2 peer is asked whether it is still there.
 const PING_EVERY: Duration = Duration::from_secs(60);
 
@@ -252,6 +259,8 @@ where
         let _place = place;
         let body_timeout = limits.body_timeout;
         let answer_end = end.clone();
+        let progress = Progress::default();
+        let answers = progress.clone();
         let handler = hyper::service::service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(|body| RequestBody::new(body, body_timeout));
             request.extensions_mut().insert(OverWire);
@@ -259,16 +268,17 @@ where
                 request.extensions_mut().insert(peer.clone());
             }
             let service = service.clone();
-            let end = answer_end.clone();
+            let (end, progress) = (answer_end.clone(), answers.entry());
             async move {
                 if refused {
                     return Ok(refusal().map(Either::Right));
                 }
                 let answer = service.oneshot(request).await.map_err(io::Error::other)?;
-                Ok::<_, io::Error>(answer.map(|body| Either::Left(AnswerBody::new(body, end))))
+                Ok::<_, io::Error>(answer.map(|body| Either::Left(AnswerBody::new(body, end, progress))))
             }
         });
-        let io = TokioIo::new(io);
+        let io = TokioIo::new(StallTimeout::new(io, limits.stall_timeout));
+        let mut stalled = pin!(progress.stalled(limits.stall_timeout));
         if h2 {
             let connection = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
@@ -282,9 +292,14 @@ where
             tokio::select! {
                 biased;
                 done = &mut connection => return Ok(done?),
+                () = &mut stalled => return Err(STALLED.into()),
                 () = end.cancelled() => connection.as_mut().graceful_shutdown(),
             }
-            return Ok(connection.await?);
+            return tokio::select! {
+                biased;
+                done = connection => Ok(done?),
+                () = stalled => Err(STALLED.into()),
+            };
         }
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -298,9 +313,14 @@ where
         tokio::select! {
             biased;
             done = &mut connection => return Ok(done?),
+            () = &mut stalled => return Err(STALLED.into()),
             () = end.cancelled() => connection.as_mut().graceful_shutdown(),
         }
-        Ok(connection.await?)
+        tokio::select! {
+            biased;
+            done = connection => Ok(done?),
+            () = stalled => Err(STALLED.into()),
+        }
     }
 }
 

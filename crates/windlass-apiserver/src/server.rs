@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::alloc::Allocator;
 use crate::auth::{Authenticator, Authorizer, Impersonator, Signer, User};
-use crate::clock::{Chance, Clock};
-use crate::fault::{FaultHook, Faults, LogEntry, RequestLog};
+use crate::clock::Clock;
+use crate::fault::{Fault, FaultHook, Faults, LogEntry, RequestLog};
+use crate::random::Randomness;
 use crate::registry::{Registry, storage_of};
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
@@ -30,7 +31,11 @@ mod convert;
 mod definitions;
 mod dispatch;
 mod documents;
+mod expiry;
+mod flight;
 mod read;
+
+use flight::{InFlight, TimeLimit};
 
 /// The most bytes a request body may have.
 pub const BODY_BYTES_MAX: usize = 3 << 20;
@@ -75,13 +80,15 @@ pub struct Options {
     pub signer: Option<Signer>,
     /// Whether pods are given a service account and its token, and refused without one.
     pub service_account_admission: bool,
+    /// The time that the server's clock shows at the start; `None` is the current time.
+    pub start_time: Option<jiff::Timestamp>,
 }
 
 pub(crate) struct Inner {
     pub store: Store,
     pub registry: Registry,
     pub clock: Clock,
-    pub chance: Chance,
+    pub random: Randomness,
     pub authenticator: Authenticator,
     pub authorizer: Authorizer,
     pub impersonator: Impersonator,
@@ -92,6 +99,8 @@ pub(crate) struct Inner {
     pub faults: Faults,
     pub log: RequestLog,
     pub shutdown: CancellationToken,
+    expiry: expiry::Expiry,
+    in_flight: InFlight,
     /// Whether somebody runs controllers and a scheduler on this server.
     pub controllers_run: AtomicBool,
     authorize: bool,
@@ -107,6 +116,7 @@ impl Default for Options {
             authorize: true,
             signer: None,
             service_account_admission: false,
+            start_time: None,
         }
     }
 }
@@ -135,8 +145,8 @@ impl ApiServer {
         let inner = Inner {
             store,
             registry: Registry::default(),
-            clock: Clock::default(),
-            chance: Chance::new(options.seed),
+            clock: options.start_time.map_or_else(Clock::default, Clock::starting_at),
+            random: Randomness::new(options.seed),
             authenticator: Authenticator::new(options.tokens, signer),
             authorizer: Authorizer::new(),
             impersonator: Impersonator::new(),
@@ -146,11 +156,15 @@ impl ApiServer {
             faults: Faults::default(),
             log: RequestLog::default(),
             shutdown: CancellationToken::new(),
+            expiry: expiry::Expiry::default(),
+            in_flight: InFlight::default(),
             controllers_run: AtomicBool::new(false),
             authorize: options.authorize,
         };
         inner.bootstrap();
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        inner.start_expiry();
+        Ok(Self { inner })
     }
 
     /// A client with all rights, with no socket in between.
@@ -221,7 +235,7 @@ impl ApiServer {
             store: self.inner.store.fork(),
             registry: Registry::default(),
             clock: Clock::starting_at(self.inner.clock.now()),
-            chance: Chance::new(Some(self.inner.chance.below(u64::MAX))),
+            random: self.inner.random.fork(),
             authenticator: Authenticator::new([], signer),
             authorizer: Authorizer::new(),
             impersonator: Impersonator::new(),
@@ -231,11 +245,15 @@ impl ApiServer {
             faults: Faults::default(),
             log: RequestLog::default(),
             shutdown: CancellationToken::new(),
+            expiry: expiry::Expiry::default(),
+            in_flight: InFlight::default(),
             controllers_run: AtomicBool::new(false),
             authorize: self.inner.authorize,
         };
         inner.bootstrap();
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        inner.start_expiry();
+        Self { inner }
     }
 
     /// Answers calls of a webhook within the process, with no socket in between.
@@ -310,6 +328,14 @@ where
     }
 }
 
+/// A request without its body, as it is dispatched.
+struct Routed {
+    parts: http::request::Parts,
+    query: Query,
+    info: RequestInfo,
+    fault: Fault,
+}
+
 /// The user of a request that needs no proof: it comes from within the process.
 #[derive(Clone)]
 struct Identity(User);
@@ -321,9 +347,16 @@ impl Inner {
     fn bootstrap(&self) {
         let seeds = crate::auth::bootstrap::seeds();
         // A failing journal shows at the first real write.
-        let _ = self.store.seed(seeds, &self.clock.stamp(), || self.chance.uuid());
+        let uid = |seed: &Seed| self.seed_uid(seed);
+        let _ = self.store.seed(seeds, &self.clock.stamp(), uid);
         self.allocator.load(&self.store);
         self.sync_definitions();
+    }
+
+    fn seed_uid(&self, seed: &Seed) -> String {
+        let (resource, key) = (&seed.resource, &seed.key);
+        let purpose = ["uid", &resource.group, &resource.plural, &key.namespace, &key.name];
+        self.random.uuid(&purpose)
     }
 
     /// Brings back the service the server is reached by, as it does for the real one.
@@ -334,7 +367,7 @@ impl Inner {
                 && self.store.world().get(&seed.resource, &seed.key).is_none()
         };
         for seed in crate::auth::bootstrap::seeds().iter().filter(own) {
-            let entry = seed.entry(0, &self.clock.stamp(), &self.chance.uuid());
+            let entry = seed.entry(0, &self.clock.stamp(), &self.seed_uid(seed));
             let (object, fields) = (entry.object(), entry.fields);
             if &*seed.resource.plural == "services" {
                 self.allocator.keep(&object);
@@ -353,41 +386,62 @@ impl Inner {
     {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let info = RequestInfo::read(&parts.method, parts.uri.path(), &query);
+        let mut info = RequestInfo::read(&parts.method, parts.uri.path(), &query);
+        let user = self.identify(&parts, &info);
+        info.user = user.as_ref().map(|user| user.name.clone()).unwrap_or_default();
+        info.user_agent = dispatch::text_of(&parts.headers, header::USER_AGENT).to_owned();
         let fault = self.faults.of(&info);
         if !fault.delay.is_zero() {
             tokio::time::sleep(fault.delay).await;
         }
         let failing = Form::of_failure(dispatch::accept_of(&parts.headers));
-        let mut user_name = String::new();
         let outcome = match fault.fail.clone() {
             Some(status) => Err(status),
-            None => match read_body(body).await {
-                Ok(body) => {
-                    self.dispatch(parts, query, info.clone(), body, &fault, &mut user_name).await
-                }
-                Err(status) => Err(status),
-            },
+            None => {
+                let request = Routed { parts, query, info: info.clone(), fault: fault.clone() };
+                self.handle(request, user, body).await
+            }
         };
         let mut response = match (outcome, fault.fail_after) {
             (Ok(_), Some(status)) => crate::response::failure(&status, failing),
             (Ok(response), None) => response,
             (Err(status), _) => crate::response::failure(&status, failing),
         };
-        self.finish(&mut response, info, user_name);
+        self.finish(&mut response, info);
         response
     }
 
-    fn finish(&self, response: &mut Response<Body>, info: RequestInfo, user: String) {
+    /// Handles a request within its time limit.
+    ///
+    /// Nothing of the body is read before it is clear that the user may send the request.
+    async fn handle<B>(
+        self: &Arc<Self>,
+        request: Routed,
+        user: Result<User>,
+        body: B,
+    ) -> Result<Response<Body>>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<tower::BoxError>,
+    {
+        let limit = TimeLimit::of(&request.info, &request.query)?;
+        let user = user?;
+        let _permit = self.in_flight.enter(&user, &request.info)?;
+        self.allow(&user, &request.info)?;
+        let info = request.info.clone();
+        limit.run(&info, self.dispatch(request, user, body)).await
+    }
+
+    fn finish(&self, response: &mut Response<Body>, info: RequestInfo) {
         let headers = response.headers_mut();
-        if let Ok(id) = HeaderValue::from_str(&self.chance.uuid()) {
+        if let Ok(id) = HeaderValue::from_str(&self.random.uuid(&["audit"])) {
             headers.insert("audit-id", id);
         }
         headers.entry("cache-control").or_insert(HeaderValue::from_static("no-cache, private"));
         if self.log.wanted() {
             self.log.push(LogEntry {
                 time: self.clock.stamp(),
-                user,
+                user: info.user.clone(),
                 request: info,
                 code: response.status().as_u16(),
                 revision: self.store.revision(),
@@ -400,14 +454,8 @@ impl Inner {
     /// # Errors
     /// 504 if it does not come in time.
     pub async fn wait_for_revision(&self, revision: u64) -> Result<()> {
-        let deadline = tokio::time::Instant::now() + REVISION_WAIT;
-        while self.store.revision() < revision {
-            if tokio::time::Instant::now() >= deadline {
-                return Err(self.too_large(revision));
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(())
+        let reached = tokio::time::timeout(REVISION_WAIT, self.store.reached(revision));
+        reached.await.map_err(|_| self.too_large(revision))
     }
 
     /// 504 for a version that does not exist yet.
@@ -434,7 +482,7 @@ impl Inner {
         self.registry.family(resource).map(|f| f.token.clone()).unwrap_or_default()
     }
 
-    /// What follows from a write: definitions are served, allocations are freed.
+    /// What follows from a write: definitions are served, allocations are freed, events expire.
     pub async fn after_write(
         self: &Arc<Self>,
         resource: &Resource,
@@ -454,6 +502,9 @@ impl Inner {
         if &*resource.gvk.group == "apiextensions.k8s.io" {
             self.sync_definitions();
         }
+        if new.is_some() {
+            self.expire_later(resource);
+        }
         if resource.is_custom() && new.is_none() {
             self.instance_gone(&storage_of(resource));
         }
@@ -469,7 +520,7 @@ fn is_own_service(resource: &Resource, key: &Key) -> bool {
         )
 }
 
-async fn read_body<B>(body: B) -> Result<Bytes>
+pub(crate) async fn read_body<B>(body: B) -> Result<Bytes>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<tower::BoxError>,

@@ -3,11 +3,18 @@
 //! **Invariant:** texts here are the real server's, letter by letter; clients match on them.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// What a handler gives: a value, or the `Status` to answer with.
+use crate::work;
+
+mod field;
+
+pub use field::{FieldError, FieldErrorKind, FieldErrors, quote, show};
+
+/// The result of a handler: a value, or the `Status` to answer with.
 pub type Result<T, E = Status> = std::result::Result<T, E>;
 
 /// A failure as the API reports it (`kind: Status`).
@@ -197,12 +204,14 @@ impl Status {
 
     /// 422: `<Kind>.<group> "name" is invalid: ...` with a cause per error.
     ///
-    /// Equal errors are told once in the message, and all of them in the causes.
+    /// The message lists equal errors once; the causes contain all of them.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let mut known: HashSet<String> = HashSet::with_capacity(errors.len());
         let mut seen: Vec<String> = Vec::with_capacity(errors.len());
         for error in errors {
             let text = error.to_string();
-            if !seen.contains(&text) {
+            work::spent(text.len());
+            if known.insert(text.clone()) {
                 seen.push(text);
             }
         }
@@ -319,209 +328,6 @@ impl Details {
         }
         Value::Object(out)
     }
-}
-
-/// One problem with one field, as Go's `field.Error`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FieldError {
-    /// What is wrong with it.
-    pub kind: FieldErrorKind,
-    /// The path, `spec.containers[0].name`.
-    pub field: String,
-    /// The offending value as it is shown (already quoted, see [`show`]); empty when none is.
-    pub value: String,
-    /// The explanation; may be empty for some kinds.
-    pub detail: String,
-}
-
-/// The kinds of field errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldErrorKind {
-    /// `Duplicate value`.
-    Duplicate,
-    /// `Forbidden`.
-    Forbidden,
-    /// `Internal error`.
-    Internal,
-    /// `Invalid value`.
-    Invalid,
-    /// `Not found`.
-    NotFound,
-    /// `Required value`.
-    Required,
-    /// `Too long`.
-    TooLong,
-    /// `Too many`.
-    TooMany,
-    /// `Invalid value`, of a wrong type.
-    TypeInvalid,
-    /// `Unsupported value`.
-    NotSupported,
-}
-
-impl FieldErrorKind {
-    /// The `reason` of the cause.
-    pub fn cause(self) -> &'static str {
-        match self {
-            Self::Duplicate => "FieldValueDuplicate",
-            Self::Forbidden => "FieldValueForbidden",
-            Self::Internal => "InternalError",
-            Self::Invalid => "FieldValueInvalid",
-            Self::NotFound => "FieldValueNotFound",
-            Self::Required => "FieldValueRequired",
-            Self::TooLong => "FieldValueTooLong",
-            Self::TooMany => "FieldValueTooMany",
-            Self::TypeInvalid => "FieldValueTypeInvalid",
-            Self::NotSupported => "FieldValueNotSupported",
-        }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Self::Duplicate => "Duplicate value",
-            Self::Forbidden => "Forbidden",
-            Self::Internal => "Internal error",
-            Self::Invalid | Self::TypeInvalid => "Invalid value",
-            Self::NotFound => "Not found",
-            Self::Required => "Required value",
-            Self::TooLong => "Too long",
-            Self::TooMany => "Too many",
-            Self::NotSupported => "Unsupported value",
-        }
-    }
-}
-
-// === impl FieldError ===
-
-impl FieldError {
-    /// `field: Invalid value: <value>: <detail>`.
-    pub fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
-        Self::raw(FieldErrorKind::Invalid, field, show(value), detail)
-    }
-
-    /// As [`FieldError::invalid`], for a string value.
-    pub fn invalid_str(
-        field: impl Into<String>,
-        value: impl AsRef<str>,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self::raw(FieldErrorKind::Invalid, field, quote(value.as_ref()), detail)
-    }
-
-    /// `field: Required value[: detail]`.
-    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::raw(FieldErrorKind::Required, field, String::new(), detail)
-    }
-
-    /// `field: Duplicate value: <value>`.
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self::raw(FieldErrorKind::Duplicate, field, show(value), "")
-    }
-
-    /// `field: Forbidden: <detail>`.
-    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::raw(FieldErrorKind::Forbidden, field, String::new(), detail)
-    }
-
-    /// `field: Not found: <value>`.
-    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
-        Self::raw(FieldErrorKind::NotFound, field, show(value), "")
-    }
-
-    /// `field: Unsupported value: <value>: supported values: "a", "b"`, in the order given.
-    pub fn not_supported(
-        field: impl Into<String>,
-        value: &Value,
-        supported: &[impl AsRef<str>],
-    ) -> Self {
-        let list: Vec<_> = supported.iter().map(|s| quote(s.as_ref())).collect();
-        let detail = match list.is_empty() {
-            true => String::new(),
-            false => format!("supported values: {}", list.join(", ")),
-        };
-        Self::raw(FieldErrorKind::NotSupported, field, show(value), detail)
-    }
-
-    /// `field: Too long: may not be more than N bytes`.
-    pub fn too_long(field: impl Into<String>, bytes_max: usize) -> Self {
-        let detail = format!("may not be more than {bytes_max} bytes");
-        Self::raw(FieldErrorKind::TooLong, field, String::new(), detail)
-    }
-
-    /// `field: Too many: N: must have at most M items`.
-    pub fn too_many(field: impl Into<String>, count: usize, count_max: usize) -> Self {
-        let detail = format!("must have at most {count_max} items");
-        Self::raw(FieldErrorKind::TooMany, field, count.to_string(), detail)
-    }
-
-    /// `field: Internal error: <detail>`.
-    pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::raw(FieldErrorKind::Internal, field, String::new(), detail)
-    }
-
-    /// An error from its parts; `value` is shown as it is.
-    pub fn raw(
-        kind: FieldErrorKind,
-        field: impl Into<String>,
-        value: impl Into<String>,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self { kind, field: field.into(), value: value.into(), detail: detail.into() }
-    }
-
-    /// The text without the field.
-    pub fn body(&self) -> String {
-        let mut out = String::from(self.kind.text());
-        for part in [&self.value, &self.detail] {
-            if !part.is_empty() {
-                out.push_str(": ");
-                out.push_str(part);
-            }
-        }
-        out
-    }
-}
-
-impl fmt::Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.body())
-    }
-}
-
-/// A value as error texts show it: strings quoted, everything else as JSON.
-pub fn show(value: &Value) -> String {
-    match value {
-        Value::String(text) => quote(text),
-        other => other.to_string(),
-    }
-}
-
-/// A string in Go's `%q` form.
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{b}' => out.push_str("\\v"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                out.push_str(&format!("\\x{:02x}", c as u32));
-            }
-            c if c.is_control() || (c.is_whitespace() && c != ' ') || c == '\u{feff}' => {
-                out.push_str(&format!("\\u{:04x}", c as u32));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! What changed is appended to an [`EventLog`] per resource, which watchers read with a cursor.
 //!
 //! **Invariant:** revisions grow by one per write, over all resources.
+//! **Invariant:** whoever sees a revision finds its event in the log, and the other way round.
 //! **Invariant:** a reader never blocks a writer, and a watcher never blocks anybody.
 
 use std::cmp::Ordering;
@@ -19,13 +20,21 @@ use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
+use journal::Record;
+use news::News;
+
 mod event_log;
 mod journal;
+mod news;
 mod seed;
 
 pub use event_log::{Event, EventKind, EventLog, Gone, LogLimits};
-pub use journal::{Journal, JournalError, Record};
+pub use journal::{Journal, JournalError};
+pub use news::NewsSubscription;
 pub use seed::Seed;
+
+/// The most bytes of a stored object, as etcd's limit of a request.
+pub const OBJECT_BYTES_MAX: usize = 3 << 19;
 
 /// Names a resource: its group and plural.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,6 +95,7 @@ pub struct Store {
     world: ArcSwap<World>,
     writer: Mutex<Writer>,
     logs: RwLock<HashMap<ResourceKey, Arc<EventLog>>>,
+    newest: Arc<News>,
     limits: LogLimits,
 }
 
@@ -114,6 +124,9 @@ pub enum WriteError {
     /// The object is not in the state the writer saw.
     #[error("the object changed in between")]
     Conflict,
+    /// The object is larger than [`OBJECT_BYTES_MAX`].
+    #[error("an object of {} bytes is too large to be stored", .0.body.len())]
+    TooLarge(Arc<Entry>),
     /// The journal could not take it; nothing was changed.
     #[error("the write could not be made durable")]
     Journal(#[from] JournalError),
@@ -141,9 +154,9 @@ impl Store {
     pub fn open(limits: LogLimits, journal: Journal) -> Result<Self, JournalError> {
         let mut world = World { revision: 0, tables: imbl::HashMap::new() };
         let mut journal = journal;
-        for record in journal.replay()? {
-            world.apply_record(record);
-        }
+        journal.replay(|record| world.apply_record(record))?;
+        journal.weigh(&world);
+        journal.compact_if_due(&world);
         let revision = world.revision;
         let store = Self::from_world(world, limits, Some(journal));
         store.writer.lock().compacted = revision;
@@ -156,6 +169,7 @@ impl Store {
             world: ArcSwap::from_pointee(world),
             writer: Mutex::new(Writer { journal, compacted }),
             logs: RwLock::default(),
+            newest: Arc::new(News::starting_at(compacted)),
             limits,
         }
     }
@@ -173,6 +187,17 @@ impl Store {
     /// The newest revision.
     pub fn revision(&self) -> u64 {
         self.world.load().revision
+    }
+
+    /// Waits until a revision is reached.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost if it is dropped.
+    pub async fn reached(&self, revision: u64) {
+        let mut newest = self.newest.subscribe();
+        while newest.newest() < revision {
+            newest.changed().await;
+        }
     }
 
     /// Watches from at or below this revision are refused.
@@ -194,11 +219,21 @@ impl Store {
         if let Some(log) = self.logs.read().get(resource) {
             return log.clone();
         }
-        let compacted = self.writer.lock().compacted;
+        // What happened before the log was made is not in it.
+        let floor = self.writer.lock().compacted.max(self.world.load().table(resource).revision);
         let mut logs = self.logs.write();
         logs.entry(resource.clone())
-            .or_insert_with(|| Arc::new(EventLog::new(self.limits, compacted)))
+            .or_insert_with(|| Arc::new(EventLog::new(self.limits, floor)))
             .clone()
+    }
+
+    /// Drops the history of a resource that has no objects: its definition is gone. Watches and
+    /// exact lists from before its last change get 410.
+    pub fn forget(&self, resource: &ResourceKey) {
+        let _writer = self.writer.lock();
+        if self.world.load().table(resource).items.is_empty() {
+            self.logs.write().remove(resource);
+        }
     }
 
     /// The objects of a resource as they were at a revision.
@@ -250,6 +285,9 @@ impl Store {
         let (entry, kind) = match change {
             Change::Put { object, fields } => {
                 let entry = Arc::new(Entry::new(key.clone(), revision, object, fields));
+                if entry.body.len() > OBJECT_BYTES_MAX {
+                    return Err(WriteError::TooLarge(entry));
+                }
                 table.items.insert(key.clone(), entry.clone());
                 let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
                 (entry, kind)
@@ -261,13 +299,18 @@ impl Store {
             }
         };
         if let Some(journal) = &mut writer.journal {
-            journal.append(&Record::of(resource, &entry, kind == EventKind::Deleted))?;
+            let deleted = kind == EventKind::Deleted;
+            journal.append(resource, &entry, deleted, previous.as_deref())?;
         }
         table.revision = revision;
         world.revision = revision;
         world.tables.insert(resource.clone(), table);
-        self.world.store(Arc::new(world));
-        log.push(Event::new(kind, revision, entry.clone(), previous));
+        if let Some(journal) = &mut writer.journal {
+            journal.compact_if_due(&world);
+        }
+        let event = Event::new(kind, revision, entry.clone(), previous);
+        log.push(event, || self.world.store(Arc::new(world)));
+        self.newest.publish(revision);
         Ok(entry)
     }
 
@@ -279,7 +322,7 @@ impl Store {
         &self,
         seeds: impl IntoIterator<Item = &'a Seed>,
         time: &str,
-        mut uid: impl FnMut() -> String,
+        uid: impl Fn(&Seed) -> String,
     ) -> Result<(), WriteError> {
         let mut writer = self.writer.lock();
         let mut world = World::clone(&self.world.load());
@@ -292,9 +335,9 @@ impl Store {
                 continue;
             }
             let revision = world.revision + 1;
-            let entry = Arc::new(seed.entry(revision, time, &uid()));
+            let entry = Arc::new(seed.entry(revision, time, &uid(seed)));
             if let Some(journal) = &mut writer.journal
-                && let Err(error) = journal.append(&Record::of(resource, &entry, false))
+                && let Err(error) = journal.append(resource, &entry, false, None)
             {
                 outcome = Err(error.into());
                 break;
@@ -308,7 +351,9 @@ impl Store {
         for log in self.logs.read().values() {
             log.compact(writer.compacted);
         }
+        let revision = world.revision;
         self.world.store(Arc::new(world));
+        self.newest.publish(revision);
         outcome
     }
 
@@ -343,46 +388,38 @@ impl World {
     }
 
     fn apply_record(&mut self, record: Record) {
-        let mut table = self.table(&record.resource);
-        let revision = record.revision;
+        let table = self.tables.entry(record.resource.clone()).or_default();
+        table.revision = table.revision.max(record.revision);
+        self.revision = self.revision.max(record.revision);
         if record.deleted {
             table.items.remove(&record.key);
-        } else if let Some(entry) = record.into_entry() {
-            table.items.insert(entry.1.key.clone(), Arc::new(entry.1));
-            table.revision = revision;
-            self.tables.insert(entry.0, table);
-            self.revision = self.revision.max(revision);
-            return;
         } else {
-            return;
+            let entry = record.into_entry();
+            table.items.insert(entry.key.clone(), Arc::new(entry));
         }
-        table.revision = revision;
-        self.revision = self.revision.max(revision);
-        self.tables.insert(record.resource, table);
     }
 }
 
 // === impl Table ===
 
 impl Table {
-    /// The objects of one namespace, or all, in order.
+    /// The objects of one namespace, or all, in order; those before the key `start` are left out.
     pub fn range<'a>(
         &'a self,
         namespace: Option<&str>,
+        start: Option<&Key>,
     ) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
-        match namespace {
-            None => Box::new(self.items.values()),
-            Some(namespace) => {
-                let namespace: Arc<str> = namespace.into();
-                let first = Key { namespace: namespace.clone(), name: "".into() };
-                Box::new(
-                    self.items
-                        .range(first..)
-                        .map(|(_, entry)| entry)
-                        .take_while(move |entry| entry.key.namespace == namespace),
-                )
-            }
-        }
+        let Some(namespace) = namespace else {
+            return match start {
+                None => Box::new(self.items.values()),
+                Some(start) => Box::new(self.items.range(start.clone()..).map(|(_, entry)| entry)),
+            };
+        };
+        let first = Key::new(namespace, "");
+        let first = start.filter(|start| **start > first).cloned().unwrap_or(first);
+        let namespace: Arc<str> = namespace.into();
+        let entries = self.items.range(first..).map(|(_, entry)| entry);
+        Box::new(entries.take_while(move |entry| entry.key.namespace == namespace))
     }
 }
 
@@ -391,17 +428,17 @@ impl Table {
 impl Entry {
     fn new(key: Key, revision: u64, mut object: Value, fields: Vec<(Arc<str>, String)>) -> Self {
         object["metadata"]["resourceVersion"] = revision.to_string().into();
-        let labels = labels_of(&object);
-        let body = crate::object::encode(&object);
-        Self {
-            key,
-            revision,
-            body: body.into(),
-            labels,
-            fields,
-            protobuf: OnceLock::new(),
-            known: OnceLock::new(),
-        }
+        let labels = labels_of(&object["metadata"]["labels"]);
+        let body = crate::object::encode(&object).into();
+        let (protobuf, known) = (OnceLock::new(), OnceLock::new());
+        Self { key, revision, body, labels, fields, protobuf, known }
+    }
+
+    /// An entry as it was stored before.
+    fn stored(key: Key, revision: u64, body: Bytes, fields: Vec<(Arc<str>, String)>) -> Self {
+        let labels = labels_in(&body).unwrap_or_default();
+        let (protobuf, known) = (OnceLock::new(), OnceLock::new());
+        Self { key, revision, body, labels, fields, protobuf, known }
     }
 
     /// The same state under another revision.
@@ -449,19 +486,27 @@ impl Entry {
         self.known.get_or_init(|| Arc::new(read(self))).clone()
     }
 
+    /// The bytes of the object in the encodings that are kept.
+    fn bytes(&self) -> usize {
+        self.body.len() + self.protobuf.get().map_or(0, Bytes::len)
+    }
+
     /// The object, without apiVersion and kind.
     pub fn object(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-fn labels_of(object: &Value) -> BTreeMap<String, String> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
-        .collect()
+fn labels_of(labels: &Value) -> BTreeMap<String, String> {
+    let labels = labels.as_object().into_iter().flatten();
+    labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
+}
+
+/// The labels of an encoded object, read without the rest of it.
+fn labels_in(body: &[u8]) -> Option<BTreeMap<String, String>> {
+    let metadata = &body[crate::skim::member(body, "metadata")?];
+    let labels = &metadata[crate::skim::member(metadata, "labels")?];
+    Some(labels_of(&serde_json::from_slice(labels).ok()?))
 }
 
 // === impl ResourceKey ===

@@ -12,13 +12,16 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::auth::{MASTERS, Signer, User};
-use windlass_apiserver::pki::{self, Ca, Identity};
+use windlass_apiserver::pki;
 use windlass_apiserver::store::Journal;
 use windlass_apiserver::{ApiServer, Options, serve};
 use windlass_cluster::controllers::Settings;
 use windlass_cluster::{Cluster, Options as ClusterOptions};
 
 use crate::failure::Failure;
+use crate::keys::Keys;
+use crate::private_file::{check_writable, write_private};
+use crate::signals::Signals;
 
 /// The most nodes that are simulated.
 const NODES_MAX: usize = 5_000;
@@ -94,6 +97,7 @@ async fn serve_until_signal(args: &ClusterArgs, start: Instant) -> Result<(), Fa
     write_private(&args.kubeconfig, &running.kubeconfig)?;
     announce(&running.url, args, start);
     signals.wait().await;
+    tracing::info!("stopping");
     running.stop().await
 }
 
@@ -122,6 +126,11 @@ impl Running {
         let address = listener
             .local_addr()
             .map_err(|error| Failure::other(format!("the listener has no address: {error}")))?;
+        // The data directory is locked before anything is read from it or written to it.
+        let journal = match &args.data_dir {
+            Some(dir) => Some(Journal::open(dir).map_err(|error| Failure::of(&error))?),
+            None => None,
+        };
         let now = windlass_apiserver::clock::Clock::default().now();
         let keys = Keys::load(args.data_dir.as_deref(), now)?;
         let serving = keys
@@ -129,12 +138,14 @@ impl Running {
             .serving(&hosts(address))
             .map_err(|error| Failure::other(format!("no serving certificate: {error}")))?;
         let tls = pki::server_config(&serving, Some(keys.ca.certificate()))
-            .map_err(|error| Failure::other(format!("TLS can not be set up: {error}")))?;
-        let server = start_server(args, &keys)?;
+            .map_err(|error| Failure::other(format!("TLS cannot be set up: {error}")))?;
+        let server = start_server(journal, &keys)?;
         if let Some(path) = &args.audit_log {
             audit_to(&server, path)?;
         }
         let url = format!("https://{}", reachable(address));
+        let data_dir = args.data_dir.as_deref().map(|dir| dir.display().to_string());
+        tracing::info!(%url, data_dir, revision = server.revision(), "the API server starts");
         let (ca, token) = (keys.ca.certificate(), &keys.token);
         let certificate = keys
             .ca
@@ -151,6 +162,7 @@ impl Running {
             let options =
                 ClusterOptions { nodes: args.nodes, settings, ..ClusterOptions::default() };
             cluster = Some(Cluster::with_options(server.clone(), options).await);
+            tracing::info!(nodes = args.nodes, "the controllers run");
         }
         Ok(Self { server, url, kubeconfig, cluster, end, task })
     }
@@ -165,15 +177,11 @@ impl Running {
         let _ = self.task.await;
         self.server
             .sync()
-            .map_err(|error| Failure::other(format!("the last writes may not be on disk: {error}")))
+            .map_err(|error| Failure::of(&error).context("the last writes may not be on disk"))
     }
 }
 
-fn start_server(args: &ClusterArgs, keys: &Keys) -> Result<ApiServer, Failure> {
-    let journal = match &args.data_dir {
-        Some(dir) => Some(Journal::open(dir).map_err(|e| Failure::other(e.to_string()))?),
-        None => None,
-    };
+fn start_server(journal: Option<Journal>, keys: &Keys) -> Result<ApiServer, Failure> {
     let admin = User::new(ADMIN, &[MASTERS]);
     let signer = Signer::from_pem(&keys.signer, "https://kubernetes.default.svc.cluster.local")
         .map_err(|error| Failure::other(format!("the key for service accounts: {error}")))?;
@@ -183,68 +191,7 @@ fn start_server(args: &ClusterArgs, keys: &Keys) -> Result<ApiServer, Failure> {
         signer: Some(signer),
         ..Options::default()
     };
-    ApiServer::with_options(options).map_err(|error| Failure::other(error.to_string()))
-}
-
-/// What has to stay the same over restarts: the CA, the admin's token, the signing key.
-struct Keys {
-    ca: Ca,
-    token: String,
-    signer: String,
-}
-
-impl Keys {
-    fn load(dir: Option<&Path>, now: jiff::Timestamp) -> Result<Self, Failure> {
-        let Some(dir) = dir else { return Self::generate(now) };
-        if dir.exists() && !dir.is_dir() {
-            let text = format!("data directory {}: this is a file", dir.display());
-            return Err(Failure::other(text));
-        }
-        let path = dir.join("keys.json");
-        match fs::read_to_string(&path) {
-            Ok(text) => Self::parse(&text, now).ok_or_else(|| {
-                Failure::other(format!(
-                    "{} is not readable as the cluster's keys; remove it to make new ones",
-                    path.display()
-                ))
-            }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let keys = Self::generate(now)?;
-                fs::create_dir_all(dir).map_err(|error| {
-                    Failure::other(format!("data directory {}: {error}", dir.display()))
-                })?;
-                write_private(&path, &keys.to_text())?;
-                Ok(keys)
-            }
-            Err(error) => Err(Failure::other(format!("{}: {error}", path.display()))),
-        }
-    }
-
-    fn generate(now: jiff::Timestamp) -> Result<Self, Failure> {
-        let ca = Ca::generate("windlass", now)
-            .map_err(|error| Failure::other(format!("no certificate authority: {error}")))?;
-        let signer = Signer::generate("https://kubernetes.default.svc.cluster.local")
-            .map_err(|error| Failure::other(error.to_string()))?;
-        let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-        Ok(Self { ca, token, signer: signer.to_pem() })
-    }
-
-    fn to_text(&self) -> String {
-        let identity = self.ca.identity();
-        json!({
-            "certificate": identity.certificate, "key": identity.key,
-            "token": self.token, "signer": self.signer,
-        })
-        .to_string()
-    }
-
-    fn parse(text: &str, now: jiff::Timestamp) -> Option<Self> {
-        let value: serde_json::Value = serde_json::from_str(text).ok()?;
-        let part = |name: &str| value[name].as_str().map(str::to_owned);
-        let identity = Identity { certificate: part("certificate")?, key: part("key")? };
-        let ca = Ca::from_pem(identity, now).ok()?;
-        Some(Self { ca, token: part("token")?, signer: part("signer")? })
-    }
+    ApiServer::with_options(options).map_err(|error| Failure::of(&error))
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -252,7 +199,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
         std::io::ErrorKind::AddrInUse => Failure::other(format!(
             "{address} is in use; choose another address with --bind, or port 0 for a free one"
         )),
-        _ => Failure::other(format!("can not listen on {address}: {error}")),
+        _ => Failure::other(format!("cannot listen on {address}: {error}")),
     })
 }
 
@@ -275,42 +222,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
     }
     address
-}
-
-/// Writes a file only its owner can read, whole or not at all.
-pub fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
-    let (next, mut file) = draft(path).map_err(|error| not_written(path, &error))?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&next, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&next);
-        not_written(path, &error)
-    })
-}
-
-/// Makes sure that a file can be written later, before anything else is done.
-pub fn check_writable(path: &Path) -> Result<(), Failure> {
-    if path.is_dir() {
-        return Err(not_written(path, &std::io::ErrorKind::IsADirectory.into()));
-    }
-    let (next, _) = draft(path).map_err(|error| not_written(path, &error))?;
-    fs::remove_file(next).map_err(|error| not_written(path, &error))
-}
-
-/// A file beside the one to be written, which takes its place once it is whole.
-fn draft(path: &Path) -> std::io::Result<(PathBuf, fs::File)> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let next = path.with_file_name(name);
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(&next)?;
-    Ok((next, file))
-}
-
-fn not_written(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::other(format!("can not write {}: {error}", path.display()))
 }
 
 fn audit_to(server: &ApiServer, path: &Path) -> Result<(), Failure> {
@@ -351,45 +262,5 @@ fn announce(url: &str, args: &ClusterArgs, start: Instant) {
         }
         say!();
         say!("Ctrl-C ends the cluster.");
-    }
-}
-
-/// The signals that end the command.
-pub struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    #[cfg(unix)]
-    pub fn listen() -> Result<Self, Failure> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let hear = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::other(format!("signals can not be heard: {error}")))
-        };
-        let terminate = hear(SignalKind::terminate())?;
-        Ok(Self { terminate, interrupt: hear(SignalKind::interrupt())? })
-    }
-
-    #[cfg(unix)]
-    pub async fn wait(&mut self) {
-        tokio::select! {
-            biased;
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    pub fn listen() -> Result<Self, Failure> {
-        Ok(Self {})
-    }
-
-    #[cfg(not(unix))]
-    pub async fn wait(&mut self) {
-        let _ = tokio::signal::ctrl_c().await;
     }
 }

@@ -15,8 +15,10 @@ use windlass::client::Patch;
 use windlass::{Client, Key, Manager, condition};
 use windlass_cluster::Cluster;
 
-use crate::cluster::{ClusterArgs, Running, Signals, block_on, check_writable, write_private};
+use crate::cluster::{ClusterArgs, Running, block_on};
 use crate::failure::Failure;
+use crate::private_file::{check_writable, write_private};
+use crate::signals::Signals;
 
 const NAME: &str = "memcached-sample";
 /// Nothing in the tour takes this long unless something is broken.
@@ -64,7 +66,7 @@ pub fn run(args: DemoArgs) -> Result<(), Failure> {
     })
 }
 
-async fn tour(running: &Running, stage: &Stage) -> Result<windlass::manager::Handle, Failure> {
+async fn tour(running: &Running, stage: &Stage) -> Result<windlass::manager::Running, Failure> {
     let client = Client::new(running.server.client());
     let failed = |error: windlass::Error| Failure::other(error.chain());
 

@@ -1,5 +1,6 @@
 //! Why the command failed, in one sentence and a status.
 
+use std::error::Error;
 use std::fmt;
 
 /// A failure that ends the command.
@@ -19,6 +20,22 @@ impl Failure {
     /// Anything else.
     pub fn other(message: impl Into<String>) -> Self {
         Self { code: 1, message: message.into() }
+    }
+
+    /// An error with all its causes.
+    pub fn of(error: &dyn Error) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message = format!("{message}: {error}");
+            cause = error.source();
+        }
+        Self::other(message)
+    }
+
+    /// The same failure with what it means in front.
+    pub fn context(self, text: &str) -> Self {
+        Self { message: format!("{text}: {}", self.message), ..self }
     }
 }
 

@@ -16,6 +16,10 @@ macro_rules! say {
 mod cluster;
 mod demo;
 mod failure;
+mod keys;
+mod log;
+mod private_file;
+mod signals;
 
 /// A quarter of the time of a write goes into memory with the system's allocator, and writes are
 /// up to a third slower.
@@ -26,6 +30,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(name = "windlass", version, about, arg_required_else_help = true)]
 struct Cli {
+    /// Log to standard error: a level (error, warn, info, debug, trace) or directives such as
+    /// `info,windlass_apiserver=debug`. The default is the variable `RUST_LOG`, then `warn`.
+    #[arg(long, value_name = "FILTER", global = true)]
+    log: Option<String>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -51,10 +60,10 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let outcome = match cli.command {
+    let outcome = log::init(cli.log.as_deref()).and_then(|()| match cli.command {
         Command::Cluster(args) => cluster::run(args),
         Command::Demo(args) => demo::run(args),
-    };
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

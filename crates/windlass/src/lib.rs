@@ -59,6 +59,18 @@
 //! - **P8** A panic in the author's code is contained, counted and retried with a growing delay.
 //! - **P9** Equal seeds give equal traces.
 //!
+//! # Features
+//!
+//! All are enabled by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `serve` | the HTTP servers for probes and metrics ([`serve`]) |
+//! | `tls` | TLS for these servers; includes `serve` |
+//! | `metrics` | Prometheus metrics ([`metrics`]); without it, nothing is counted |
+//! | `log` | a subscriber for structured logs ([`log`]) |
+//! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
+//!
 //! # What is not promised
 //!
 //! - That a reconcile runs exactly once per change: changes are merged, and a key may be
@@ -94,22 +106,36 @@ pub mod queue;
 
 pub mod client;
 pub mod cluster;
-pub mod fence;
+mod fence;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "no_metrics.rs"]
 pub mod metrics;
 
 mod apply;
 pub mod condition;
 pub mod finalizer;
 pub mod owner;
+mod panic;
 pub mod wait;
 
 pub mod controller;
 pub mod events;
 pub mod lease;
+#[cfg(feature = "log")]
 pub mod log;
 pub mod manager;
+#[cfg(feature = "serve")]
 pub mod serve;
 pub mod signal;
+
+pub use k8s_openapi;
+pub use kube;
+/// The crate of the metric types that [`Builder::register_metrics`](manager::Builder::register_metrics)
+/// accepts.
+#[cfg(feature = "metrics")]
+pub use prometheus_client;
 
 pub use cache::Key;
 pub use client::{Client, List};

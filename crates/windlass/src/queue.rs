@@ -74,6 +74,7 @@ pub(crate) use self::hand_off::HandOff;
 pub(crate) use self::key::{QueueKey, ToKey};
 pub use self::limiter::{Bucket, Exponential, FastSlow, Limiter, MaxOf};
 pub(crate) use self::options::QueueOptions;
+#[cfg(feature = "metrics")]
 pub(crate) use self::stats::Histogram;
 pub use self::stats::QueueStats;
 pub use self::work::Work;
@@ -91,7 +92,7 @@ pub const LOW_PRIORITY: i32 = -100;
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::queue::{Add, LOW_PRIORITY, WorkQueue};
+/// use windlass::queue::{Add, LOW_PRIORITY, Work, WorkQueue};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {

@@ -8,7 +8,7 @@ use crate::handler::Call;
 use crate::lookup::Lookup;
 use crate::object;
 use crate::server::Inner;
-use crate::status::{FieldError, Result, Status};
+use crate::status::{FieldError, FieldErrors, Result, Status};
 
 mod baseline;
 mod restricted;
@@ -134,9 +134,9 @@ fn is_version(text: &str) -> bool {
     text == "latest" || (number && minor.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn label_errors(namespace: &Value) -> Vec<FieldError> {
+fn label_errors(namespace: &Value) -> FieldErrors {
     let labels = &namespace["metadata"]["labels"];
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     for mode in ["enforce", "audit", "warn"] {
         let name = format!("{PREFIX}{mode}");
         if let Some(level) = labels[&name].as_str()

@@ -77,7 +77,7 @@ impl Inner {
     ) -> Result<Vec<Booking>> {
         let table = self.store.world().table(&quotas());
         let mut found = Vec::new();
-        for entry in table.range(Some(&review.namespace)) {
+        for entry in table.range(Some(&review.namespace), None) {
             let quota = entry.object();
             let (hard, used) = (list(&quota["status"]["hard"]), list(&quota["status"]["used"]));
             let counted: Vec<&str> =

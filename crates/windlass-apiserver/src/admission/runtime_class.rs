@@ -1,5 +1,7 @@
 //! RuntimeClass: pods are given the overhead and the placement of their class.
 
+use std::collections::HashSet;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -37,8 +39,9 @@ impl Inner {
             selector.insert(key.clone(), wanted.clone());
         }
         let mut tolerations = pod["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+        let mut known: HashSet<Value> = tolerations.iter().cloned().collect();
         for toleration in scheduling["tolerations"].as_array().into_iter().flatten() {
-            if !tolerations.contains(toleration) {
+            if known.insert(toleration.clone()) {
                 tolerations.push(toleration.clone());
             }
         }

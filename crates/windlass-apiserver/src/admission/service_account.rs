@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Review, text};
 use crate::custom::put;
 use crate::lookup::Lookup;
+use crate::object;
 use crate::server::Inner;
 use crate::status::Result;
 
@@ -22,7 +23,9 @@ impl Inner {
         }
         let name = self.name_account(review);
         let account = self.account(review, &name)?;
-        let volume = format!("{VOLUME_PREFIX}{}", self.chance.suffix());
+        let base = review.object.as_ref().map_or("", |pod| object::meta_str(pod, "generateName"));
+        let purpose = ["token volume", &review.namespace, base, &review.name];
+        let volume = format!("{VOLUME_PREFIX}{}", self.random.suffix(&purpose));
         let Some(pod) = &mut review.object else { return Ok(()) };
         if mounts_token(pod, &account) {
             mount_token(pod, volume);

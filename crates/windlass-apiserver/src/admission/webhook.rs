@@ -221,7 +221,7 @@ impl Inner {
             let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
             Failure::Call(format!("could not create admission objects: {why}"))
         })?;
-        let uid = self.chance.uuid();
+        let uid = self.random.uuid(&["review", &hook.name]);
         let document = document::request(version, &uid, review, shown);
         let target = self.admission.routes.target(&hook.config, self).map_err(Failure::Call)?;
         let answer = target.exchange(&document, hook.timeout, ANSWER_BYTES_MAX).await;

@@ -1,5 +1,7 @@
 //! Aggregated cluster roles: rules gathered from the roles that labels select.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{strings, text};
@@ -15,6 +17,7 @@ pub fn aggregate<'a>(
     let selectors = role.get("aggregationRule")?.get("clusterRoleSelectors")?.as_array()?;
     let name = text(role, &["metadata", "name"]);
     let mut rules: Vec<Value> = Vec::new();
+    let mut known: HashSet<Value> = HashSet::new();
     for selector in selectors {
         for other in roles.clone() {
             if text(other, &["metadata", "name"]) == name
@@ -23,7 +26,7 @@ pub fn aggregate<'a>(
                 continue;
             }
             for rule in other["rules"].as_array().into_iter().flatten() {
-                if !rules.contains(rule) {
+                if known.insert(rule.clone()) {
                     rules.push(rule.clone());
                 }
             }

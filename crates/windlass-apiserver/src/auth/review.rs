@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{Attributes, Authenticator, Authorizer, User, stamp, strings, text};
 use crate::builtin::rules::value::show_ordered;
 use crate::lookup::Lookup;
-use crate::status::{FieldError, FieldErrorKind, Result, Status};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors, Result, Status};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
@@ -232,9 +232,9 @@ fn subject(spec: &Value) -> User {
     }
 }
 
-fn check_spec(spec: &Value) -> Vec<FieldError> {
+fn check_spec(spec: &Value) -> FieldErrors {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     match (resource.is_object(), path.is_object()) {
         (true, true) => {
             let detail = "cannot be specified in combination with resourceAttributes";
@@ -253,7 +253,7 @@ fn check_spec(spec: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn check_selector(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn check_selector(selector: &Value, at: &str, errors: &mut FieldErrors) {
     if !selector.is_object() {
         return;
     }
@@ -273,14 +273,14 @@ fn check_selector(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_subject(spec: &Value, errors: &mut Vec<FieldError>) {
+fn check_subject(spec: &Value, errors: &mut FieldErrors) {
     if text(spec, &["user"]).is_empty() && strings(&spec["groups"]).is_empty() {
         let detail = "at least one of user or group must be specified";
         errors.push(FieldError::invalid_str("spec.user", "", detail));
     }
 }
 
-fn check_metadata(body: &Value, may: &[&str], detail: &str, errors: &mut Vec<FieldError>) {
+fn check_metadata(body: &Value, may: &[&str], detail: &str, errors: &mut FieldErrors) {
     let metadata = body["metadata"].as_object();
     let set = metadata.into_iter().flatten().any(|(key, value)| {
         let ignored = key == "managedFields" || may.contains(&key.as_str());

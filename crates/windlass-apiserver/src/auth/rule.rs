@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::rbac::Attributes;
 use super::strings;
 use crate::status::quote;
+use crate::work;
 
 /// One rule of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -163,10 +164,22 @@ impl Rule {
     }
 }
 
+/// The most parts of rules that are looked at one by one; further ones count as not owned.
+const PARTS_MAX: usize = 100_000;
+/// The most parts that an error lists.
+const MISSING_MAX: usize = 1_000;
+
 /// The parts of `wanted` that `owned` does not allow; empty when it is all covered.
+///
+/// A short rule can have very many parts, so only the first of them are looked at and returned.
 pub fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
-    let parts = wanted.iter().flat_map(Rule::breakdown);
-    parts.filter(|part| !owned.iter().any(|own| own.covers(part))).collect()
+    let whole = |rule: &&Rule| !owned.iter().any(|own| own.covers(rule));
+    let parts = wanted.iter().filter(whole).flat_map(Rule::breakdown).enumerate();
+    let uncovered = |(index, part): &(usize, Rule)| {
+        work::spent(1);
+        *index >= PARTS_MAX || !owned.iter().any(|own| own.covers(part))
+    };
+    parts.filter(uncovered).map(|(_, part)| part).take(MISSING_MAX).collect()
 }
 
 /// Whether `owned` allows everything that `wanted` does.

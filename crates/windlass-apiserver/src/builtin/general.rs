@@ -25,6 +25,7 @@ mod names;
 mod namespace;
 mod netpol;
 mod node;
+mod pem;
 mod quantity;
 mod quota;
 mod rbac;

@@ -18,7 +18,7 @@ pub mod value;
 
 use serde_json::Value;
 
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// The explanation for a negative number.
 pub const NEGATIVE: &str = "must be greater than or equal to 0";
@@ -27,20 +27,20 @@ pub const NEGATIVE: &str = "must be greater than or equal to 0";
 pub const IMMUTABLE: &str = "field is immutable";
 
 /// Complains if an integer field is there and negative.
-pub fn non_negative(errors: &mut Vec<FieldError>, number: Option<i64>, field: &str) {
+pub fn non_negative(errors: &mut FieldErrors, number: Option<i64>, field: &str) {
     if let Some(number) = number.filter(|n| *n < 0) {
         errors.push(FieldError::invalid(field, &number.into(), NEGATIVE));
     }
 }
 
 /// Complains if a value differs from the old one; absent and `null` are the same.
-pub fn immutable(errors: &mut Vec<FieldError>, new: &Value, old: &Value, field: &str) {
+pub fn immutable(errors: &mut FieldErrors, new: &Value, old: &Value, field: &str) {
     if new != old {
         errors.push(FieldError::invalid(field, new, IMMUTABLE));
     }
 }
 
 /// One `Invalid value` per explanation, all for the same string.
-pub fn each_invalid(errors: &mut Vec<FieldError>, field: &str, text: &str, why: Vec<String>) {
+pub fn each_invalid(errors: &mut FieldErrors, field: &str, text: &str, why: Vec<String>) {
     errors.extend(why.into_iter().map(|why| FieldError::invalid_str(field, text, why)));
 }

@@ -202,7 +202,13 @@ impl<'a> Machine<'a> {
         let name = call.function.name;
         let result = match &call.regex {
             Some(regex) => library::regex::apply(name, regex, args),
-            None => (call.function.code)(name, args),
+            None => match library::regex::compile(name, args) {
+                Some((regex, cost)) => {
+                    self.charge(cost)?;
+                    library::regex::apply(name, &regex?, args)
+                }
+                None => (call.function.code)(name, args),
+            },
         };
         if late && let Ok(result) = &result {
             self.charge(call.charge.cost(args, Some(result)))?;

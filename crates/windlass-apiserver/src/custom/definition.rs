@@ -4,10 +4,12 @@
 //! seen at `spec.validation`, `spec.subresources` and so on, which is why those paths show up in
 //! errors.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::builtin::Strategy;
-use crate::status::FieldError;
+use crate::status::FieldErrors;
 
 mod canonical;
 mod defaults;
@@ -87,20 +89,20 @@ impl Strategy for Definition {
         put(object, &["spec"], old["spec"].clone());
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
+    fn validate(&self, object: &Value) -> FieldErrors {
         spec::validate(object, None)
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         spec::validate(object, Some(old))
     }
 
-    fn validate_status(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, object: &Value, _old: &Value) -> FieldErrors {
         spec::validate_names(&object["status"]["acceptedNames"], "status.acceptedNames")
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let before = old.map(all_warnings).unwrap_or_default();
+        let before: HashSet<String> = old.map(all_warnings).into_iter().flatten().collect();
         let mut found = all_warnings(object);
         found.retain(|warning| !before.contains(warning));
         found

@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 
 use super::prune::child;
 use super::schema::Schema;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Problems of all sets and maps in an object.
-pub fn validate(schema: &Schema, object: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate(schema: &Schema, object: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     walk(schema, object, "", &mut errors);
     errors
 }
 
-fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut FieldErrors) {
     match value {
         Value::Object(map) => {
             if let Some(rest) = schema.additional_schema() {
@@ -50,7 +50,7 @@ fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>
     }
 }
 
-fn check_map(schema: &Schema, items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
+fn check_map(schema: &Schema, items: &[Value], path: &str, errors: &mut FieldErrors) {
     if let Some(index) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let detail = "must be an object for an array of list-type map";
         errors.push(FieldError::invalid(format!("{path}[{index}]"), &items[index], detail));

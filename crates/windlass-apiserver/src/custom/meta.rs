@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::text;
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// All annotations of an object together may not be larger than this.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
@@ -202,15 +202,15 @@ fn bad_time(text: &str) -> String {
 }
 
 /// Problems of every resource embedded in an object.
-pub fn validate_embedded(schema: &super::Schema, value: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_embedded(schema: &super::Schema, value: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     walk(Some(schema), value, "", schema.embedded, &mut errors);
     errors
 }
 
 /// Problems of a value that is itself a resource, and of those embedded in it.
-pub fn validate_resource(schema: &super::Schema, value: &Value, path: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_resource(schema: &super::Schema, value: &Value, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     walk(Some(schema), value, path, true, &mut errors);
     errors
 }
@@ -220,7 +220,7 @@ fn walk(
     value: &Value,
     path: &str,
     embedded: bool,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let Some(schema) = schema else { return };
     match value {
@@ -248,7 +248,7 @@ fn walk(
     }
 }
 
-fn check_resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+fn check_resource(map: &Map<String, Value>, path: &str, errors: &mut FieldErrors) {
     let child = |name: &str| super::prune::child(path, name);
     for key in ["apiVersion", "kind"] {
         let place = child(key);
@@ -284,7 +284,7 @@ fn check_resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldEr
 }
 
 /// The rules of metadata inside an embedded resource.
-fn check_metadata(meta: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_metadata(meta: &Value, path: &str, errors: &mut FieldErrors) {
     let field = |name: &str| format!("{path}.{name}");
     let text = |name: &str| meta[name].as_str().unwrap_or_default();
     for key in ["generateName", "name"] {
@@ -316,7 +316,7 @@ fn check_metadata(meta: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_owners(meta: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_owners(meta: &Value, path: &str, errors: &mut FieldErrors) {
     let mut controller: Option<String> = None;
     for owner in meta["ownerReferences"].as_array().into_iter().flatten() {
         let text = |name: &str| owner[name].as_str().unwrap_or_default();
@@ -350,8 +350,8 @@ fn check_owners(meta: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Problems of labels.
-pub fn validate_labels(labels: &Map<String, Value>, path: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_labels(labels: &Map<String, Value>, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     for (key, value) in labels {
         for fault in text::qualified_name_faults(key) {
             errors.push(FieldError::invalid_str(path, key, fault));
@@ -365,8 +365,8 @@ pub fn validate_labels(labels: &Map<String, Value>, path: &str) -> Vec<FieldErro
 }
 
 /// Problems of annotations.
-pub fn validate_annotations(annotations: &Map<String, Value>, path: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_annotations(annotations: &Map<String, Value>, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let mut size = 0;
     for (key, value) in annotations {
         for fault in text::qualified_name_faults(&key.to_lowercase()) {

@@ -1,6 +1,6 @@
 //! Which names a definition gets, and its conditions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
@@ -145,12 +145,13 @@ fn copy_list(names: &mut Map<String, Value>, from: &Value, key: &str) {
 
 fn short_names(wanted: &Value, have: &Value, used: &BTreeSet<String>) -> Result<(), String> {
     let list = |names: &Value| names["shortNames"].as_array().cloned().unwrap_or_default();
-    let mine = list(have);
+    let mine: HashSet<Value> = list(have).into_iter().collect();
+    let mut known = HashSet::new();
     let mut messages = Vec::new();
     for name in list(wanted).iter().filter(|name| !mine.contains(name)) {
         let name = name.as_str().unwrap_or_default();
         let message = format!("{} is already in use", quote(name));
-        if used.contains(name) && !messages.contains(&message) {
+        if used.contains(name) && known.insert(message.clone()) {
             messages.push(message);
         }
     }

@@ -21,13 +21,24 @@ const CLASSES: [&str; 14] = [
 
 /// Compiles a pattern, or tells what is wrong with it as Go does.
 pub fn compile(pattern: &str) -> Result<Regex, String> {
+    compile_within(pattern, SIZE_MAX)?.ok_or_else(|| too_large(pattern))
+}
+
+/// As [`compile`], but returns `None` for a pattern whose program has more than `size_max` bytes.
+///
+/// The time it takes is bounded by that size, too.
+pub fn compile_within(pattern: &str, size_max: usize) -> Result<Option<Regex>, String> {
     let translated = Translator::new(pattern).run()?;
-    RegexBuilder::new(&translated).size_limit(SIZE_MAX).nest_limit(200).build().map_err(|error| {
-        match error {
-            regex::Error::CompiledTooBig(_) => fault("expression too large", pattern),
-            _ => fault("invalid or unsupported Perl syntax", pattern),
-        }
-    })
+    match RegexBuilder::new(&translated).size_limit(size_max).nest_limit(200).build() {
+        Ok(regex) => Ok(Some(regex)),
+        Err(regex::Error::CompiledTooBig(_)) => Ok(None),
+        Err(_) => Err(fault("invalid or unsupported Perl syntax", pattern)),
+    }
+}
+
+/// The error of a pattern whose program is too large.
+pub fn too_large(pattern: &str) -> String {
+    fault("expression too large", pattern)
 }
 
 fn fault(what: &str, part: &str) -> String {

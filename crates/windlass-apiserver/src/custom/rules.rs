@@ -6,6 +6,8 @@
 //!
 //! **Invariant:** one object spends at most [`OBJECT_BUDGET`] cost units, whatever its rules say.
 
+use std::collections::HashMap;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -14,8 +16,8 @@ use serde_json::{Value, json};
 use super::path;
 use super::prune::child;
 use super::schema::Schema;
-use super::validate::{correlate, unchanged};
-use crate::status::{FieldError, FieldErrorKind, quote, show};
+use super::validate::{Correlation, unchanged};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote, show};
 
 /// The cost all rules of one object may have together.
 pub const OBJECT_BUDGET: i64 = 10_000_000;
@@ -187,7 +189,7 @@ pub fn any(schema: &Schema) -> bool {
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// What refuses the object.
-    pub errors: Vec<FieldError>,
+    pub errors: FieldErrors,
     /// Failures that were there before, told as warnings.
     pub warnings: Vec<String>,
 }
@@ -223,7 +225,8 @@ pub fn evaluate(
     base: &str,
     budget: &mut i64,
 ) -> Verdict {
-    let mut run = Run { verdict: Verdict::default(), budget: *budget };
+    let mut run =
+        Run { verdict: Verdict::default(), budget: *budget, unchanged: HashMap::new() };
     let place = Place { path: base.to_owned(), current: old, parent: None, root: true };
     run.node(schema, value, old, &place);
     *budget = run.budget;
@@ -240,9 +243,15 @@ struct Place<'a> {
     root: bool,
 }
 
+/// The most warnings that are collected; clients are shown a few kilobytes of them.
+const WARNINGS_MAX: usize = 1_000;
+
 struct Run {
     verdict: Verdict,
     budget: i64,
+    /// Which values equal their old ones, by their addresses and the one of their schema: all
+    /// items of a list may ask for the whole list.
+    unchanged: HashMap<[usize; 3], bool>,
 }
 
 impl Run {
@@ -265,13 +274,14 @@ impl Run {
         match value {
             Value::Array(items) => {
                 let Some(next) = schema.items.as_deref() else { return };
-                let old_items = old.and_then(Value::as_array);
+                let list = |old: Option<&'a Value>| {
+                    Correlation::new(schema, old.and_then(Value::as_array).map(Vec::as_slice))
+                };
+                let (old, current) = (list(old), list(place.current));
                 for (index, item) in items.iter().enumerate() {
-                    let old = old_items.and_then(|old| correlate(schema, item, old));
-                    let current = place.current.and_then(Value::as_array);
-                    let current = current.and_then(|old| correlate(schema, item, old));
                     let path = format!("{}[{index}]", place.path);
-                    self.node(next, item, old, &place.below(schema, value, path, current));
+                    let below = place.below(schema, value, path, current.of(item));
+                    self.node(next, item, old.of(item), &below);
                 }
             }
             Value::Object(map) => {
@@ -359,7 +369,7 @@ impl Run {
             Some(below) => child(&place.path, &below),
             None => place.path.clone(),
         };
-        let forgiven = !compiled.uses_old_self && place.unchanged(schema, value);
+        let forgiven = !compiled.uses_old_self && self.unchanged(place, schema, value);
         let mut detail = None;
         let message = compiled.program.as_ref().and_then(|program| program.message(value, old));
         if let Some(Evaluation { result, cost }) = message {
@@ -415,6 +425,20 @@ impl Run {
         true
     }
 
+    fn unchanged(&mut self, place: &Place<'_>, schema: &Schema, value: &Value) -> bool {
+        let (schema, value, old) = match (place.current, place.parent) {
+            (Some(old), _) => (schema, value, old),
+            (None, Some(parent)) => parent,
+            (None, None) => return false,
+        };
+        let key = [
+            std::ptr::from_ref(schema).addr(),
+            std::ptr::from_ref(value).addr(),
+            std::ptr::from_ref(old).addr(),
+        ];
+        *self.unchanged.entry(key).or_insert_with(|| unchanged(Some(schema), value, old))
+    }
+
     fn spend(&mut self, cost: u64) -> bool {
         match i64::try_from(cost).ok().filter(|cost| *cost <= self.budget) {
             Some(cost) => self.budget -= cost,
@@ -435,6 +459,7 @@ impl Run {
 
     fn add(&mut self, error: FieldError, forgiven: bool) {
         match forgiven {
+            true if self.verdict.warnings.len() >= WARNINGS_MAX => {}
             true => self.verdict.warnings.push(error.to_string()),
             false => self.verdict.errors.push(error),
         }
@@ -458,13 +483,6 @@ impl<'a> Place<'a> {
         Self { path, current, parent, root: false }
     }
 
-    fn unchanged(&self, schema: &Schema, value: &Value) -> bool {
-        match (self.current, self.parent) {
-            (Some(old), _) => unchanged(Some(schema), value, old),
-            (None, Some((schema, value, old))) => unchanged(Some(schema), value, old),
-            (None, None) => false,
-        }
-    }
 }
 
 fn or_nil(path: &str) -> &str {

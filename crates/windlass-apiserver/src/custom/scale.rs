@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::status::{FieldError, Status, quote};
+use crate::status::{FieldError, FieldErrors, Status, quote};
 
 /// Where an object keeps its replicas; the paths start with a dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,12 +96,12 @@ impl ScalePaths {
     }
 
     /// Problems of the replicas in the spec.
-    pub fn validate_spec(&self, object: &Value) -> Vec<FieldError> {
+    pub fn validate_spec(&self, object: &Value) -> FieldErrors {
         check(object, &self.spec)
     }
 
     /// Problems of the replicas and the selector in the status.
-    pub fn validate_status(&self, object: &Value) -> Vec<FieldError> {
+    pub fn validate_status(&self, object: &Value) -> FieldErrors {
         let mut errors = check(object, &self.status);
         if let Some(path) = &self.selector
             && let Err(why) = text(object, path)
@@ -138,15 +138,17 @@ impl ScalePaths {
     }
 }
 
-fn check(object: &Value, path: &str) -> Vec<FieldError> {
-    let wrong = |value: i64, detail: String| vec![FieldError::invalid(path, &value.into(), detail)];
+fn check(object: &Value, path: &str) -> FieldErrors {
+    let wrong = |value: i64, detail: String| -> FieldErrors {
+        [FieldError::invalid(path, &value.into(), detail)].into()
+    };
     match whole(object, path) {
         Err(why) => wrong(0, why),
         Ok(Some(n)) if n < 0 => wrong(n, "should be a non-negative integer".into()),
         Ok(Some(n)) if n > i64::from(i32::MAX) => {
             wrong(n, format!("should be less than or equal to {}", i32::MAX))
         }
-        Ok(_) => Vec::new(),
+        Ok(_) => FieldErrors::default(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The shape of custom objects for decoding, merging and apply.
 
+use std::collections::HashSet;
+
 use std::sync::Arc;
 
 use super::schema::Schema;
@@ -67,8 +69,9 @@ fn list(schema: &Schema) -> List {
 }
 
 fn object(schema: &Schema) -> Object {
+    let required: HashSet<&String> = schema.required.iter().collect();
     let fields = schema.properties.iter().map(|(name, schema_of_field)| {
-        let required = schema.required.contains(name);
+        let required = required.contains(name);
         let shape = ShapeRef::new(node(schema_of_field));
         (name.clone(), field(shape, schema_of_field.default.clone(), required))
     });

@@ -6,14 +6,15 @@
 //!
 //! **Invariant:** the walk follows the value, whose depth is bounded by decoding, so it ends.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde_json::Value;
 
 use super::format;
 use super::schema::Schema;
-use crate::status::{FieldError, FieldErrorKind, quote, show};
+use crate::work;
+use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote, show};
 
 mod limits;
 
@@ -29,7 +30,7 @@ pub enum Mode {
 }
 
 /// Problems of a value; `base` is the path of the value, `None` for a whole object.
-pub fn validate(schema: &Schema, value: &Value, base: Option<&str>, mode: Mode) -> Vec<FieldError> {
+pub fn validate(schema: &Schema, value: &Value, base: Option<&str>, mode: Mode) -> FieldErrors {
     errors(Checker { mode }.check(schema, value, &Path::Root, None), base)
 }
 
@@ -39,13 +40,14 @@ pub fn validate_update(
     value: &Value,
     old: Option<&Value>,
     base: Option<&str>,
-) -> Vec<FieldError> {
+) -> FieldErrors {
     let checker = Checker { mode: Mode::Object };
     errors(checker.check_ratcheting(schema, value, &Path::Root, old), base)
 }
 
 /// Whether a value equals its old value; items of lists of type `map` are compared by their keys.
 pub fn unchanged(schema: Option<&Schema>, value: &Value, old: &Value) -> bool {
+    work::spent(1);
     match (value, old) {
         (Value::Object(new), Value::Object(old)) => {
             new.len() == old.len()
@@ -60,9 +62,9 @@ pub fn unchanged(schema: Option<&Schema>, value: &Value, old: &Value) -> bool {
                 || new.len() == old.len()
                     && keyed.is_some_and(|schema| {
                         let items = schema.items.as_deref();
+                        let correlation = Correlation::new(schema, Some(old));
                         new.iter().all(|item| {
-                            correlate(schema, item, old)
-                                .is_some_and(|old| unchanged(items, item, old))
+                            correlation.of(item).is_some_and(|old| unchanged(items, item, old))
                         })
                     })
         }
@@ -70,15 +72,38 @@ pub fn unchanged(schema: Option<&Schema>, value: &Value, old: &Value) -> bool {
     }
 }
 
-/// The old item with the same keys, in a list of type `map`.
-pub fn correlate<'a>(schema: &Schema, item: &Value, old: &'a [Value]) -> Option<&'a Value> {
-    if schema.list_type.as_deref() != Some("map") || !item.is_object() {
-        return None;
+/// The items of the old list, found by the keys of a list of type `map`.
+///
+/// Items of other lists have no old item.
+pub struct Correlation<'a> {
+    keys: &'a [String],
+    first: HashMap<Vec<Option<&'a Value>>, &'a Value>,
+}
+
+// === impl Correlation ===
+
+impl<'a> Correlation<'a> {
+    /// Reads the old list once, for all items of the new one.
+    pub fn new(schema: &'a Schema, old: Option<&'a [Value]>) -> Self {
+        let keys = schema.list_map_keys.as_slice();
+        let mut first = HashMap::new();
+        let keyed = schema.list_type.as_deref() == Some("map");
+        for item in old.filter(|_| keyed).into_iter().flatten().filter(|item| item.is_object()) {
+            work::spent(1);
+            first.entry(keys.iter().map(|key| item.get(key)).collect()).or_insert(item);
+        }
+        Self { keys, first }
     }
-    let same = |other: &&Value| {
-        other.is_object() && schema.list_map_keys.iter().all(|key| other.get(key) == item.get(key))
-    };
-    old.iter().find(same)
+
+    /// Returns the first old item with the same keys.
+    pub fn of(&self, item: &Value) -> Option<&'a Value> {
+        work::spent(1);
+        if self.first.is_empty() || !item.is_object() {
+            return None;
+        }
+        let own: Vec<Option<&Value>> = self.keys.iter().map(|key| item.get(key)).collect();
+        self.first.get(&own).copied()
+    }
 }
 
 /// A place below the validated value, printed only when something is wrong there.
@@ -130,7 +155,8 @@ struct Outcome {
 
 impl Outcome {
     fn add(&mut self, fault: Fault) {
-        if self.seen.insert(fault.message.clone()) {
+        work::spent(1);
+        if self.faults.len() < FAULTS_MAX && self.seen.insert(fault.message.clone()) {
             self.faults.push(fault);
         }
     }
@@ -150,10 +176,17 @@ impl Outcome {
         other.faults.into_iter().for_each(|fault| self.add(fault));
     }
 
+    fn is_full(&self) -> bool {
+        self.faults.len() >= FAULTS_MAX
+    }
+
     fn valid(&self) -> bool {
         self.faults.is_empty()
     }
 }
+
+/// The most faults of one value that are collected, as many as an answer lists.
+const FAULTS_MAX: usize = 1_000;
 
 struct Checker {
     mode: Mode,
@@ -182,6 +215,7 @@ impl Checker {
         path: &Path<'_>,
         old: Option<&Value>,
     ) -> Outcome {
+        work::spent(1);
         let mut out = Outcome::default();
         let format = format::supported(schema);
         let kinds = self.kinds(schema);
@@ -319,12 +353,14 @@ impl Checker {
         old: Option<&Value>,
         out: &mut Outcome,
     ) {
-        let old = old.and_then(Value::as_array);
+        let old = Correlation::new(schema, old.and_then(Value::as_array).map(Vec::as_slice));
         if let Some(item_schema) = &schema.items {
             for (index, item) in items.iter().enumerate() {
+                if out.is_full() {
+                    break;
+                }
                 let place = Path::Index(path, index);
-                let old = old.and_then(|old| correlate(schema, item, old));
-                out.merge(self.check_ratcheting(item_schema, item, &place, old));
+                out.merge(self.check_ratcheting(item_schema, item, &place, old.of(item)));
             }
         }
         let size = items.len();
@@ -493,8 +529,8 @@ fn check_text(schema: &Schema, text: &str, path: &Path<'_>, out: &mut Outcome) {
     }
 }
 
-fn errors(outcome: Outcome, base: Option<&str>) -> Vec<FieldError> {
-    let mut out = Vec::with_capacity(outcome.faults.len());
+fn errors(outcome: Outcome, base: Option<&str>) -> FieldErrors {
+    let mut out = FieldErrors::default();
     for fault in outcome.faults {
         let name = fault.name.strip_prefix('.').unwrap_or(&fault.name);
         let field = match (base, name) {

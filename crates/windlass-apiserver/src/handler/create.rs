@@ -1,10 +1,11 @@
 //! CREATE: a new object through defaults, admission and validation into the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::commit::write_failure;
 use super::stored::Written;
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
@@ -12,7 +13,7 @@ use crate::builtin::general::certificate;
 use crate::builtin::rules::meta::{validate_meta, validate_meta_common};
 use crate::custom::names;
 use crate::object;
-use crate::status::{FieldError, Result, Status};
+use crate::status::{FieldError, FieldErrors, Result, Status};
 use crate::store::{Change, Entry, Key, WriteError};
 
 /// Tries for a free name when one is generated.
@@ -112,10 +113,10 @@ impl Call {
         if !errors.is_empty() {
             return Err(fail(self.invalid_object(&object, &errors)));
         }
-        let release = self.server.allocate(self, &mut object, None, options).map_err(fail)?;
+        let allocation = self.server.allocate(self, &mut object, None).map_err(fail)?;
         let outcome = self.finish_create(object, given_version, options).await;
-        if outcome.is_err() || options.dry_run == DryRun::All {
-            self.server.release(release);
+        if matches!(outcome, Ok(Written::Stored(_))) {
+            allocation.commit();
         }
         outcome
     }
@@ -168,8 +169,7 @@ impl Call {
 
     async fn insert(&self, key: &Key, object: Value) -> Result<Arc<Entry>> {
         let change = self.put(object).await?;
-        let written = self.server.store.write(&self.storage, key, None, change);
-        match written {
+        match self.write(key, None, change) {
             Ok(entry) => {
                 self.server.after_write(&self.resource, Some(&entry), None).await;
                 Ok(entry)
@@ -181,7 +181,7 @@ impl Call {
                     |entry| self.exists(&entry),
                 ))
             }
-            Err(error) => Err(Status::internal(error)),
+            Err(error) => Err(write_failure(&error)),
         }
     }
 
@@ -235,13 +235,20 @@ impl Call {
 
     fn fill_system_fields(&self, object: &mut Value) {
         let generation = self.rules().has_generation();
+        let uid = self.server.random.uuid(&[
+            "uid",
+            &self.storage.group,
+            &self.storage.plural,
+            self.namespace(),
+            object::name(object),
+        ]);
         let metadata = object::meta_mut(object);
         for field in
             ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"]
         {
             metadata.remove(field);
         }
-        metadata.insert("uid".into(), self.server.chance.uuid().into());
+        metadata.insert("uid".into(), uid.into());
         metadata.insert("creationTimestamp".into(), self.server.clock.stamp().into());
         if generation {
             metadata.insert("generation".into(), json!(1));
@@ -269,11 +276,12 @@ impl Call {
         while !base.is_char_boundary(end) {
             end -= 1;
         }
-        let name = format!("{}{}", &base[..end], self.server.chance.suffix());
+        let purpose = ["name", &self.storage.group, &self.storage.plural, self.namespace(), base];
+        let name = format!("{}{}", &base[..end], self.server.random.suffix(&purpose));
         object::meta_mut(object).insert("name".into(), name.into());
     }
 
-    fn validate_new(&self, object: &Value) -> Vec<FieldError> {
+    fn validate_new(&self, object: &Value) -> FieldErrors {
         let rules = self.rules();
         let (meta, namespaced) = (object::meta(object), self.resource.namespaced);
         if !rules.checks_meta() {
@@ -285,7 +293,7 @@ impl Call {
             };
         }
         let mut errors = match () {
-            () if rules.is_other_kind(object) => Vec::new(),
+            () if rules.is_other_kind(object) => FieldErrors::default(),
             () if self.has_core_meta() => validate_meta(meta, rules.name_rule(), namespaced),
             () => validate_meta_common(meta, rules.name_rule(), namespaced),
         };
@@ -294,7 +302,7 @@ impl Call {
     }
 
     /// The errors of a verdict, whose warnings are told to the client.
-    pub(super) fn told(&self, verdict: crate::custom::Verdict) -> Vec<FieldError> {
+    pub(super) fn told(&self, verdict: crate::custom::Verdict) -> FieldErrors {
         for warning in verdict.warnings {
             self.warn(warning);
         }
@@ -310,27 +318,25 @@ impl Call {
             )
     }
 
-    /// Owner references that stand twice are taken once, with a warning.
+    /// Keeps only the first of several equal owner references, with a warning.
     pub(super) fn dedup_owners(&self, object: &mut Value) {
         let Some(owners) = object::meta_mut(object).get_mut("ownerReferences") else { return };
         let Some(list) = owners.as_array_mut() else { return };
-        let mut kept: Vec<Value> = Vec::with_capacity(list.len());
-        let mut twice: Vec<String> = Vec::new();
-        for owner in std::mem::take(list) {
-            let uid = owner["uid"].as_str().unwrap_or_default().to_owned();
-            if kept.contains(&owner) {
-                if !twice.contains(&uid) {
-                    twice.push(uid);
-                }
-                continue;
+        let mut known: HashSet<Value> = HashSet::with_capacity(list.len());
+        let mut named: HashSet<String> = HashSet::new();
+        let mut duplicates: Vec<String> = Vec::new();
+        list.retain(|owner| {
+            let first = known.insert(owner.clone());
+            let uid = owner["uid"].as_str().unwrap_or_default();
+            if !first && named.insert(uid.to_owned()) {
+                duplicates.push(uid.to_owned());
             }
-            kept.push(owner);
-        }
-        *list = kept;
-        if !twice.is_empty() {
+            first
+        });
+        if !duplicates.is_empty() {
             self.warn(format!(
                 ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
-                twice.join(", ")
+                duplicates.join(", ")
             ));
         }
     }

@@ -13,7 +13,7 @@ use crate::admission::{Operation, Review};
 use crate::clock::stamp;
 use crate::custom::names;
 use crate::object;
-use crate::status::{Details, FieldError, GroupResource, Result, Status};
+use crate::status::{Details, FieldError, FieldErrors, GroupResource, Result, Status};
 use crate::store::{Change, Entry, Key};
 
 const TRIES: usize = 32;
@@ -98,7 +98,7 @@ impl Call {
     pub(super) fn read_delete_options(&self, body: Option<Value>) -> Result<DeleteOptions> {
         let query = &self.query;
         let text = |v: &Value| v.as_str().map(str::to_owned);
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         let mut options = match &body {
             Some(body) => DeleteOptions {
                 grace_seconds: body["gracePeriodSeconds"].as_i64(),

@@ -69,27 +69,11 @@ impl Call {
         // Lists at version "0" are served whole, as the watch cache does.
         let whole = options.limit == 0 || options.version == "0";
         let limit = if whole { usize::MAX } else { options.limit };
-        let (mut entries, mut more, mut seen) = (Vec::new(), false, 0usize);
-        let candidates = table.range(namespace);
-        for entry in candidates {
-            if start.as_ref().is_some_and(|start| entry.key < *start) {
-                continue;
-            }
-            seen += 1;
-            if !options.filter.matches(entry) {
-                continue;
-            }
-            if entries.len() == limit {
-                more = true;
-                if !options.filter.is_plain() {
-                    break;
-                }
-                continue;
-            }
-            entries.push(entry.clone());
-        }
-        let remaining =
-            (more && options.filter.is_plain()).then(|| seen.saturating_sub(entries.len()));
+        let mut candidates = table.range(namespace, start.as_ref());
+        let mut matching = candidates.by_ref().filter(|entry| options.filter.matches(entry));
+        let entries: Vec<Arc<Entry>> = matching.by_ref().take(limit).cloned().collect();
+        let more = matching.next().is_some();
+        let remaining = (more && options.filter.is_plain()).then(|| 1 + candidates.count());
         let cont = more.then(|| self.next_token(revision, entries.last()));
         Ok(Page { revision, entries, cont, remaining })
     }

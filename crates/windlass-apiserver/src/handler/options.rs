@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::status::{FieldError, FieldErrorKind, Result, Status, quote};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors, Result, Status, quote};
 
 const MANAGER_BYTES_MAX: usize = 128;
 
@@ -46,7 +46,7 @@ impl Call {
     /// The options of a write; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
     pub fn write_options(&self, kind: &str, apply: bool) -> Result<WriteOptions> {
         let query = &self.query;
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         let manager = query.get("fieldManager").unwrap_or_default();
         if kind == "PatchOptions" {
             if !apply && query.get("force").is_some() {
@@ -115,7 +115,7 @@ fn is_print(c: char) -> bool {
     c == ' ' || !(c.is_control() || c.is_whitespace() || format)
 }
 
-fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
+fn check_manager(manager: &str, errors: &mut FieldErrors) {
     if manager.len() > MANAGER_BYTES_MAX {
         errors.push(FieldError::too_long("fieldManager", MANAGER_BYTES_MAX));
     }
@@ -128,7 +128,7 @@ fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Reads `dryRun` values; anything but `All` is an error.
-pub(crate) fn check_dry_run(values: &[String], errors: &mut Vec<FieldError>) -> DryRun {
+pub(crate) fn check_dry_run(values: &[String], errors: &mut FieldErrors) -> DryRun {
     if values.is_empty() {
         return DryRun::No;
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::commit::write_failure;
 use super::stored::Written;
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::{Operation, Review};
@@ -13,7 +14,7 @@ use crate::builtin::rules::rounds::Rounds;
 use crate::builtin::workload::pod_parts;
 use crate::merge::{PathSet, UpdateRequest};
 use crate::object;
-use crate::status::{Details, FieldError, Result, Status};
+use crate::status::{Details, FieldError, FieldErrors, Result, Status};
 use crate::store::{Change, Entry, Key, WriteError};
 
 /// Tries of a change that names no version, when others write in between.
@@ -137,10 +138,10 @@ impl Call {
         if !errors.is_empty() {
             return Err(self.invalid_object(&new, &errors).into());
         }
-        let release = self.server.allocate(self, &mut new, Some(old), update.options)?;
+        let allocation = self.server.allocate(self, &mut new, Some(old))?;
         let outcome = self.finish_change(update, entry, old, new).await;
-        if outcome.is_err() || update.options.dry_run == DryRun::All {
-            self.server.release(release);
+        if matches!(outcome, Ok(Written::Stored(_))) {
+            allocation.commit();
         }
         outcome
     }
@@ -182,14 +183,14 @@ impl Call {
         change: Change,
     ) -> std::result::Result<Arc<Entry>, Outcome> {
         let deletes = matches!(change, Change::Delete);
-        match self.server.store.write(&self.storage, key, Some(over.revision), change) {
+        match self.write(key, Some(over.revision), change) {
             Ok(entry) => {
                 let new = (!deletes).then_some(&entry);
                 self.server.after_write(&self.resource, new, Some(over)).await;
                 Ok(entry)
             }
             Err(WriteError::Conflict) => Err(Outcome::Raced),
-            Err(error) => Err(Status::internal(error).into()),
+            Err(error) => Err(write_failure(&error).into()),
         }
     }
 
@@ -351,7 +352,7 @@ impl Call {
         !relevant(new).eq(relevant(old))
     }
 
-    fn validate_change(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_change(&self, part: Part, new: &Value, old: &Value) -> FieldErrors {
         let rules = self.rules();
         let (meta, old_meta) = (object::meta(new), object::meta(old));
         let (gvk, custom) = (&self.resource.gvk, self.resource.is_custom());

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use windlass_protobuf::Envelope;
@@ -16,7 +15,7 @@ use super::list_options::{ListOptions, parse_version};
 use super::{Answer, Call};
 use crate::response::{AnswerShape, Encoding};
 use crate::status::{Result, Status};
-use crate::store::{Entry, Event, EventKind, EventLog, Gone};
+use crate::store::{Entry, Event, EventKind, EventLog, Gone, NewsSubscription};
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// No watch lasts longer; far times do not fit into an `Instant`.
@@ -34,7 +33,7 @@ struct Watcher {
     call: Arc<Call>,
     options: ListOptions,
     log: Arc<EventLog>,
-    news: Receiver<u64>,
+    news: NewsSubscription,
     /// Events up to this revision were sent or do not matter.
     cursor: u64,
     initial: VecDeque<Arc<Entry>>,
@@ -119,7 +118,7 @@ impl Call {
             let world = server.store.world();
             let table = world.table(&self.storage);
             let namespace = watcher.options.filter.namespace.clone();
-            let entries = table.range(namespace.as_deref());
+            let entries = table.range(namespace.as_deref(), None);
             watcher.initial =
                 entries.filter(|e| watcher.options.filter.matches(e)).cloned().collect();
             watcher.cursor = world.revision;
@@ -131,8 +130,9 @@ impl Call {
     }
 
     fn watch_timeout(&self, options: &ListOptions) -> Duration {
-        let seconds =
-            options.timeout_seconds.unwrap_or_else(|| 1800 + self.server.chance.below(1800));
+        let seconds = options.timeout_seconds.unwrap_or_else(|| {
+            1800 + self.server.random.below(1800, &["watch", &self.resource.plural])
+        });
         Duration::from_secs(seconds.min(TIMEOUT_SECONDS_MAX))
     }
 
@@ -170,7 +170,7 @@ impl Watcher {
                 return Some(self.bookmark(revision, true));
             }
             self.pace().await;
-            let newest = *self.news.borrow_and_update();
+            let newest = self.news.newest();
             match self.batch(BATCH_EVENTS) {
                 Err(_) => return Some(self.too_old()),
                 Ok(events) if !events.is_empty() => {
@@ -223,7 +223,7 @@ impl Watcher {
             biased;
             () = end => false,
             () = definition => false,
-            changed = self.news.changed() => changed.is_ok(),
+            () = self.news.changed() => true,
             () = &mut self.timer => Instant::now() < self.deadline,
         }
     }

@@ -156,9 +156,10 @@ impl ManagedFields {
         let mut count = updates.len();
         updates.sort();
         let mut first: BTreeMap<String, ManagerId> = BTreeMap::new();
+        let mut joined: BTreeMap<ManagerId, Vec<PathSet>> = BTreeMap::new();
         for (time, id) in updates {
             if count <= UPDATE_ENTRIES_MAX {
-                return;
+                break;
             }
             let Some(version) = self.entries.get(&id).map(|e| e.api_version.clone()) else {
                 continue;
@@ -177,11 +178,16 @@ impl ManagedFields {
                 && let Some(entry) = self.entries.remove(&id)
                 && let Some(into) = self.entries.get_mut(&bucket)
             {
-                into.stored = None;
-                into.set.unite(entry.set);
                 into.time = time;
+                joined.entry(bucket).or_default().push(entry.set);
             }
             count -= 1;
+        }
+        for (bucket, sets) in joined {
+            if let Some(into) = self.entries.get_mut(&bucket) {
+                into.stored = None;
+                into.set.unite(PathSet::united(sets));
+            }
         }
     }
 }

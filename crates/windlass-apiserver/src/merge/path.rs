@@ -3,12 +3,14 @@
 //! **Invariant:** a node of a set is a member or has something below it; empty nodes are never
 //! kept, so that equal sets are equal values.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
 use super::typed::canonical;
 use crate::status::show;
+use crate::work;
 
 /// One step of a field path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,17 +134,29 @@ impl PathSet {
         &mut self.nodes[at].1
     }
 
-    /// Meets the nodes of another set, both in order; those that are left with nothing go.
+    /// Changes the nodes that another set has, too; those that are left empty are removed.
     fn meet(&mut self, other: &Self, mut with: impl FnMut(&mut Node, &Node)) {
-        let mut theirs = other.nodes.iter().peekable();
+        let mut theirs = other.nodes.as_slice();
         self.nodes.retain_mut(|(element, mine)| {
-            while theirs.next_if(|(other, _)| other < element).is_some() {}
-            match theirs.peek() {
+            theirs = from(theirs, element);
+            match theirs.first() {
                 Some((other, node)) if other == element => with(mine, node),
                 _ => return true,
             }
             mine.member || !mine.below.is_empty()
         });
+    }
+
+    /// Unites many sets, each of which may be small compared to all of them.
+    pub(super) fn united(mut sets: Vec<Self>) -> Self {
+        while sets.len() > 1 {
+            let mut pairs = std::mem::take(&mut sets).into_iter();
+            while let Some(mut left) = pairs.next() {
+                left.unite(pairs.next().unwrap_or_default());
+                sets.push(left);
+            }
+        }
+        sets.pop().unwrap_or_default()
     }
 
     /// Adds an element with everything below it.
@@ -193,6 +207,7 @@ impl PathSet {
             self.nodes = other.nodes;
             return;
         }
+        work::spent(self.nodes.len() + other.nodes.len());
         let mine = std::mem::take(&mut self.nodes);
         self.nodes.reserve(mine.len().max(other.nodes.len()));
         let (mut mine, mut theirs) = (mine.into_iter().peekable(), other.nodes.into_iter());
@@ -235,10 +250,13 @@ impl PathSet {
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut out = Self::default();
-        let mut theirs = other.nodes.iter().peekable();
+        if self.nodes.len() > other.nodes.len() {
+            return other.intersection(self);
+        }
+        let mut theirs = other.nodes.as_slice();
         for (element, mine) in &self.nodes {
-            while theirs.next_if(|(other, _)| other < element).is_some() {}
-            if let Some((_, theirs)) = theirs.next_if(|(other, _)| other == element) {
+            theirs = from(theirs, element);
+            if let Some((_, theirs)) = theirs.first().filter(|(other, _)| other == element) {
                 let below = mine.below.intersection(&theirs.below);
                 let member = mine.member && theirs.member;
                 if member || !below.is_empty() {
@@ -281,15 +299,21 @@ impl PathSet {
         let Value::Object(map) = fields else {
             return Err("fieldsV1 is not a map".to_owned());
         };
-        let mut out = Self { nodes: Vec::with_capacity(map.len()) };
+        let mut nodes: BTreeMap<PathElement, Node> = BTreeMap::new();
         for (key, value) in map.iter().filter(|(key, _)| *key != ".") {
+            work::spent(1);
             let Value::Object(below) = value else {
                 return Err(format!("fieldsV1 element {key} is not a map"));
             };
             let member = below.is_empty() || below.contains_key(".");
-            out.graft(PathElement::parse(key)?, member, Self::parse(value)?);
+            let below = Self::parse(value)?;
+            if member || !below.is_empty() {
+                let node = nodes.entry(PathElement::parse(key)?).or_default();
+                node.member |= member;
+                node.below.unite(below);
+            }
         }
-        Ok(out)
+        Ok(Self { nodes: nodes.into_iter().collect() })
     }
 
     /// The `fieldsV1` object.
@@ -307,6 +331,17 @@ impl PathSet {
         }
         map
     }
+}
+
+/// The nodes from an element on; costs little if that is near the front, or if there are many.
+fn from<'n>(nodes: &'n [(PathElement, Node)], element: &PathElement) -> &'n [(PathElement, Node)] {
+    let mut step = 1;
+    while nodes.get(step - 1).is_some_and(|(other, _)| other < element) {
+        work::spent(1);
+        step *= 2;
+    }
+    let (low, high) = (step / 2, (step - 1).min(nodes.len()));
+    &nodes[low + nodes[low..high].partition_point(|(other, _)| other < element)..]
 }
 
 /// A path as error texts show it: `.spec.containers[name="a"].image`.

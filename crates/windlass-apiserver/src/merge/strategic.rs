@@ -3,12 +3,15 @@
 //! The strategy and the merge key of a field come from its [`Field`](crate::shape::Field); only
 //! built-in kinds have them.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::go;
 use super::json::{json_type, rejected};
 use crate::shape::{Field, ShapeKind, ShapeRef};
 use crate::status::{Result, Status};
+use crate::work;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -110,7 +113,8 @@ fn merge_map(mut live: Object, mut patch: Object, shape: Option<&ShapeRef>) -> R
 fn retain_keys(live: &mut Object, patch: &mut Object) -> Result<()> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keys) = keys else { return Err(Status::bad_request(BAD_RETAIN_KEYS)) };
-    let named = |key: &str| keys.iter().any(|k| k.as_str() == Some(key));
+    let names: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let named = |key: &str| names.contains(key);
     let strays = patch.iter().any(|(key, value)| {
         let directive = key.starts_with(DELETE_FROM_LIST) || key.starts_with(SET_ORDER);
         !value.is_null() && !directive && !named(key)
@@ -174,14 +178,12 @@ fn merge_list_by_strategy(
     let maps = element_kind(&[&live, &patch])?;
     if !maps {
         if deletes {
-            return Ok(live.into_iter().filter(|item| !patch.contains(item)).collect());
+            let gone: HashSet<&Value> = patch.iter().collect();
+            return Ok(live.into_iter().filter(|item| !gone.contains(item)).collect());
         }
-        let mut merged: Vec<Value> = Vec::with_capacity(live.len() + patch.len());
-        for item in live.iter().chain(&patch) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
+        let mut known: HashSet<&Value> = HashSet::with_capacity(live.len() + patch.len());
+        let items = live.iter().chain(&patch).filter(|item| known.insert(item));
+        let merged: Vec<Value> = items.cloned().collect();
         let (patched, kept) = partition(merged, &patch, "")?;
         return interleave(patched, kept, &patch, &live, "", false);
     }
@@ -204,6 +206,7 @@ fn special_items(
 ) -> Result<(Vec<Value>, Vec<Value>)> {
     let mut plain = Vec::with_capacity(patch.len());
     let mut replace = false;
+    let mut deleted: HashSet<Value> = HashSet::new();
     for item in patch {
         let Some(directive) = item.get(DIRECTIVE) else {
             plain.push(item);
@@ -211,8 +214,8 @@ fn special_items(
         };
         match directive.as_str() {
             Some("delete") => {
-                let gone = item.get(key).ok_or_else(|| no_merge_key(&item, key))?;
-                live.retain(|old| old.get(key) != Some(gone));
+                let key = item.get(key).ok_or_else(|| no_merge_key(&item, key))?;
+                deleted.insert(key.clone());
             }
             Some("replace") => replace = true,
             Some("merge") => {
@@ -222,6 +225,7 @@ fn special_items(
             _ => return Err(bad_directive(directive, item.as_object().unwrap_or(&Map::new()))),
         }
     }
+    live.retain(|old| old.get(key).is_none_or(|key| !deleted.contains(key)));
     Ok(if replace { (plain, Vec::new()) } else { (live, plain) })
 }
 
@@ -231,10 +235,16 @@ fn merge_items(
     key: &str,
     shape: Option<&ShapeRef>,
 ) -> Result<Vec<Value>> {
+    let mut places: HashMap<Value, usize> = HashMap::with_capacity(live.len());
+    for (at, old) in live.iter().enumerate() {
+        if let Some(own) = old.get(key) {
+            places.entry(own.clone()).or_insert(at);
+        }
+    }
     for item in patch {
-        let wanted = item.get(key).ok_or_else(|| no_merge_key(item, key))?;
-        let found = live.iter().position(|old| old.get(key) == Some(wanted));
-        match (found, item) {
+        work::spent(1);
+        let own = item.get(key).ok_or_else(|| no_merge_key(item, key))?;
+        match (places.get(own).copied(), item) {
             (Some(at), Value::Object(new)) => {
                 let old = match live[at].take() {
                     Value::Object(old) => old,
@@ -242,7 +252,10 @@ fn merge_items(
                 };
                 live[at] = Value::Object(merge_map(old, new.clone(), shape)?);
             }
-            _ => live.push(item.clone()),
+            _ => {
+                places.insert(own.clone(), live.len());
+                live.push(item.clone());
+            }
         }
     }
     Ok(live)
@@ -251,11 +264,12 @@ fn merge_items(
 /// Splits a merged list into the items the other list names and the rest.
 fn partition(merged: Vec<Value>, by: &[Value], key: &str) -> Result<(Vec<Value>, Vec<Value>)> {
     let (mut named, mut rest) = (Vec::new(), Vec::new());
+    let places = Places::of(by, key);
     for item in merged {
         if !key.is_empty() && item.get(key).is_none() {
             return Err(no_merge_key(&item, key));
         }
-        match position(by, &item, key) {
+        match places.get(&item) {
             Some(_) => named.push(item),
             None => rest.push(item),
         }
@@ -278,13 +292,15 @@ fn interleave(
     {
         return Err(no_merge_key(stray, key));
     }
-    patched.sort_by_key(|item| position(patch_order, item, key));
-    kept.sort_by_key(|item| position(server_order, item, key));
+    let (patch_places, server_places) =
+        (Places::of(patch_order, key), Places::of(server_order, key));
+    patched.sort_by_cached_key(|item| patch_places.get(item));
+    kept.sort_by_cached_key(|item| server_places.get(item));
     let mut all = Vec::with_capacity(patched.len() + kept.len());
     let (mut kept, mut patched) = (kept.into_iter().peekable(), patched.into_iter().peekable());
     while let (Some(left), Some(right)) = (kept.peek(), patched.peek()) {
-        let left_at = position(server_order, left, key);
-        let right_at = position(server_order, right, key);
+        let left_at = server_places.get(left);
+        let right_at = server_places.get(right);
         let left_first = matches!((left_at, right_at), (Some(l), Some(r)) if l < r);
         all.extend(if left_first { kept.next() } else { patched.next() });
     }
@@ -293,12 +309,31 @@ fn interleave(
     Ok(all)
 }
 
-fn position(list: &[Value], item: &Value, key: &str) -> Option<usize> {
-    if key.is_empty() {
-        list.iter().position(|other| other == item)
-    } else {
-        list.iter().position(|other| other.get(key) == item.get(key))
+/// Where each item of a list first appears: by its merge key, or by its value without one.
+struct Places<'a> {
+    first: HashMap<&'a Value, usize>,
+    key: &'a str,
+}
+
+impl<'a> Places<'a> {
+    fn of(list: &'a [Value], key: &'a str) -> Self {
+        let mut first = HashMap::with_capacity(list.len());
+        for (at, item) in list.iter().enumerate() {
+            if let Some(own) = identity(item, key) {
+                first.entry(own).or_insert(at);
+            }
+        }
+        Self { first, key }
     }
+
+    fn get(&self, item: &Value) -> Option<usize> {
+        work::spent(1);
+        self.first.get(identity(item, self.key)?).copied()
+    }
+}
+
+fn identity<'v>(item: &'v Value, key: &str) -> Option<&'v Value> {
+    if key.is_empty() { Some(item) } else { item.get(key) }
 }
 
 /// The items of the patch have to come in the order that `$setElementOrder` gives.

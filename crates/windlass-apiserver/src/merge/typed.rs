@@ -1,7 +1,7 @@
 //! A value seen through its shape: what merges field by field, what is owned as a whole, and what
 //! identifies an item of a list.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
@@ -10,6 +10,10 @@ use super::go;
 use super::path::{PathElement, PathSet};
 use crate::shape::{List, ListMerge, Object, Scalar, ShapeKind, ShapeRef};
 use crate::status::quote;
+use crate::work;
+
+/// The most errors that a refused configuration lists.
+const ERRORS_MAX: usize = 1_000;
 
 /// How one place of an object merges.
 #[derive(Clone, Copy)]
@@ -218,7 +222,8 @@ fn check(value: &Value, shape: &ShapeRef, path: &mut String, errors: &mut Vec<St
     let fail = |errors: &mut Vec<String>, path: &str, what: String| {
         errors.push(if path.is_empty() { what } else { format!("{path}: {what}") });
     };
-    if value.is_null() {
+    work::spent(1);
+    if value.is_null() || errors.len() >= ERRORS_MAX {
         return;
     }
     let got = || format!("&{{{}}}", go::plain(value));
@@ -268,7 +273,7 @@ fn check_items(items: &[Value], list: &List, path: &mut String, errors: &mut Vec
                 Err(why) => return errors.push(format!("{path}: element {i}: {why}")),
             };
             let shown = element.to_string();
-            if !seen.insert(element) {
+            if !seen.insert(element) && errors.len() < ERRORS_MAX {
                 errors.push(format!("{path}: duplicate entries for key {shown}"));
             }
             path.push_str(&shown);
@@ -320,17 +325,20 @@ fn fields_of(value: &Value, shape: &ShapeRef) -> (bool, PathSet) {
             }
         }
         (Atom::List(Some(list)), Value::Array(items)) => {
-            let elements: Vec<_> = items.iter().map(|item| item_element(list, item)).collect();
-            let twice = |e: &PathElement| {
-                elements.iter().filter(|other| other.as_ref() == Ok(e)).nth(1).is_some()
-            };
-            for (item, element) in items.iter().zip(&elements) {
-                let Ok(element) = element else { continue };
-                let below = match twice(element) {
-                    true => PathSet::default(),
-                    false => fields_of(item, &list.item).1,
+            let mut places: BTreeMap<PathElement, Vec<&Value>> = BTreeMap::new();
+            for item in items {
+                work::spent(1);
+                if let Ok(element) = item_element(list, item) {
+                    places.entry(element).or_default().push(item);
+                }
+            }
+            for (element, items) in places {
+                let below = match items.as_slice() {
+                    [item] => fields_of(item, &list.item).1,
+                    // Nothing is owned below items that have the same key.
+                    _ => PathSet::default(),
                 };
-                out.graft(element.clone(), true, below);
+                out.graft(element, true, below);
             }
         }
         _ => {}

@@ -211,10 +211,11 @@ impl Updater<'_> {
 
 /// What managers own in each version, the given version first.
 fn owned_by_version(managed: &ManagedFields, first: &str) -> Vec<(String, PathSet)> {
-    let mut versions: BTreeMap<&str, PathSet> = BTreeMap::new();
+    let mut versions: BTreeMap<&str, Vec<PathSet>> = BTreeMap::new();
     for entry in managed.entries.values() {
-        versions.entry(&entry.api_version).or_default().unite(entry.set.clone());
+        versions.entry(&entry.api_version).or_default().push(entry.set.clone());
     }
-    let head = versions.remove(first).map(|set| (first.to_owned(), set));
-    head.into_iter().chain(versions.into_iter().map(|(v, set)| (v.to_owned(), set))).collect()
+    let head = versions.remove(first).map(|sets| (first, sets));
+    let all = head.into_iter().chain(versions);
+    all.map(|(version, sets)| (version.to_owned(), PathSet::united(sets))).collect()
 }

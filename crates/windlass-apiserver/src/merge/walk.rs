@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::path::{PathElement, PathSet};
 use super::typed::{Atom, any, field_shape, item_element, same};
 use crate::shape::{List, Object, ShapeRef};
+use crate::work;
 
 /// What differs between two objects.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,6 +60,7 @@ struct Comparer<'a> {
 
 impl<'a> Comparer<'a> {
     fn place(&mut self, old: Option<&'a Value>, new: Option<&'a Value>, shape: &ShapeRef) {
+        work::spent(1);
         let (before, after) = (Atom::of(shape, old), Atom::of(shape, new));
         let leaf = match (old, new) {
             (Some(_), None) => self.handle(before, old, new),
@@ -106,18 +108,20 @@ impl<'a> Comparer<'a> {
         new: Option<&'a Map<String, Value>>,
         object: Option<&Object>,
     ) {
-        for (key, value) in old.into_iter().flatten() {
-            let other = new.and_then(|new| new.get(key));
+        // In the order of keys, which is the one of sets of paths: each path goes to their end.
+        let mut old = old.into_iter().flatten().peekable();
+        let mut new = new.into_iter().flatten().peekable();
+        loop {
+            let key = match (old.peek(), new.peek()) {
+                (Some((before, _)), Some((after, _))) => *before.min(after),
+                (Some((key, _)), None) | (None, Some((key, _))) => *key,
+                (None, None) => return,
+            };
+            let before = old.next_if(|(other, _)| *other == key).map(|(_, value)| value);
+            let after = new.next_if(|(other, _)| *other == key).map(|(_, value)| value);
             self.path.push(Step::Field(key));
-            self.place(Some(value), other, field_shape(object, key).unwrap_or(any()));
+            self.place(before, after, field_shape(object, key).unwrap_or(any()));
             self.path.pop();
-        }
-        for (key, value) in new.into_iter().flatten() {
-            if old.is_none_or(|old| !old.contains_key(key)) {
-                self.path.push(Step::Field(key));
-                self.place(None, Some(value), field_shape(object, key).unwrap_or(any()));
-                self.path.pop();
-            }
         }
     }
 
@@ -212,6 +216,7 @@ pub(super) fn merge(old: &Value, new: &Value, shape: &ShapeRef) -> Value {
 }
 
 fn merge_place(old: Option<&Value>, new: Option<&Value>, shape: &ShapeRef) -> Option<Value> {
+    work::spent(1);
     let Some(new) = new else { return old.cloned() };
     let atom = Atom::of(shape, Some(new));
     match atom {

@@ -13,6 +13,7 @@ use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::BoxError;
+use super::stall::ProgressEntry;
 
 /// The body of a request; fails when it does not arrive in time.
 pub struct RequestBody {
@@ -27,6 +28,7 @@ pub struct AnswerBody<B> {
     inner: B,
     end: CancellationToken,
     ended: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    progress: ProgressEntry,
 }
 
 // === impl RequestBody ===
@@ -67,8 +69,8 @@ impl Body for RequestBody {
 // === impl AnswerBody ===
 
 impl<B> AnswerBody<B> {
-    pub(super) fn new(inner: B, end: CancellationToken) -> Self {
-        Self { inner, end, ended: None }
+    pub(super) fn new(inner: B, end: CancellationToken, progress: ProgressEntry) -> Self {
+        Self { inner, end, ended: None, progress }
     }
 }
 
@@ -84,7 +86,11 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        self.progress.asked();
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
+            if frame.is_some() {
+                self.progress.given();
+            }
             return Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)));
         }
         // A body of known length may not end early; it is short and comes to its end by itself.

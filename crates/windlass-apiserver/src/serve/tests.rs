@@ -25,7 +25,8 @@ struct Server {
     task: tokio::task::JoinHandle<()>,
 }
 
-/// Echoes the body; tells who asks at `/who`, and never ends its answer at `/watch`.
+/// Echoes the body; names the peer at `/who`, and never ends its answer at `/watch` (where it
+/// waits) and `/endless` (where it does not).
 async fn answer(request: Request<RequestBody>) -> Result<Response<TestBody>, BoxError> {
     let full = |bytes: Bytes| Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
     let body = match request.uri().path() {
@@ -33,6 +34,10 @@ async fn answer(request: Request<RequestBody>) -> Result<Response<TestBody>, Box
             let peer = request.extensions().get::<PeerCertificate>();
             let user = peer.and_then(|p| p.user.as_ref());
             full(user.map(|u| format!("{}{:?}", u.name, u.groups)).unwrap_or_default().into())
+        }
+        "/endless" => {
+            let piece = || Ok(Frame::data(Bytes::from_static(&[b'x'; 8192])));
+            StreamBody::new(futures::stream::repeat_with(piece)).boxed_unsync()
         }
         "/watch" => {
             let one = futures::stream::iter([Ok(Frame::data(Bytes::from("event\n")))]);
@@ -217,4 +222,38 @@ async fn one_connection_too_many_is_told_so() {
     assert!(text(refused).await.contains("too many connections"));
     assert_eq!(text(first.send_request(post("/", "c")).await.unwrap()).await, "c");
     server.end().await;
+}
+
+/// A connection within the process, whose peer takes no more than `room` bytes.
+async fn connection(room: usize) -> (tokio::io::DuplexStream, tokio::task::JoinHandle<Result<(), BoxError>>) {
+    let (near, far) = tokio::io::duplex(room);
+    let places = Arc::new(Semaphore::new(1));
+    let connection = Connection {
+        service: tower::service_fn(answer),
+        limits: Arc::new(Limits::default()),
+        end: CancellationToken::new(),
+        refused: false,
+        place: places.acquire_owned().await.unwrap(),
+    };
+    (far, tokio::spawn(connection.http(near, false, None)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_whose_peer_does_not_read_its_answer_is_cut() {
+    let (mut peer, task) = connection(4096).await;
+    let begin = tokio::time::Instant::now();
+    peer.write_all(b"GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    assert!(task.await.unwrap().is_err());
+    assert_eq!(begin.elapsed(), Limits::default().stall_timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_news_is_not_cut() {
+    let (mut peer, task) = connection(4096).await;
+    peer.write_all(b"GET /watch HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut start = [0; 12];
+    peer.read_exact(&mut start).await.unwrap();
+    sleep(Duration::from_secs(3600)).await;
+    assert!(!task.is_finished());
+    task.abort();
 }

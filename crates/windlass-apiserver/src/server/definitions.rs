@@ -254,6 +254,8 @@ impl Inner {
     /// Compiles what changed and serves it; watches of what is no longer the same end.
     fn serve(&self, known: &Known, touched: &BTreeSet<Arc<str>>) {
         let mut ended: Vec<CancellationToken> = Vec::new();
+        let gone = touched.iter().filter(|name| known.get(name).is_none());
+        let gone: Vec<ResourceKey> = gone.map(|name| instances(name)).collect();
         self.registry.change_custom(|set| {
             for name in touched {
                 let key = instances(name);
@@ -283,6 +285,9 @@ impl Inner {
         });
         for token in ended {
             token.cancel();
+        }
+        for resource in gone {
+            self.store.forget(&resource);
         }
     }
 }

@@ -6,35 +6,38 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, header};
 use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
-use super::{Identity, Inner, warning_header};
+use super::{Identity, Inner, Routed, warning_header};
 use crate::auth::{Attributes, PeerCertificate, User};
-use crate::fault::Fault;
 use crate::handler::Call;
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
 use crate::response::{AnswerShape, Body, Encoding, Form, LIST_MEDIA, MEDIA, failure};
 use crate::serve::OverWire;
 use crate::status::{Result, Status};
+use crate::store::Key;
 
 /// The most bytes all warnings of an answer may have, and each one past that.
 const WARNINGS_CHARS_MAX: usize = 4096;
 const WARNING_CHARS_CUT: usize = 256;
+/// Objects from this size on are checked on a thread of their own.
+const HEAVY_BYTES: usize = 64 << 10;
 
 impl Inner {
-    pub(super) async fn dispatch(
+    /// Answers a request that its user may send.
+    pub(super) async fn dispatch<B>(
         self: &Arc<Self>,
-        parts: Parts,
-        query: Query,
-        info: RequestInfo,
-        body: Bytes,
-        fault: &Fault,
-        user_name: &mut String,
-    ) -> Result<Response<Body>> {
-        check_timeout(&info, &query)?;
-        let user = self.identify(&parts, &info)?;
-        user_name.clone_from(&user.name);
-        self.allow(&user, &info)?;
+        request: Routed,
+        user: User,
+        body: B,
+    ) -> Result<Response<Body>>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<tower::BoxError>,
+    {
+        let Routed { parts, query, info, fault } = request;
         if parts.uri.path().starts_with("//") {
             return Err(Status::no_such_path());
         }
@@ -53,19 +56,44 @@ impl Inner {
             form.encoding = Encoding::Json;
         }
         let over_wire = parts.extensions.get::<OverWire>().is_some();
+        let body = super::read_body(body).await?;
         let mut call =
             Call::new(self.clone(), info, query, parts.headers, user, resource, form, body);
-        call.fault = fault.clone();
+        call.fault = fault;
         call.over_wire = over_wire;
-        let mut response = match call.run().await {
-            Ok(answer) => call.encode(answer),
-            Err(status) => failure(&status, Form { pretty: form.pretty, ..failing }),
+        let heavy = self.is_heavy(&call);
+        let failing = Form { pretty: form.pretty, ..failing };
+        let answer = async move {
+            let mut response = match call.run().await {
+                Ok(answer) => call.encode(answer),
+                Err(status) => failure(&status, failing),
+            };
+            add_warnings(&mut response, &call.warnings());
+            response
         };
-        add_warnings(&mut response, &call.warnings());
-        Ok(response)
+        match heavy {
+            true => apart(answer).await,
+            false => Ok(answer.await),
+        }
     }
 
-    fn identify(&self, parts: &Parts, info: &RequestInfo) -> Result<User> {
+    /// Returns `true` if a request is worth a thread of its own: checking and merging it may take
+    /// so long that others would wait.
+    ///
+    /// Requests from within the process never are: what they do happens in a fixed order.
+    fn is_heavy(&self, call: &Call) -> bool {
+        if !call.over_wire || matches!(call.info.verb.as_str(), "get" | "list" | "watch") {
+            return false;
+        }
+        let key = Key::new(call.namespace(), &call.info.name);
+        let stored = || self.store.world().get(&call.storage, &key);
+        // The rules of custom resources are programs.
+        call.resource.is_custom()
+            || call.body.len() >= HEAVY_BYTES
+            || stored().is_some_and(|entry| entry.body.len() >= HEAVY_BYTES)
+    }
+
+    pub(super) fn identify(&self, parts: &Parts, info: &RequestInfo) -> Result<User> {
         let user = match parts.extensions.get::<Identity>() {
             Some(Identity(user)) => user.clone(),
             None => {
@@ -79,11 +107,18 @@ impl Inner {
         Ok(other.unwrap_or(user))
     }
 
-    fn allow(&self, user: &User, info: &RequestInfo) -> Result<()> {
+    pub(super) fn allow(&self, user: &User, info: &RequestInfo) -> Result<()> {
         if !self.authorize || user.is_master() {
             return Ok(());
         }
         self.authorizer.check(self, &attributes(user, info))
+    }
+
+    /// Returns `true` if a user has a right that is not the one to the request itself.
+    pub fn may(&self, attributes: &Attributes<'_>) -> bool {
+        !self.authorize
+            || attributes.user.is_master()
+            || self.authorizer.authorize(self, attributes).allowed
     }
 
     /// Whether the user may create an object that an update or apply did not find.
@@ -167,19 +202,6 @@ impl Inner {
     }
 }
 
-/// Whether the time a client gives the server is one; requests that may last have none.
-fn check_timeout(info: &RequestInfo, query: &Query) -> Result<()> {
-    let lasting = info.verb == "watch"
-        || matches!(info.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward");
-    let given = query.get("timeout").filter(|text| !text.is_empty() && !lasting);
-    match given.map(crate::decode::time::duration) {
-        Some(Err(why)) => Err(Status::bad_request(format!(
-            "invalid timeout specified in the request URL - {why}"
-        ))),
-        _ => Ok(()),
-    }
-}
-
 fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
     if !info.is_resource {
         return Attributes::path(user, &info.verb, &info.path);
@@ -191,6 +213,29 @@ fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
         name: &info.name,
         ..Attributes::resource(user, &info.verb, &info.group, &info.resource)
     }
+}
+
+/// Runs a future on a thread where it may compute for long; it ends at its next await point when
+/// nobody waits for it any more.
+async fn apart(answer: impl Future<Output = Response<Body>> + Send + 'static) -> Result<Response<Body>> {
+    let (runtime, abandoned) = (Handle::current(), CancellationToken::new());
+    let _guard = abandoned.clone().drop_guard();
+    let work = move || {
+        runtime.block_on(async move {
+            tokio::select! {
+                biased;
+                () = abandoned.cancelled() => None,
+                response = answer => Some(response),
+            }
+        })
+    };
+    let response = tokio::task::spawn_blocking(work).await.map_err(Status::internal)?;
+    response.ok_or_else(|| Status::internal("the request was abandoned"))
+}
+
+/// The text of a header; empty if there is none.
+pub(super) fn text_of(headers: &HeaderMap, name: header::HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 pub(super) fn accept_of(headers: &HeaderMap) -> Option<&str> {

@@ -27,7 +27,7 @@ impl Lookup for Inner {
             true => self.read(&resource, entry),
             false => Arc::new(self.typed(&resource, entry)),
         };
-        table.range(namespace).map(read).collect()
+        table.range(namespace, None).map(read).collect()
     }
 
     fn revision(&self, group: &str, plural: &str) -> u64 {

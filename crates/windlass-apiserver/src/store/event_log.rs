@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** events are ordered by revision; a cursor is the revision read last, so joining a
 //! snapshot and the log needs no lock: whatever is above the snapshot's revision follows.
+//! **Invariant:** a state and the event that led to it become visible in one step.
 //! **Invariant:** the log is bounded; a watcher that falls behind it is cut, never waited for.
 
 use std::collections::VecDeque;
@@ -9,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 use super::Entry;
+use super::news::{News, NewsSubscription};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub struct Event {
 pub struct LogLimits {
     /// Events at most.
     pub events_max: usize,
-    /// Bytes of object bodies at most.
+    /// Bytes at most: the objects, their earlier states and their encodings.
     pub bytes_max: usize,
 }
 
@@ -58,12 +59,16 @@ pub struct Gone {
 pub struct EventLog {
     ring: RwLock<Ring>,
     limits: LogLimits,
-    newest: watch::Sender<u64>,
+    news: Arc<News>,
 }
 
 struct Ring {
-    events: VecDeque<Arc<Event>>,
+    /// The events, each with the bytes that are counted for it.
+    events: VecDeque<(Arc<Event>, usize)>,
+    /// The bytes counted for all events.
     bytes: usize,
+    /// How many events were added since the bytes were counted last.
+    uncounted: usize,
     /// Everything up to this revision is forgotten.
     floor: u64,
     /// The revision of the newest event that was forgotten: who read up to it missed nothing.
@@ -88,6 +93,16 @@ impl Event {
         Self { kind, revision, entry, previous, lines: Default::default() }
     }
 
+    /// The bytes that this event keeps in memory, in a log whose first event is of revision
+    /// `oldest`: an earlier state counts if no other event of the log has it.
+    fn bytes(&self, oldest: u64) -> usize {
+        let previous = self.previous.as_ref().filter(|entry| entry.revision < oldest);
+        let lines = self.lines.iter().filter_map(OnceLock::get);
+        self.entry.bytes()
+            + previous.map_or(0, |entry| entry.bytes())
+            + lines.map(Bytes::len).sum::<usize>()
+    }
+
     /// The line for watchers that see the change as `kind`, encoded once for all of them.
     pub fn line(&self, kind: EventKind, encode: impl FnOnce() -> Bytes) -> Bytes {
         self.lines[kind as usize].get_or_init(encode).clone()
@@ -109,26 +124,30 @@ impl EventKind {
 
 impl EventLog {
     pub(super) fn new(limits: LogLimits, floor: u64) -> Self {
-        let ring = Ring { events: VecDeque::new(), bytes: 0, floor, lost: 0 };
-        Self { ring: RwLock::new(ring), limits, newest: watch::Sender::new(0) }
+        let ring = Ring { events: VecDeque::new(), bytes: 0, uncounted: 0, floor, lost: 0 };
+        Self { ring: RwLock::new(ring), limits, news: Arc::default() }
     }
 
-    pub(super) fn push(&self, event: Event) {
+    /// Appends an event, and calls `publish` before any reader can see the event.
+    ///
+    /// `publish` makes the new state visible. A reader that sees that state and then asks for
+    /// events waits here for the event; a reader that sees the event finds the state published.
+    pub(super) fn push(&self, event: Event, publish: impl FnOnce()) {
         let revision = event.revision;
         {
             let mut ring = self.ring.write();
-            ring.bytes += event.entry.body.len();
-            ring.events.push_back(Arc::new(event));
+            ring.push(Arc::new(event));
             while ring.events.len() > self.limits.events_max || ring.bytes > self.limits.bytes_max {
                 ring.evict();
             }
+            publish();
         }
-        self.newest.send_replace(revision);
+        self.news.publish(revision);
     }
 
     pub(super) fn compact(&self, floor: u64) {
         let mut ring = self.ring.write();
-        while ring.events.front().is_some_and(|e| e.revision <= floor) {
+        while ring.events.front().is_some_and(|(event, _)| event.revision <= floor) {
             ring.evict();
         }
         ring.floor = ring.floor.max(floor);
@@ -167,26 +186,49 @@ impl EventLog {
         Ok(ring.after(revision, count_max))
     }
 
-    /// How many follow this log.
+    /// The number of watchers of this log.
     pub fn watchers(&self) -> usize {
-        self.newest.receiver_count()
+        self.news.subscriptions()
     }
 
-    /// Tells when new events come: its value is the revision of the newest.
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.newest.subscribe()
+    /// Returns what a watcher waits on for new events.
+    pub fn subscribe(&self) -> NewsSubscription {
+        self.news.subscribe()
     }
 }
 
 impl Ring {
     fn after(&self, revision: u64, count_max: usize) -> Vec<Arc<Event>> {
-        let first = self.events.partition_point(|e| e.revision <= revision);
-        self.events.iter().skip(first).take(count_max).cloned().collect()
+        let first = self.events.partition_point(|(event, _)| event.revision <= revision);
+        self.events.iter().skip(first).take(count_max).map(|(event, _)| event.clone()).collect()
+    }
+
+    fn push(&mut self, event: Arc<Event>) {
+        let oldest = self.events.front().map_or(event.revision, |(first, _)| first.revision);
+        let bytes = event.bytes(oldest);
+        self.bytes += bytes;
+        self.events.push_back((event, bytes));
+        // Events grow when watchers encode them. Counting all again whenever the log has grown by
+        // an eighth costs a few steps per event.
+        self.uncounted += 1;
+        if self.uncounted > self.events.len() / 8 {
+            self.count();
+        }
+    }
+
+    fn count(&mut self) {
+        let oldest = self.events.front().map_or(0, |(first, _)| first.revision);
+        self.bytes = 0;
+        self.uncounted = 0;
+        for (event, bytes) in &mut self.events {
+            *bytes = event.bytes(oldest);
+            self.bytes += *bytes;
+        }
     }
 
     fn evict(&mut self) {
-        if let Some(event) = self.events.pop_front() {
-            self.bytes -= event.entry.body.len();
+        if let Some((event, bytes)) = self.events.pop_front() {
+            self.bytes -= bytes;
             self.floor = self.floor.max(event.revision);
             self.lost = self.lost.max(event.revision);
         }

@@ -99,3 +99,23 @@ async fn the_log_tells_who_asked_what() {
     ask(&server, "GET /version", json!(null)).await.ok();
     assert_eq!(*told.lock().unwrap(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_hook_knows_who_sends_what() {
+    let server = server();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let requests = seen.clone();
+    server.inject(Some(Box::new(move |request| {
+        requests.lock().unwrap().push(request.clone());
+        Fault::default()
+    })));
+    let headers = [("authorization", "Bearer alice"), ("user-agent", "operator/1.2")];
+    send(&server, &format!("GET {MAPS}/a"), &headers, "").await;
+    send(&server, "GET /version", &[("authorization", "Bearer wrong")], "").await;
+    let seen = seen.lock().unwrap();
+    let first = &seen[0];
+    assert_eq!((&*first.user, &*first.user_agent), ("alice", "operator/1.2"));
+    assert_eq!((&*first.verb, &*first.resource), ("get", "configmaps"));
+    assert_eq!((&*first.namespace, &*first.name), ("default", "a"));
+    assert_eq!((&*seen[1].user, &*seen[1].user_agent), ("", ""));
+}

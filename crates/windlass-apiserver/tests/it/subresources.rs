@@ -184,9 +184,8 @@ async fn a_subresource_nobody_has_is_not_found() {
 async fn a_signing_request_names_its_user_and_is_decided_apart() {
     let server = server();
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-    let pem = "-----BEGIN CERTIFICATE REQUEST-----\nAA==\n-----END CERTIFICATE REQUEST-----\n";
-    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pem);
-    let body = json!({"metadata": {"name": "r"}, "spec": {"request": encoded, "username": "eve",
+    let request = crate::certificates::request("alice", &[]);
+    let body = json!({"metadata": {"name": "r"}, "spec": {"request": request, "username": "eve",
         "signerName": "example.com/s", "usages": ["client auth"]}});
     let made = ask(&server, &format!("POST {requests}"), body).await.ok();
     assert_eq!(made["spec"]["username"], "admin");

@@ -64,7 +64,7 @@ async fn an_open_watch_does_not_keep_it_alive() {
 }
 
 #[test]
-fn a_taken_port_is_told_in_one_line() {
+fn a_port_in_use_is_reported_in_one_line() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let dir = TempDir::new();
@@ -100,7 +100,7 @@ fn wrong_flags_are_the_callers_fault() {
 }
 
 #[test]
-fn a_data_directory_of_no_use_is_told_in_one_line() {
+fn an_unusable_data_directory_is_reported_in_one_line() {
     let dir = TempDir::new();
     let (kubeconfig, file) = (dir.join("kubeconfig"), dir.join("file"));
     std::fs::write(&file, "text").unwrap();
@@ -121,7 +121,27 @@ fn a_data_directory_of_no_use_is_told_in_one_line() {
 }
 
 #[test]
-fn a_kubeconfig_that_can_not_be_written_is_told_in_one_line() {
+fn nothing_is_written_to_a_data_directory_that_another_process_uses() {
+    let dir = TempDir::new();
+    let data = dir.join("data");
+    let used = windlass_apiserver::store::Journal::open(data.as_ref()).unwrap();
+    let kubeconfig = dir.join("kubeconfig");
+    let args = ["cluster", "--no-controllers", "--kubeconfig", &kubeconfig, "--data-dir", &data];
+    let ended = output(&args);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(one_line(&ended).ends_with("is in use by another process"), "{ended:?}");
+    assert!(!std::path::Path::new(&data).join("keys.json").exists());
+    drop(used);
+    let _cluster = Cluster::start(dir.path(), &["--data-dir", &data]);
+    let mode = |name: &str| {
+        let path = std::path::Path::new(&data).join(name);
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode("keys.json"), mode("journal"), mode("")), (0o600, 0o600, 0o700));
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_written_is_reported_in_one_line() {
     let dir = TempDir::new();
     let path = dir.join("no/such/directory/kubeconfig");
     let ended = output(&["cluster", "--no-controllers", "--kubeconfig", &path]);

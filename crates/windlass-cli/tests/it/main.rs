@@ -4,4 +4,5 @@
 
 mod durability;
 mod lifecycle;
+mod logging;
 mod support;

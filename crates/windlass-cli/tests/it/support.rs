@@ -11,7 +11,9 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 
 /// The command, ready for arguments.
 pub fn windlass() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_windlass"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.env_remove("RUST_LOG");
+    command
 }
 
 /// Runs the command to its end.
@@ -38,8 +40,13 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the API alone and waits for the ready line.
     pub fn start(dir: &Path, more: &[&str]) -> Self {
+        Self::start_with(windlass(), dir, more)
+    }
+
+    /// As [`Cluster::start`], by a command with an environment of its own.
+    pub fn start_with(mut command: Command, dir: &Path, more: &[&str]) -> Self {
         let kubeconfig = dir.join("kubeconfig");
-        let mut child = windlass()
+        let mut child = command
             .args(["cluster", "--no-controllers", "--kubeconfig"])
             .arg(&kubeconfig)
             .args(more)
@@ -95,6 +102,15 @@ impl Cluster {
             assert!(begin.elapsed() < Duration::from_secs(20), "the command did not end");
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Ends the cluster; returns what it logged.
+    pub fn end(mut self) -> String {
+        self.signal("TERM");
+        self.wait();
+        let mut text = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
     }
 
     /// Ends the process at once, as `kill -9`.

@@ -8,7 +8,7 @@
 //!
 //! **Invariant:** a write changes only what the author's function changed, on every kind.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use kube::core::Status;
 use kube::core::object::HasStatus;
@@ -43,18 +43,54 @@ where
     /// This method is for kinds whose status type is known, such as those of
     /// `#[derive(CustomResource)]`; [`status_as`](Self::status_as) is for all others.
     ///
+    /// ```
+    /// use kube::CustomResource;
+    /// use schemars::JsonSchema;
+    /// use serde::{Deserialize, Serialize};
+    /// use windlass::{Context, Controller, Next, Result};
+    ///
+    /// #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    /// #[kube(group = "example.com", version = "v1", kind = "Shop", status = "ShopStatus")]
+    /// pub struct ShopSpec {}
+    ///
+    /// #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    /// pub struct ShopStatus {
+    ///     #[serde(default)]
+    ///     open: bool,
+    /// }
+    ///
+    /// async fn reconcile(cx: Context<Shop>) -> Result<Next> {
+    ///     cx.status(|status| status.open = true).await?;
+    ///     Ok(Next::Done)
+    /// }
+    ///
+    /// fn controller() -> Controller<Shop> {
+    ///     Controller::builder("shops").build(reconcile)
+    /// }
+    /// # fn main() { assert_eq!(controller().name(), "shops"); }
+    /// ```
+    ///
+    /// Any other status type does not compile:
+    ///
     /// ```compile_fail,E0631
     /// # use k8s_openapi::api::core::v1::ServiceStatus;
-    /// # #[derive(kube::CustomResource, Clone, Debug)]
-    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # use kube::CustomResource;
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass::{Context, Controller, Next, Result};
+    /// # #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
     /// # #[kube(group = "example.com", version = "v1", kind = "Shop", status = "ShopStatus")]
-    /// # struct ShopSpec {}
-    /// # #[derive(Clone, Debug, Default)]
-    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-    /// # struct ShopStatus {}
-    /// async fn reconcile(cx: windlass::Context<Shop>) -> windlass::Result<bool> {
-    ///     cx.status(|status: &mut ServiceStatus| ()).await // not the status of a Shop
+    /// # pub struct ShopSpec {}
+    /// # #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    /// # pub struct ShopStatus {
+    /// #     #[serde(default)]
+    /// #     open: bool,
+    /// # }
+    /// async fn reconcile(cx: Context<Shop>) -> Result<Next> {
+    ///     cx.status(|status: &mut ServiceStatus| status.conditions = None).await?;
+    ///     Ok(Next::Done)
     /// }
+    /// # fn main() {}
     /// ```
     ///
     /// # Errors
@@ -209,24 +245,32 @@ fn carry_over(current: &Value, before: &Value, after: Value) -> Value {
     }
 }
 
-/// Finds for every item what it was before: the item with the same name, or else an equal one.
+/// Finds for every item what it was before: an equal item, or else one of the same name.
 fn carry_over_items(current: &[Value], before: &[Value], after: Vec<Value>) -> Value {
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for (place, item) in before.iter().enumerate() {
-        places.entry(identity(item)).or_insert(place);
+    let mut equal: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (place, item) in before.iter().enumerate().rev() {
+        equal.entry(item.to_string()).or_default().push(place);
     }
-    let items = after.into_iter().map(|item| match places.remove(&identity(&item)) {
-        Some(place) => carry_over(&current[place], &before[place], item),
-        None => item,
+    let unchanged: Vec<Option<usize>> =
+        after.iter().map(|item| equal.get_mut(&item.to_string())?.pop()).collect();
+    let left = equal.into_values().flatten();
+    let mut named: BTreeMap<&str, usize> =
+        left.filter_map(|place| Some((name(&before[place])?, place))).collect();
+    let items = after.into_iter().zip(unchanged).map(|(item, unchanged)| {
+        if let Some(place) = unchanged {
+            return current[place].clone();
+        }
+        match name(&item).and_then(|name| named.remove(name)) {
+            Some(place) => carry_over(&current[place], &before[place], item),
+            None => item,
+        }
     });
     Value::Array(items.collect())
 }
 
-/// Returns what distinguishes an item of a list from the others.
-fn identity(item: &Value) -> String {
-    let named =
-        ["type", "name", "uid", "key", "ip"].iter().find_map(|field| item.get(field)?.as_str());
-    named.map_or_else(|| item.to_string(), str::to_string)
+/// Returns the field that usually distinguishes an item of a list from the others.
+fn name(item: &Value) -> Option<&str> {
+    ["type", "name", "uid", "key", "ip"].iter().find_map(|field| item.get(field)?.as_str())
 }
 
 #[cfg(test)]
@@ -293,6 +337,17 @@ mod tests {
         assert_eq!(patch(&Value::Null, |_| {}), None);
         let first = patch(&Value::Null, |known| known.phase = Some("New".into()));
         assert_eq!(first, Some(json!({"nodes": [], "conditions": [], "phase": "New"})));
+    }
+
+    #[test]
+    fn items_of_one_name_are_not_taken_for_each_other() {
+        let status = json!({"conditions": [
+            {"type": "Ready", "status": "A", "since": 1},
+            {"type": "Ready", "status": "B", "since": 2},
+        ]});
+        let after = patch(&status, |known| drop(known.conditions.remove(0)));
+        let wanted = json!({"conditions": [{"type": "Ready", "status": "B", "since": 2}]});
+        assert_eq!(after, Some(wanted));
     }
 
     #[test]

@@ -254,13 +254,17 @@ impl<K: Object> Worker<K> {
     }
 }
 
-/// Returns the message of a panic.
+/// Returns the message of a caught panic, with its file and line if they are known.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_string()
+    let text = if let Some(text) = panic.downcast_ref::<&str>() {
+        *text
     } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
+        text
     } else {
-        "no message".to_string()
+        "no message"
+    };
+    match crate::panic::location() {
+        Some(location) => format!("{text} (at {location})"),
+        None => text.to_string(),
     }
 }

@@ -126,8 +126,9 @@ impl WriteLoopDetector {
 
     /// Counts a write. Returns whether to look at it, and for how long to delay it.
     fn count(&self, slot: &Slot) -> (bool, Duration) {
-        let now = Instant::now();
         let rows = &mut self.tables.lock().rows;
+        // Read under the lock, so that it never goes back from one write to the next.
+        let now = Instant::now();
         if let Some(row) = rows.get_mut(slot) {
             row.count(now);
             return (row.writes > FEW, row.delay);
@@ -184,9 +185,13 @@ impl WriteLoopDetector {
         if !found || !(is_news(findings, &slot, now) || first_delay) {
             return;
         }
-        let finding =
-            Finding { since: now, logged: now, last_write: now, cause, fields: fields.clone() };
-        findings.entry(slot.clone()).and_modify(|known| known.logged = now).or_insert(finding);
+        if let Some(finding) = findings.get_mut(&slot) {
+            finding.logged = now;
+        } else if findings.len() < FINDINGS_MAX {
+            let finding =
+                Finding { since: now, logged: now, last_write: now, cause, fields: fields.clone() };
+            findings.insert(slot.clone(), finding);
+        }
         drop(tables);
         self.metrics.looped();
         self.log(&slot, cause, &fields);

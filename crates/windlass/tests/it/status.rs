@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::client::Patch;
 use windlass::controller::{Context, Controller, Next};
-use windlass::manager::Handle;
+use windlass::manager::Running;
 use windlass::{Client, Result};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
@@ -61,6 +61,14 @@ async fn other_writer(client: &Client, name: &str) {
     client.api::<Service>().patch_status(&key(name), &patch).await.expect("patched");
 }
 
+/// From now on, caches learn of a change only after a while.
+fn slow_watches(server: &ApiServer) {
+    server.inject(Some(Box::new(|_| Fault {
+        watch_lag: Duration::from_millis(200),
+        ..Fault::default()
+    })));
+}
+
 #[tokio::test(start_paused = true)]
 async fn fields_that_the_status_type_does_not_know_survive() {
     let server = ApiServer::start();
@@ -95,7 +103,7 @@ async fn fields_that_the_status_type_does_not_know_survive() {
 }
 
 /// A manager with a cache of its own whose controller sets one condition, once per object.
-fn writer(server: &ApiServer, name: &'static str) -> Handle {
+fn writer(server: &ApiServer, name: &'static str) -> Running {
     let done: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let reconcile = move |cx: Context<Service>| {
         let done = done.clone();
@@ -122,10 +130,7 @@ async fn two_controllers_that_write_one_status_keep_the_conditions_of_both() {
     one.ready().await;
     two.ready().await;
     // Each cache learns only later what the other controller has written.
-    server.inject(Some(Box::new(|_| Fault {
-        watch_lag: Duration::from_millis(200),
-        ..Fault::default()
-    })));
+    slow_watches(&server);
     for i in 0..20 {
         setup.create(&service(&format!("web-{i}"))).await.expect("created");
     }
@@ -164,10 +169,7 @@ async fn a_stale_cache_does_not_lose_the_condition_of_another_writer() {
     let controller = Controller::<Service>::builder("mine").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
-    server.inject(Some(Box::new(|_| Fault {
-        watch_lag: Duration::from_millis(200),
-        ..Fault::default()
-    })));
+    slow_watches(&server);
     setup.create(&service("web")).await.expect("created");
     eventually("the write", || done.lock().is_some()).await;
     assert_eq!(*done.lock(), Some(true));
@@ -198,6 +200,8 @@ async fn an_object_created_again_does_not_get_the_status_of_its_predecessor() {
     };
     let controller = Controller::<Service>::builder("mine").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    slow_watches(&server);
     setup.create(&service("web")).await.expect("created");
     eventually("the write", || done.lock().is_some()).await;
     let refused = done.lock().take().expect("has ended").expect_err("refused");

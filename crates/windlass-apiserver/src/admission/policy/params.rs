@@ -44,7 +44,7 @@ impl Inner {
         let selected = selector(&param_ref["selector"]);
         let entries: Vec<_> = match name {
             "" => {
-                let all = table.range(resource.namespaced.then_some(namespace.as_str()));
+                let all = table.range(resource.namespaced.then_some(namespace.as_str()), None);
                 all.filter(|entry| selected.matches(&entry.labels)).cloned().collect()
             }
             name => table.items.get(&Key::new(&namespace, name)).cloned().into_iter().collect(),

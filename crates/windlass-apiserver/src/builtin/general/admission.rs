@@ -14,7 +14,7 @@ use crate::builtin::Strategy;
 use crate::builtin::rules::conditions;
 use crate::builtin::rules::names::path_segment;
 use crate::select::key;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 pub(super) struct Policy {
@@ -48,8 +48,8 @@ impl Strategy for Policy {
         keep_meta(policy, old);
     }
 
-    fn validate(&self, policy: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, policy: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &policy["spec"];
         let failures = ["Fail", "Ignore"];
         one_of_if_set(&mut errors, "spec.failurePolicy", &spec["failurePolicy"], &failures);
@@ -78,13 +78,13 @@ impl Strategy for Policy {
         errors
     }
 
-    fn validate_update(&self, policy: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, policy: &Value, old: &Value) -> FieldErrors {
         // What was valid once stays so.
-        if policy["spec"] == old["spec"] { Vec::new() } else { self.validate(policy) }
+        if policy["spec"] == old["spec"] { FieldErrors::default() } else { self.validate(policy) }
     }
 
-    fn validate_status(&self, policy: &Value, _: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, policy: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let list = items(&policy["status"], "conditions");
         conditions::validate(&mut errors, list, "status.conditions");
         errors
@@ -112,8 +112,8 @@ impl Strategy for Binding {
         }
     }
 
-    fn validate(&self, binding: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, binding: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &binding["spec"];
         let policy = text(spec, "policyName");
         match policy.is_empty() {
@@ -159,7 +159,7 @@ fn default_match(resources: &mut Value) {
     }
 }
 
-fn check_match(errors: &mut Vec<FieldError>, path: &str, resources: &Value) {
+fn check_match(errors: &mut FieldErrors, path: &str, resources: &Value) {
     let policies = ["Equivalent", "Exact"];
     one_of_if_set(errors, &format!("{path}.matchPolicy"), &resources["matchPolicy"], &policies);
     for key in ["namespaceSelector", "objectSelector"] {
@@ -183,7 +183,7 @@ fn check_match(errors: &mut Vec<FieldError>, path: &str, resources: &Value) {
 }
 
 /// Only what makes or changes objects can be changed on its way.
-fn check_operations(errors: &mut Vec<FieldError>, path: &str, resources: &Value) {
+fn check_operations(errors: &mut FieldErrors, path: &str, resources: &Value) {
     let all = ["*", "CONNECT", "CREATE", "UPDATE"];
     let rules = items(resources, "resourceRules").iter();
     for operation in rules.flat_map(|rule| items(rule, "operations")) {
@@ -194,7 +194,7 @@ fn check_operations(errors: &mut Vec<FieldError>, path: &str, resources: &Value)
     }
 }
 
-fn check_param_kind(errors: &mut Vec<FieldError>, kind: &Value) {
+fn check_param_kind(errors: &mut FieldErrors, kind: &Value) {
     let (path, full) = ("spec.paramKind.apiVersion", text(kind, "apiVersion"));
     let mut parts = full.split('/');
     match (parts.next(), parts.next(), parts.next()) {
@@ -227,13 +227,13 @@ fn check_param_kind(errors: &mut Vec<FieldError>, kind: &Value) {
     }
 }
 
-fn push_joined(errors: &mut Vec<FieldError>, path: &str, value: &str, head: &str, why: &[String]) {
+fn push_joined(errors: &mut FieldErrors, path: &str, value: &str, head: &str, why: &[String]) {
     if !why.is_empty() {
         errors.push(FieldError::invalid_str(path, value, format!("{head}{}", why.join(","))));
     }
 }
 
-fn check_param_ref(errors: &mut Vec<FieldError>, reference: &Value) {
+fn check_param_ref(errors: &mut FieldErrors, reference: &Value) {
     let path = "spec.paramRef";
     let (name, selected) = (text(reference, "name"), has(reference, "selector"));
     let both = "name and selector are mutually exclusive";
@@ -262,7 +262,7 @@ fn check_param_ref(errors: &mut Vec<FieldError>, reference: &Value) {
     }
 }
 
-fn check_actions(errors: &mut Vec<FieldError>, actions: &[Value]) {
+fn check_actions(errors: &mut FieldErrors, actions: &[Value]) {
     let path = "spec.validationActions";
     if actions.is_empty() {
         errors.push(FieldError::required(path, "at least one validation action is required"));

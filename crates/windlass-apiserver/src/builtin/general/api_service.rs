@@ -6,7 +6,7 @@ use super::names::{dns_1035_label, dns_subdomain, port_number, push};
 use super::tools::{fill, has, items, keep, keep_meta, number, object, set, text};
 use crate::builtin::rules::names::path_segment;
 use crate::builtin::{NameRule, Strategy};
-use crate::status::{FieldError, quote};
+use crate::status::{FieldError, FieldErrors, quote};
 
 /// APIService.
 pub(super) struct ApiService;
@@ -42,8 +42,8 @@ impl Strategy for ApiService {
         keep_meta(service, old);
     }
 
-    fn validate(&self, service: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, service: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &service["spec"];
         let (group, version) = (text(spec, "group"), text(spec, "version"));
         let required = format!("{version}.{group}");
@@ -77,8 +77,8 @@ impl Strategy for ApiService {
         errors
     }
 
-    fn validate_status(&self, service: &Value, _: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, service: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let known = ["True", "False", "Unknown"];
         for (at, condition) in items(&service["status"], "conditions").iter().enumerate() {
             let status = text(condition, "status");
@@ -99,10 +99,10 @@ impl Strategy for ApiService {
     }
 }
 
-fn check_backend(errors: &mut Vec<FieldError>, spec: &Value) {
+fn check_backend(errors: &mut FieldErrors, spec: &Value) {
     let bundle = base64_len(text(spec, "caBundle"));
     let insecure = spec["insecureSkipTLSVerify"].as_bool().unwrap_or_default();
-    let skip = |errors: &mut Vec<FieldError>, why: &str| {
+    let skip = |errors: &mut FieldErrors, why: &str| {
         errors.push(FieldError::invalid("spec.insecureSkipTLSVerify", &true.into(), why));
     };
     if !has(spec, "service") {

@@ -1,11 +1,16 @@
 //! CertificateSigningRequest.
 
+use std::collections::{BTreeSet, HashMap};
+
 use serde_json::{Value, json};
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::names::{dns_label, dns_subdomain, push};
+use super::pem;
 use super::tools::{drop_empty, fill_text, has, items, items_mut, keep, object, set, text};
 use crate::builtin::{NameRule, Strategy};
-use crate::status::{FieldError, quote};
+use crate::status::{FieldError, FieldErrors, quote};
 
 /// CertificateSigningRequest.
 pub struct SigningRequest;
@@ -29,11 +34,10 @@ impl Strategy for SigningRequest {
         keep(request, old, "spec");
     }
 
-    fn validate(&self, request: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, request: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &request["spec"];
-        if !holds_pem(text(spec, "request"), "CERTIFICATE REQUEST") {
-            let why = "PEM block type must be CERTIFICATE REQUEST";
+        if let Err(why) = organizations(request) {
             let shown = match text(spec, "request") {
                 "" => Value::Null,
                 given => json!(given),
@@ -54,11 +58,11 @@ impl Strategy for SigningRequest {
         errors
     }
 
-    fn validate_update(&self, _: &Value, _: &Value) -> Vec<FieldError> {
-        Vec::new()
+    fn validate_update(&self, _: &Value, _: &Value) -> FieldErrors {
+        FieldErrors::default()
     }
 
-    fn validate_status(&self, request: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, request: &Value, old: &Value) -> FieldErrors {
         validate_part("status", request, old)
     }
 
@@ -99,15 +103,15 @@ pub fn prepare_part(part: &str, request: &mut Value, old: &Value, now: &str) {
             }
         }
     }
+    let mut times: HashMap<(&Value, &Value), &str> = HashMap::new();
+    for old in before.iter().filter(|old| !text(old, "lastTransitionTime").is_empty()) {
+        let time = text(old, "lastTransitionTime");
+        times.entry((&old["type"], &old["status"])).or_insert(time);
+    }
     for condition in items_mut(object(request, "status"), "conditions") {
         fill_text(condition, "lastUpdateTime", now);
-        let same = before.iter().find(|old| {
-            let time = text(old, "lastTransitionTime");
-            old["type"] == condition["type"]
-                && old["status"] == condition["status"]
-                && !time.is_empty()
-        });
-        let since = same.map_or(now, |old| text(old, "lastTransitionTime")).to_owned();
+        let same = times.get(&(&condition["type"], &condition["status"]));
+        let since = same.copied().unwrap_or(now).to_owned();
         fill_text(condition, "lastTransitionTime", &since);
     }
     if part == "approval" {
@@ -119,14 +123,16 @@ pub fn prepare_part(part: &str, request: &mut Value, old: &Value, now: &str) {
 }
 
 /// Problems of an update of the part `status` or `approval`.
-pub fn validate_part(part: &str, request: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_part(part: &str, request: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let (status, path) = (&request["status"], "status.conditions");
     check_conditions(&mut errors, items(status, "conditions"), items(&old["status"], "conditions"));
     let certificate = text(status, "certificate");
     let issued = text(&old["status"], "certificate");
-    if !certificate.is_empty() && certificate != issued && !holds_pem(certificate, "CERTIFICATE") {
-        let why = "must contain at least one CERTIFICATE PEM block";
+    if !certificate.is_empty()
+        && certificate != issued
+        && let Err(why) = check_certificates(certificate)
+    {
         let shown = "<certificate data>";
         errors.push(FieldError::invalid_str("status.certificate", shown, why));
     }
@@ -187,7 +193,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-fn check_usages(errors: &mut Vec<FieldError>, usages: &[Value]) {
+fn check_usages(errors: &mut FieldErrors, usages: &[Value]) {
     if usages.is_empty() {
         errors.push(FieldError::required("spec.usages", ""));
     }
@@ -197,14 +203,15 @@ fn check_usages(errors: &mut Vec<FieldError>, usages: &[Value]) {
             errors.push(FieldError::not_supported(path(at), usage, &USAGES));
         }
     }
+    let mut seen = BTreeSet::new();
     for (at, usage) in usages.iter().enumerate() {
-        if usages[..at].contains(usage) {
+        if !seen.insert(usage.as_str()) {
             errors.push(FieldError::duplicate(path(at), usage));
         }
     }
 }
 
-fn check_signer(errors: &mut Vec<FieldError>, signer: &str) {
+fn check_signer(errors: &mut FieldErrors, signer: &str) {
     let path = "spec.signerName";
     if signer.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -238,18 +245,19 @@ fn check_signer(errors: &mut Vec<FieldError>, signer: &str) {
 const SUBDOMAIN_MAX: usize = 253;
 const SIGNER_PATH_MAX: usize = SUBDOMAIN_MAX + 63 + 1;
 
-/// Tells of the first label that breaks a rule.
-fn check_labels(errors: &mut Vec<FieldError>, text: &str, rule: fn(&str) -> Vec<String>) {
+/// Reports the first label that breaks a rule.
+fn check_labels(errors: &mut FieldErrors, text: &str, rule: fn(&str) -> Vec<String>) {
     let broken = text.split('.').map(|label| (label, rule(label))).find(|(_, why)| !why.is_empty());
     let Some((label, why)) = broken else { return };
     let why = why.into_iter().map(|why| format!("validating label {}: {why}", quote(label)));
     push(errors, "spec.signerName", text, why);
 }
 
-fn check_conditions(errors: &mut Vec<FieldError>, conditions: &[Value], old: &[Value]) {
+fn check_conditions(errors: &mut FieldErrors, conditions: &[Value], old: &[Value]) {
     let path = "status.conditions";
     let decided = |list: &[Value], kind: &str| list.iter().any(|c| c["type"] == kind);
     let both = decided(old, "Approved") && decided(old, "Denied");
+    let mut seen = BTreeSet::new();
     for (at, condition) in conditions.iter().enumerate() {
         let (kind, status) = (text(condition, "type"), text(condition, "status"));
         if kind.is_empty() {
@@ -274,23 +282,58 @@ fn check_conditions(errors: &mut Vec<FieldError>, conditions: &[Value], old: &[V
             "Denied" => "Approved",
             _ => "",
         };
-        if !both && !other.is_empty() && decided(&conditions[..at], other) {
+        if !both && !other.is_empty() && seen.contains(other) {
             let why = "Approved and Denied conditions are mutually exclusive";
             errors.push(FieldError::invalid_str(path, kind, why));
         }
-        if conditions[..at].iter().any(|c| c["type"] == condition["type"]) {
+        if !seen.insert(kind) {
             errors.push(FieldError::duplicate(format!("{path}[{at}].type"), &kind.into()));
         }
     }
 }
 
-/// Whether text in base64 is a PEM file with a block of a type.
-fn holds_pem(encoded: &str, kind: &str) -> bool {
-    use base64::Engine as _;
-    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_default();
-    let pem = String::from_utf8_lossy(&bytes);
-    pem.contains(&format!("-----BEGIN {kind}-----"))
-        && pem.contains(&format!("-----END {kind}-----"))
+/// The organizations that the subject of a request names.
+///
+/// # Errors
+/// Why the request is not one.
+pub fn organizations(request: &Value) -> Result<Vec<String>, &'static str> {
+    let first = pem::blocks(text(&request["spec"], "request")).into_iter().next();
+    let block = first.filter(|block| block.kind == "CERTIFICATE REQUEST");
+    let block = block.ok_or("PEM block type must be CERTIFICATE REQUEST")?;
+    match X509CertificationRequest::from_der(&block.bytes) {
+        Ok(([], parsed)) => {
+            let named = parsed.certification_request_info.subject.iter_organization();
+            Ok(named.filter_map(|name| Some(name.as_str().ok()?.to_owned())).collect())
+        }
+        Ok(_) => Err("asn1: syntax error: trailing data"),
+        Err(_) => Err("asn1: structure error: malformed certificate request"),
+    }
+}
+
+/// Checks that text in base64 is PEM with certificates and nothing else.
+fn check_certificates(encoded: &str) -> Result<(), String> {
+    let blocks = pem::blocks(encoded);
+    if blocks.is_empty() {
+        return Err("must contain at least one CERTIFICATE PEM block".into());
+    }
+    for block in blocks {
+        if block.kind != "CERTIFICATE" {
+            let kind = quote(&block.kind);
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {kind}"));
+        }
+        if block.has_headers {
+            return Err("no PEM block headers are permitted".into());
+        }
+        if block.bytes.is_empty() {
+            return Err("found CERTIFICATE PEM block containing 0 certificates".into());
+        }
+        let mut rest = &block.bytes[..];
+        while !rest.is_empty() {
+            let parsed = X509Certificate::from_der(rest);
+            rest = parsed.map_err(|_| "x509: malformed certificate")?.0;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -346,7 +389,7 @@ mod tests {
 
     #[test]
     fn signers_have_a_domain_and_one_name() {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         for signer in ["a.b/c", "a.b/c/d", "", "kubernetes.io/legacy-unknown"] {
             check_signer(&mut errors, signer);
         }

@@ -6,7 +6,7 @@ use super::tools::{drop_field, entries, fill, fill_text, has, keep, object, set,
 use super::{diff, quantity};
 use crate::builtin::Strategy;
 use crate::builtin::rules::{NEGATIVE, claim as rules};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// PersistentVolumeClaim.
 pub(super) struct Claim;
@@ -34,20 +34,20 @@ impl Strategy for Claim {
         keep(claim, old, "spec");
     }
 
-    fn validate(&self, claim: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, claim: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         rules::validate(&mut errors, &claim["spec"], "spec");
         errors
     }
 
-    fn validate_update(&self, claim: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, claim: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(claim);
         check_claim_change(&mut errors, claim, old);
         errors
     }
 
-    fn validate_status(&self, claim: &Value, _: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, claim: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         for (name, amount) in entries(&claim["status"], "capacity") {
             let shown = amount.as_str().unwrap_or_default();
             if quantity::parse(shown).is_some_and(|n| n < 0) {
@@ -90,7 +90,7 @@ fn join_sources(spec: &mut Value) {
     }
 }
 
-fn check_claim_change(errors: &mut Vec<FieldError>, claim: &Value, old: &Value) {
+fn check_claim_change(errors: &mut FieldErrors, claim: &Value, old: &Value) {
     let (mut new_spec, mut old_spec) = (claim["spec"].clone(), old["spec"].clone());
     let storage = |spec: &Value| text(&spec["resources"]["requests"], "storage").to_owned();
     let (size, old_size) = (storage(&new_spec), storage(&old_spec));

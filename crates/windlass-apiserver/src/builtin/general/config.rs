@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::names::{config_key, push};
 use super::tools::{drop_empty, entries, fill_text, has, object, same, set, text};
 use crate::builtin::Strategy;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const SIZE_MAX: usize = 1024 * 1024;
 
@@ -15,8 +15,8 @@ const SIZE_MAX: usize = 1024 * 1024;
 pub(super) struct ConfigMap;
 
 impl Strategy for ConfigMap {
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let mut size = 0;
         for (key, value) in entries(object, "data") {
             push(&mut errors, &format!("data[{key}]"), key, config_key(key));
@@ -39,7 +39,7 @@ impl Strategy for ConfigMap {
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = frozen(object, old, &["data", "binaryData"]);
         errors.extend(self.validate(object));
         errors
@@ -78,8 +78,8 @@ impl Strategy for Secret {
         }
     }
 
-    fn validate(&self, secret: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, secret: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let mut size = 0;
         for (key, value) in entries(secret, "data") {
             push(&mut errors, &format!("data[{key}]"), key, config_key(key));
@@ -92,8 +92,8 @@ impl Strategy for Secret {
         errors
     }
 
-    fn validate_update(&self, secret: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, secret: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         if text(secret, "type") != text(old, "type") {
             let detail = "field is immutable";
             errors.push(FieldError::invalid_str("type", text(secret, "type"), detail));
@@ -117,8 +117,8 @@ fn decoded_size(value: &Value) -> usize {
 }
 
 /// The rule that an immutable object keeps its contents.
-fn frozen(object: &Value, old: &Value, parts: &[&str]) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn frozen(object: &Value, old: &Value, parts: &[&str]) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     if old["immutable"] != true {
         return errors;
     }
@@ -146,7 +146,7 @@ fn pair_warning(data: &Value) -> Option<String> {
     None
 }
 
-fn check_type(errors: &mut Vec<FieldError>, secret: &Value) {
+fn check_type(errors: &mut FieldErrors, secret: &Value) {
     let data = &secret["data"];
     let mut need = |key: &str| {
         let missing = !has(data, key);
@@ -184,7 +184,7 @@ fn check_type(errors: &mut Vec<FieldError>, secret: &Value) {
     }
 }
 
-fn check_json(errors: &mut Vec<FieldError>, data: &Value, key: &str) {
+fn check_json(errors: &mut FieldErrors, data: &Value, key: &str) {
     let bytes = STANDARD.decode(text(data, key)).unwrap_or_default();
     let problem = match serde_json::from_slice::<Value>(&bytes) {
         Ok(Value::Object(_) | Value::Null) => return,

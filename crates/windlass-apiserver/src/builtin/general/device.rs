@@ -12,7 +12,7 @@ use super::tools::{
 use super::volume::driver_name;
 use crate::builtin::Strategy;
 use crate::builtin::rules::names::{label_value, qualified_name};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// DeviceClass.
 pub(super) struct DeviceClass;
@@ -22,8 +22,8 @@ impl Strategy for DeviceClass {
         object(class, "spec");
     }
 
-    fn validate(&self, class: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, class: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &class["spec"];
         check_selectors(&mut errors, "spec", spec);
         each(&mut errors, "spec.config", items(spec, "config"), CONFIGS_MAX, check_config);
@@ -73,14 +73,14 @@ impl Strategy for Claim {
         keep_meta(claim, old);
     }
 
-    fn validate(&self, claim: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, claim: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         check_requests(&mut errors, "spec.devices", &claim["spec"]["devices"]);
         errors
     }
 
-    fn validate_update(&self, claim: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, claim: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         immutable(&mut errors, "spec", &claim["spec"], &old["spec"]);
         errors
     }
@@ -98,15 +98,15 @@ impl Strategy for ClaimTemplate {
         default_devices(object(object(object(template, "spec"), "spec"), "devices"));
     }
 
-    fn validate(&self, template: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, template: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let devices = &template["spec"]["spec"]["devices"];
         check_requests(&mut errors, "spec.spec.devices", devices);
         errors
     }
 
-    fn validate_update(&self, template: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, template: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         immutable(&mut errors, "spec", &template["spec"], &old["spec"]);
         errors
     }
@@ -124,8 +124,8 @@ impl Strategy for ClaimTemplate {
 pub(super) struct Slice;
 
 impl Strategy for Slice {
-    fn validate(&self, slice: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, slice: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &slice["spec"];
         let driver = text(spec, "driver");
         match driver.is_empty() {
@@ -156,7 +156,7 @@ impl Strategy for Slice {
         errors
     }
 
-    fn validate_update(&self, slice: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, slice: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(slice);
         let (spec, old) = (&slice["spec"], &old["spec"]);
         for key in ["driver", "nodeName"] {
@@ -219,11 +219,11 @@ const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
 
 /// Checks the items of a list, unless there are too many.
 fn each(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     list: &[Value],
     most: usize,
-    mut check: impl FnMut(&mut Vec<FieldError>, &str, &Value),
+    mut check: impl FnMut(&mut FieldErrors, &str, &Value),
 ) {
     if list.len() > most {
         errors.push(FieldError::too_many(path, list.len(), most));
@@ -236,12 +236,12 @@ fn each(
 
 /// As [`each`], where no two items may have the same key.
 fn each_once<'a>(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     list: &'a [Value],
     most: usize,
     key: fn(&'a Value) -> &'a str,
-    check: impl FnMut(&mut Vec<FieldError>, &str, &Value),
+    check: impl FnMut(&mut FieldErrors, &str, &Value),
 ) {
     each(errors, path, list, most, check);
     let mut seen = BTreeSet::new();
@@ -252,7 +252,7 @@ fn each_once<'a>(
     }
 }
 
-fn check_requests(errors: &mut Vec<FieldError>, path: &str, devices: &Value) {
+fn check_requests(errors: &mut FieldErrors, path: &str, devices: &Value) {
     let requests = items(devices, "requests");
     let list = format!("{path}.requests");
     each_once(errors, &list, requests, REQUESTS_MAX, |r| text(r, "name"), check_request);
@@ -280,7 +280,7 @@ fn check_requests(errors: &mut Vec<FieldError>, path: &str, devices: &Value) {
     });
 }
 
-fn check_request(errors: &mut Vec<FieldError>, path: &str, request: &Value) {
+fn check_request(errors: &mut FieldErrors, path: &str, request: &Value) {
     let name = text(request, "name");
     push(errors, &format!("{path}.name"), name, dns_label(name));
     let alternatives = items(request, "firstAvailable");
@@ -307,7 +307,7 @@ fn check_request(errors: &mut Vec<FieldError>, path: &str, request: &Value) {
     }
 }
 
-fn check_exact(errors: &mut Vec<FieldError>, path: &str, request: &Value) {
+fn check_exact(errors: &mut FieldErrors, path: &str, request: &Value) {
     let class = text(request, "deviceClassName");
     match class.is_empty() {
         true => errors.push(FieldError::required(format!("{path}.deviceClassName"), "")),
@@ -337,7 +337,7 @@ fn check_exact(errors: &mut Vec<FieldError>, path: &str, request: &Value) {
     }
 }
 
-fn check_selectors(errors: &mut Vec<FieldError>, path: &str, parent: &Value) {
+fn check_selectors(errors: &mut FieldErrors, path: &str, parent: &Value) {
     let path = format!("{path}.selectors");
     each(errors, &path, items(parent, "selectors"), SELECTORS_MAX, |errors, path, selector| {
         if !has(selector, "cel") {
@@ -349,7 +349,7 @@ fn check_selectors(errors: &mut Vec<FieldError>, path: &str, parent: &Value) {
     });
 }
 
-fn check_toleration(errors: &mut Vec<FieldError>, path: &str, toleration: &Value) {
+fn check_toleration(errors: &mut FieldErrors, path: &str, toleration: &Value) {
     let (key, value) = (text(toleration, "key"), text(toleration, "value"));
     if !key.is_empty() {
         push(errors, &format!("{path}.key"), key, qualified_name(key));
@@ -373,7 +373,7 @@ fn check_toleration(errors: &mut Vec<FieldError>, path: &str, toleration: &Value
 }
 
 /// Checks names of requests (`a`, or `a/b` for an alternative of it) against those of the claim.
-fn check_references(errors: &mut Vec<FieldError>, path: &str, user: &Value, requests: &[Value]) {
+fn check_references(errors: &mut FieldErrors, path: &str, user: &Value, requests: &[Value]) {
     let known = |name: &str| {
         let (name, part) = name.split_once('/').map_or((name, None), |(n, p)| (n, Some(p)));
         requests.iter().filter(|request| text(request, "name") == name).any(|request| {
@@ -398,7 +398,7 @@ fn check_references(errors: &mut Vec<FieldError>, path: &str, user: &Value, requ
 }
 
 /// Checks the name of an attribute: a domain, a slash and an identifier.
-fn check_full_name(errors: &mut Vec<FieldError>, path: &str, name: &str) {
+fn check_full_name(errors: &mut FieldErrors, path: &str, name: &str) {
     let Some((domain, _)) = name.split_once('/') else {
         let why = "a fully qualified name must be a domain and a name separated by a slash";
         errors.push(FieldError::invalid_str(path, name, why));
@@ -413,7 +413,7 @@ fn check_full_name(errors: &mut Vec<FieldError>, path: &str, name: &str) {
     }
 }
 
-fn check_config(errors: &mut Vec<FieldError>, path: &str, config: &Value) {
+fn check_config(errors: &mut FieldErrors, path: &str, config: &Value) {
     let (opaque, path) = (&config["opaque"], format!("{path}.opaque"));
     if opaque.is_null() {
         errors.push(FieldError::required(path, ""));

@@ -13,7 +13,7 @@ use super::tools::{
 use crate::builtin::Strategy;
 use crate::builtin::rules::names::Check;
 use crate::select::key;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const HINTS_MAX: usize = 8;
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
@@ -34,8 +34,8 @@ impl Strategy for Endpoints {
         drop_empty(endpoints, "subsets");
     }
 
-    fn validate(&self, endpoints: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, endpoints: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         for (at, subset) in items(endpoints, "subsets").iter().enumerate() {
             check_subset(&mut errors, &format!("subsets[{at}]"), subset);
         }
@@ -77,8 +77,8 @@ impl Strategy for EndpointSlice {
         self.prepare_create(slice);
     }
 
-    fn validate(&self, slice: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, slice: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let kind = text(slice, "addressType");
         one_of(&mut errors, "addressType", kind, &["FQDN", "IPv4", "IPv6"]);
         let endpoints = items(slice, "endpoints");
@@ -93,8 +93,8 @@ impl Strategy for EndpointSlice {
         errors
     }
 
-    fn validate_update(&self, slice: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, slice: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         immutable(&mut errors, "addressType", &slice["addressType"], &old["addressType"]);
         errors.extend(self.validate(slice));
         errors
@@ -119,7 +119,7 @@ impl Strategy for EndpointSlice {
     }
 }
 
-fn check_subset(errors: &mut Vec<FieldError>, path: &str, subset: &Value) {
+fn check_subset(errors: &mut FieldErrors, path: &str, subset: &Value) {
     let (ready, waiting) = (items(subset, "addresses"), items(subset, "notReadyAddresses"));
     if ready.is_empty() && waiting.is_empty() {
         errors.push(FieldError::required(path, "must specify `addresses` or `notReadyAddresses`"));
@@ -156,20 +156,20 @@ fn check_subset(errors: &mut Vec<FieldError>, path: &str, subset: &Value) {
     }
 }
 
-fn check_app_protocol(errors: &mut Vec<FieldError>, path: &str, port: &Value) {
+fn check_app_protocol(errors: &mut FieldErrors, path: &str, port: &Value) {
     if let Some(app) = port["appProtocol"].as_str() {
         push(errors, &format!("{path}.appProtocol"), app, key::qualified_name(app));
     }
 }
 
-fn check_number(errors: &mut Vec<FieldError>, path: &str, port: &Value) {
+fn check_number(errors: &mut FieldErrors, path: &str, port: &Value) {
     let number = port["port"].as_i64().unwrap_or_default();
     if let Some(why) = port_number(number) {
         errors.push(FieldError::invalid(format!("{path}.port"), &number.into(), why));
     }
 }
 
-fn check_endpoint(errors: &mut Vec<FieldError>, path: &str, endpoint: &Value, kind: &str) {
+fn check_endpoint(errors: &mut FieldErrors, path: &str, endpoint: &Value, kind: &str) {
     let addresses = items(endpoint, "addresses");
     let list = format!("{path}.addresses");
     if addresses.is_empty() {
@@ -202,7 +202,7 @@ fn check_endpoint(errors: &mut Vec<FieldError>, path: &str, endpoint: &Value, ki
     check_hints(errors, &format!("{path}.hints"), &endpoint["hints"]);
 }
 
-fn check_hints(errors: &mut Vec<FieldError>, path: &str, hints: &Value) {
+fn check_hints(errors: &mut FieldErrors, path: &str, hints: &Value) {
     for (key, check) in [("forZones", key::label_value as Check), ("forNodes", dns_subdomain)] {
         let (list, path) = (items(hints, key), format!("{path}.{key}"));
         if list.len() > HINTS_MAX {
@@ -220,7 +220,7 @@ fn check_hints(errors: &mut Vec<FieldError>, path: &str, hints: &Value) {
     }
 }
 
-fn check_slice_ports(errors: &mut Vec<FieldError>, ports: &[Value]) {
+fn check_slice_ports(errors: &mut FieldErrors, ports: &[Value]) {
     if ports.len() > 20_000 {
         errors.push(FieldError::too_many("ports", ports.len(), 20_000));
         return;

@@ -6,7 +6,7 @@ use super::names::push;
 use super::tools::{fill, has, immutable, number, object, text};
 use crate::builtin::Strategy;
 use crate::select::key;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Fields of the core form and what the newer form calls them.
 const RENAMED: [(&str, &str); 7] = [
@@ -50,7 +50,7 @@ impl Strategy for CoreEvent {
         }
     }
 
-    fn validate(&self, event: &Value) -> Vec<FieldError> {
+    fn validate(&self, event: &Value) -> FieldErrors {
         check(event, "reportingComponent")
     }
 
@@ -91,7 +91,7 @@ impl Strategy for NewEvent {
         }
     }
 
-    fn validate(&self, event: &Value) -> Vec<FieldError> {
+    fn validate(&self, event: &Value) -> FieldErrors {
         let core = to_core_v1(event);
         let mut errors = check(&core, "reportingController");
         if !has(&core, "eventTime") {
@@ -118,7 +118,7 @@ impl Strategy for NewEvent {
         errors
     }
 
-    fn validate_update(&self, event: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, event: &Value, old: &Value) -> FieldErrors {
         let (new, old) = (to_core_v1(event), to_core_v1(old));
         let mut errors = check(&new, "reportingController");
         for key in ["involvedObject", "reason", "reportingController", "reportingInstance"]
@@ -212,8 +212,8 @@ fn rename(
 }
 
 /// The rules both forms share, on the core form.
-fn check(event: &Value, controller_field: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn check(event: &Value, controller_field: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let namespace = text(&event["metadata"], "namespace");
     let about = text(&event["involvedObject"], "namespace");
     let mismatch = || {

@@ -9,7 +9,7 @@ use super::tools::{has, items, text};
 use crate::admission::environment::{Environment, Gives, Unusable};
 use crate::builtin::rules::names::qualified_name;
 use crate::cel::Expression;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const CONDITIONS_MAX: usize = 64;
 const ANNOTATIONS_MAX: usize = 20;
@@ -17,7 +17,7 @@ const ANNOTATION_BYTES_MAX: usize = 5 * 1024;
 
 /// Checks conditions that narrow down what a webhook or a policy is for.
 pub(super) fn check_conditions(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     conditions: &[Value],
     params: bool,
@@ -48,7 +48,7 @@ pub(super) fn check_conditions(
 
 /// Checks variables, and gives what expressions after them may use.
 pub(super) fn check_variables(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     spec: &Value,
     always: bool,
 ) -> Environment {
@@ -80,7 +80,7 @@ pub(super) fn check_variables(
 }
 
 /// Checks what a validating policy asks for.
-pub(super) fn check_validations(errors: &mut Vec<FieldError>, policy: &Value) {
+pub(super) fn check_validations(errors: &mut FieldErrors, policy: &Value) {
     let spec = &policy["spec"];
     let environment = check_variables(errors, spec, false);
     let (validations, annotations) = (items(spec, "validations"), items(spec, "auditAnnotations"));
@@ -111,7 +111,7 @@ pub(super) fn check_validations(errors: &mut Vec<FieldError>, policy: &Value) {
 }
 
 fn check_validation(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     validation: &Value,
     environment: &Environment,
@@ -146,7 +146,7 @@ fn check_validation(
 }
 
 fn check_annotation(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     policy: &Value,
     annotation: &Value,
@@ -174,7 +174,7 @@ fn check_annotation(
 }
 
 /// Checks what a mutating policy asks for.
-pub(super) fn check_mutations(errors: &mut Vec<FieldError>, spec: &Value) {
+pub(super) fn check_mutations(errors: &mut FieldErrors, spec: &Value) {
     let environment = check_variables(errors, spec, true);
     let mutations = items(spec, "mutations");
     if mutations.is_empty() {
@@ -195,7 +195,7 @@ pub(super) fn check_mutations(errors: &mut Vec<FieldError>, spec: &Value) {
 }
 
 fn check_mutation(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     mutation: &Value,
     environment: &Environment,
@@ -229,7 +229,7 @@ fn check_mutation(
 
 /// Checks one expression; `none` is what to say if there is none.
 fn check(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     expression: &str,
     none: &str,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::names::{dns_label, dns_subdomain, push};
 use super::tools::{fill, has, items, keep, keep_meta, number, object, one_of, same, set, text};
 use crate::builtin::Strategy;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// FlowSchema.
 pub(super) struct FlowSchema;
@@ -34,8 +34,8 @@ impl Strategy for FlowSchema {
         keep_meta(schema, old);
     }
 
-    fn validate(&self, schema: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, schema: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &schema["spec"];
         check_precedence(&mut errors, text(&schema["metadata"], "name"), spec);
         if has(spec, "distinguisherMethod") {
@@ -59,7 +59,7 @@ impl Strategy for FlowSchema {
         errors
     }
 
-    fn validate_update(&self, schema: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, schema: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(schema);
         let name = text(&schema["metadata"], "name");
         if ["exempt", "catch-all"].contains(&name) && schema["spec"] != old["spec"] {
@@ -69,7 +69,7 @@ impl Strategy for FlowSchema {
         errors
     }
 
-    fn validate_status(&self, schema: &Value, _: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, schema: &Value, _: &Value) -> FieldErrors {
         condition_types(schema)
     }
 
@@ -122,8 +122,8 @@ impl Strategy for PriorityLevel {
         keep_meta(level, old);
     }
 
-    fn validate(&self, level: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, level: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let (spec, kind) = (&level["spec"], text(&level["spec"], "type"));
         if (text(&level["metadata"], "name") == "exempt") != (kind == "Exempt") {
             let why = "must be 'Exempt' if and only if `name` is 'exempt'";
@@ -158,7 +158,7 @@ impl Strategy for PriorityLevel {
         errors
     }
 
-    fn validate_update(&self, level: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, level: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(level);
         let name = text(&level["metadata"], "name");
         let (spec, old) = (&level["spec"], &old["spec"]);
@@ -173,7 +173,7 @@ impl Strategy for PriorityLevel {
         errors
     }
 
-    fn validate_status(&self, level: &Value, _: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, level: &Value, _: &Value) -> FieldErrors {
         condition_types(level)
     }
 
@@ -186,7 +186,7 @@ impl Strategy for PriorityLevel {
     }
 }
 
-fn check_precedence(errors: &mut Vec<FieldError>, name: &str, spec: &Value) {
+fn check_precedence(errors: &mut FieldErrors, name: &str, spec: &Value) {
     let precedence = number(spec, "matchingPrecedence");
     let why = match precedence {
         ..=0 => "must be a positive value",
@@ -197,7 +197,7 @@ fn check_precedence(errors: &mut Vec<FieldError>, name: &str, spec: &Value) {
     errors.push(FieldError::invalid("spec.matchingPrecedence", &precedence.into(), why));
 }
 
-fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+fn check_rule(errors: &mut FieldErrors, path: &str, rule: &Value) {
     let subjects = items(rule, "subjects");
     if subjects.is_empty() {
         let why = "subjects must contain at least one value";
@@ -219,7 +219,7 @@ fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
     }
 }
 
-fn check_subject(errors: &mut Vec<FieldError>, path: &str, subject: &Value) {
+fn check_subject(errors: &mut FieldErrors, path: &str, subject: &Value) {
     let kinds = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
     let kind = text(subject, "kind");
     let Some((_, own)) = kinds.iter().find(|(name, _)| *name == kind) else {
@@ -263,7 +263,7 @@ fn check_subject(errors: &mut Vec<FieldError>, path: &str, subject: &Value) {
 const VERBS: [&str; 9] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
-fn check_verbs(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+fn check_verbs(errors: &mut FieldErrors, path: &str, rule: &Value) {
     let verbs = items(rule, "verbs");
     if list_of_all(errors, path, rule, "verbs", "verbs must contain at least one value", "verbs") {
         return;
@@ -277,7 +277,7 @@ fn check_verbs(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
 
 /// Checks that a list is not empty, and that `*` stands alone; tells whether it has `*`.
 fn list_of_all(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     rule: &Value,
     key: &str,
@@ -296,7 +296,7 @@ fn list_of_all(
     all
 }
 
-fn check_resources(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+fn check_resources(errors: &mut FieldErrors, path: &str, rule: &Value) {
     check_verbs(errors, path, rule);
     let missing = "resource rules must supply at least one api group";
     list_of_all(errors, path, rule, "apiGroups", missing, "api groups");
@@ -318,7 +318,7 @@ fn check_resources(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
     }
 }
 
-fn check_paths(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+fn check_paths(errors: &mut FieldErrors, path: &str, rule: &Value) {
     check_verbs(errors, path, rule);
     let missing = "nonResourceURLs must contain at least one value";
     if list_of_all(errors, path, rule, "nonResourceURLs", missing, "non-resource URLs") {
@@ -342,7 +342,7 @@ fn check_paths(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
     }
 }
 
-fn check_limited(errors: &mut Vec<FieldError>, limited: &Value) {
+fn check_limited(errors: &mut FieldErrors, limited: &Value) {
     let path = "spec.limited";
     check_shares(errors, path, limited);
     let response = &limited["limitResponse"];
@@ -370,7 +370,7 @@ fn check_limited(errors: &mut Vec<FieldError>, limited: &Value) {
     }
 }
 
-fn check_shares(errors: &mut Vec<FieldError>, path: &str, level: &Value) {
+fn check_shares(errors: &mut FieldErrors, path: &str, level: &Value) {
     let shares = &level["nominalConcurrencyShares"];
     if shares.as_i64().is_some_and(|shares| shares < 0) {
         let path = format!("{path}.nominalConcurrencyShares");
@@ -378,7 +378,7 @@ fn check_shares(errors: &mut Vec<FieldError>, path: &str, level: &Value) {
     }
 }
 
-fn check_lendable(errors: &mut Vec<FieldError>, path: &str, level: &Value) {
+fn check_lendable(errors: &mut FieldErrors, path: &str, level: &Value) {
     let percent = &level["lendablePercent"];
     if percent.as_i64().is_some_and(|percent| !(0..=100).contains(&percent)) {
         let why = "must be between 0 and 100, inclusive";
@@ -390,7 +390,7 @@ fn check_lendable(errors: &mut Vec<FieldError>, path: &str, level: &Value) {
 const QUEUES_MAX: i64 = 10_000_000;
 const HASH_BITS_MAX: i64 = 60;
 
-fn check_queuing(errors: &mut Vec<FieldError>, path: &str, queuing: &Value) {
+fn check_queuing(errors: &mut FieldErrors, path: &str, queuing: &Value) {
     let (queues, hand) = (number(queuing, "queues"), number(queuing, "handSize"));
     let mut refuse = |key: &str, value: i64, why: String| {
         errors.push(FieldError::invalid(format!("{path}.{key}"), &value.into(), why));
@@ -420,8 +420,8 @@ fn check_queuing(errors: &mut Vec<FieldError>, path: &str, queuing: &Value) {
 }
 
 /// Conditions need a type each, and no two the same.
-fn condition_types(object: &Value) -> Vec<FieldError> {
-    let (mut errors, mut seen) = (Vec::new(), BTreeSet::new());
+fn condition_types(object: &Value) -> FieldErrors {
+    let (mut errors, mut seen) = (FieldErrors::default(), BTreeSet::new());
     for (at, condition) in items(&object["status"], "conditions").iter().enumerate() {
         let (path, kind) = (format!("status.conditions[{at}].type"), text(condition, "type"));
         if !seen.insert(kind) {

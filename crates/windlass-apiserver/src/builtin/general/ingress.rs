@@ -10,7 +10,7 @@ use super::names::{
 use super::tools::{has, immutable, items, keep, keep_meta, number, object, set, text};
 use crate::builtin::rules::names::path_segment;
 use crate::builtin::{NameRule, Strategy};
-use crate::status::{FieldError, quote};
+use crate::status::{FieldError, FieldErrors, quote};
 
 /// Ingress.
 pub(super) struct Ingress;
@@ -33,7 +33,7 @@ impl Strategy for Ingress {
         keep(ingress, old, "spec");
     }
 
-    fn validate(&self, ingress: &Value) -> Vec<FieldError> {
+    fn validate(&self, ingress: &Value) -> FieldErrors {
         let mut errors = self.validate_update(ingress, &Value::Null);
         let annotation = "kubernetes.io/ingress.class";
         let class = text(&ingress["metadata"]["annotations"], annotation);
@@ -48,8 +48,8 @@ impl Strategy for Ingress {
         errors
     }
 
-    fn validate_update(&self, ingress: &Value, _: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, ingress: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &ingress["spec"];
         let rules = items(spec, "rules");
         if rules.is_empty() && !has(spec, "defaultBackend") {
@@ -83,8 +83,8 @@ impl Strategy for Ingress {
         errors
     }
 
-    fn validate_status(&self, ingress: &Value, _: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, ingress: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         check_load_balancer(&mut errors, &ingress["status"]["loadBalancer"]);
         errors
     }
@@ -118,8 +118,8 @@ impl Strategy for IngressClass {
         }
     }
 
-    fn validate(&self, class: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, class: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &class["spec"];
         let controller = text(spec, "controller");
         if controller.len() > 250 {
@@ -135,8 +135,8 @@ impl Strategy for IngressClass {
         errors
     }
 
-    fn validate_update(&self, class: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, class: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let controller = |class: &Value| Value::from(text(&class["spec"], "controller"));
         immutable(&mut errors, "spec.controller", &controller(class), &controller(old));
         errors.extend(self.validate(class));
@@ -156,8 +156,8 @@ impl Strategy for IngressClass {
 pub(super) struct IpAddress;
 
 impl Strategy for IpAddress {
-    fn validate(&self, address: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, address: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let name = text(&address["metadata"], "name");
         match name.parse::<IpAddr>() {
             Err(_) if name.is_empty() => {}
@@ -186,8 +186,8 @@ impl Strategy for IpAddress {
         errors
     }
 
-    fn validate_update(&self, address: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, address: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let (new, was) = (&address["spec"]["parentRef"], &old["spec"]["parentRef"]);
         immutable(&mut errors, "spec.parentRef", new, was);
         errors
@@ -224,16 +224,16 @@ impl Strategy for ServiceCidr {
         keep_meta(range, old);
     }
 
-    fn validate(&self, range: &Value) -> Vec<FieldError> {
+    fn validate(&self, range: &Value) -> FieldErrors {
         let ranges = items(&range["spec"], "cidrs");
         if ranges.is_empty() {
-            return vec![FieldError::required("spec.cidrs", "at least one CIDR required")];
+            return [FieldError::required("spec.cidrs", "at least one CIDR required")].into();
         }
         if ranges.len() > 2 {
             let (shown, why) = (json!({"CIDRs": ranges}), "may only hold up to 2 values");
-            return vec![FieldError::invalid("spec.cidrs", &shown, why)];
+            return [FieldError::invalid("spec.cidrs", &shown, why)].into();
         }
-        let (mut errors, mut families) = (Vec::new(), Vec::new());
+        let (mut errors, mut families) = (FieldErrors::default(), Vec::new());
         for (at, value) in ranges.iter().enumerate() {
             let value = value.as_str().unwrap_or_default();
             let (path, before) = (format!("spec.cidrs[{at}]"), errors.len());
@@ -255,10 +255,10 @@ impl Strategy for ServiceCidr {
         errors
     }
 
-    fn validate_update(&self, range: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, range: &Value, old: &Value) -> FieldErrors {
         let (new, old) = (items(&range["spec"], "cidrs"), items(&old["spec"], "cidrs"));
         let grows = old.len() == 1 && new.len() == 2;
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         if new.len() != old.len() && !grows {
             immutable(&mut errors, "spec.cidrs", &range["spec"]["cidrs"], &Value::Null);
             return errors;
@@ -274,7 +274,7 @@ impl Strategy for ServiceCidr {
 }
 
 /// Checks what a load balancer answers to.
-pub(super) fn check_load_balancer(errors: &mut Vec<FieldError>, balancer: &Value) {
+pub(super) fn check_load_balancer(errors: &mut FieldErrors, balancer: &Value) {
     for (at, ingress) in items(balancer, "ingress").iter().enumerate() {
         let path = format!("status.loadBalancer.ingress[{at}]");
         let (address, hostname) = (text(ingress, "ip"), text(ingress, "hostname"));
@@ -292,12 +292,12 @@ pub(super) fn check_load_balancer(errors: &mut Vec<FieldError>, balancer: &Value
     }
 }
 
-fn check_host(errors: &mut Vec<FieldError>, path: &str, host: &str) {
+fn check_host(errors: &mut FieldErrors, path: &str, host: &str) {
     let problems = if host.contains('*') { wildcard_subdomain(host) } else { dns_subdomain(host) };
     push(errors, path, host, problems);
 }
 
-fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+fn check_rule(errors: &mut FieldErrors, path: &str, rule: &Value) {
     let host = text(rule, "host");
     if !host.is_empty() {
         let path = format!("{path}.host");
@@ -319,7 +319,7 @@ fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
     }
 }
 
-fn check_path(errors: &mut Vec<FieldError>, at: &str, item: &Value) {
+fn check_path(errors: &mut FieldErrors, at: &str, item: &Value) {
     let Some(kind) = item["pathType"].as_str() else {
         let why = "pathType must be specified";
         errors.push(FieldError::required(format!("{at}.pathType"), why));
@@ -358,7 +358,7 @@ fn check_path(errors: &mut Vec<FieldError>, at: &str, item: &Value) {
     check_backend(errors, &format!("{at}.backend"), &item["backend"]);
 }
 
-fn check_backend(errors: &mut Vec<FieldError>, path: &str, backend: &Value) {
+fn check_backend(errors: &mut FieldErrors, path: &str, backend: &Value) {
     let mut wrong = |why: &str| errors.push(FieldError::invalid_str(path, "", why));
     match (has(backend, "resource"), has(backend, "service")) {
         (true, true) => wrong("cannot set both resource and service backends"),
@@ -370,7 +370,7 @@ fn check_backend(errors: &mut Vec<FieldError>, path: &str, backend: &Value) {
     }
 }
 
-fn check_service_backend(errors: &mut Vec<FieldError>, path: &str, service: &Value) {
+fn check_service_backend(errors: &mut FieldErrors, path: &str, service: &Value) {
     let name = text(service, "name");
     let name_path = format!("{path}.service.name");
     match name.is_empty() {
@@ -400,7 +400,7 @@ fn check_service_backend(errors: &mut Vec<FieldError>, path: &str, service: &Val
     }
 }
 
-fn check_reference(errors: &mut Vec<FieldError>, path: &str, reference: &Value) {
+fn check_reference(errors: &mut FieldErrors, path: &str, reference: &Value) {
     if let Some(group) = reference["apiGroup"].as_str() {
         push(errors, &format!("{path}.apiGroup"), group, dns_subdomain(group));
     }
@@ -413,7 +413,7 @@ fn check_reference(errors: &mut Vec<FieldError>, path: &str, reference: &Value) 
     }
 }
 
-fn check_parameters(errors: &mut Vec<FieldError>, parameters: &Value) {
+fn check_parameters(errors: &mut FieldErrors, parameters: &Value) {
     let path = "spec.parameters";
     check_reference(errors, path, parameters);
     let namespace = has(parameters, "namespace");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::tools::{drop_field, has, object, text};
 use crate::builtin::Strategy;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Lease.
 pub(super) struct Lease;
@@ -22,8 +22,8 @@ impl Strategy for Lease {
         drop_election(lease, old);
     }
 
-    fn validate(&self, lease: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, lease: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &lease["spec"];
         if spec["leaseDurationSeconds"].as_i64().is_some_and(|n| n <= 0) {
             errors.push(FieldError::invalid(

@@ -8,7 +8,7 @@ use super::tools::{entries, items, text};
 pub(super) use crate::builtin::rules::names::{dns_1035_label, dns_label, dns_subdomain};
 use crate::builtin::rules::net;
 use crate::select::key::{self, is_dns_label, regex_text};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// What a wildcard DNS subdomain (`*.example.com`) may look like.
 pub(super) fn wildcard_subdomain(value: &str) -> Vec<String> {
@@ -83,7 +83,7 @@ pub(super) fn port_number(value: i64) -> Option<String> {
 
 /// Adds an `Invalid value` per problem.
 pub(super) fn push(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     value: &str,
     problems: impl IntoIterator<Item = String>,
@@ -92,7 +92,7 @@ pub(super) fn push(
 }
 
 /// Checks an address.
-pub(super) fn ip(errors: &mut Vec<FieldError>, path: &str, value: &str) -> Option<IpAddr> {
+pub(super) fn ip(errors: &mut FieldErrors, path: &str, value: &str) -> Option<IpAddr> {
     let problems = net::ip(value);
     let good = problems.is_empty();
     push(errors, path, value, problems);
@@ -100,7 +100,7 @@ pub(super) fn ip(errors: &mut Vec<FieldError>, path: &str, value: &str) -> Optio
 }
 
 /// Checks that an address is one that traffic can go to.
-pub(super) fn ordinary_ip(errors: &mut Vec<FieldError>, path: &str, value: &str) {
+pub(super) fn ordinary_ip(errors: &mut FieldErrors, path: &str, value: &str) {
     let Some(address) = net::parse_ip(value) else {
         errors.push(FieldError::invalid_str(path, value, "must be a valid IP address"));
         return;
@@ -128,13 +128,13 @@ pub(super) fn ordinary_ip(errors: &mut Vec<FieldError>, path: &str, value: &str)
 }
 
 /// Checks a block of addresses.
-pub(super) fn cidr(errors: &mut Vec<FieldError>, path: &str, value: &str) -> Option<ipnet::IpNet> {
+pub(super) fn cidr(errors: &mut FieldErrors, path: &str, value: &str) -> Option<ipnet::IpNet> {
     push(errors, path, value, net::cidr(value));
     net::parse_cidr(value)
 }
 
 /// Checks a map of labels at a path.
-pub(super) fn labels(errors: &mut Vec<FieldError>, path: &str, parent: &Value, key: &str) {
+pub(super) fn labels(errors: &mut FieldErrors, path: &str, parent: &Value, key: &str) {
     for (name, value) in entries(parent, key) {
         push(errors, path, name, key::qualified_name(name));
         let value = value.as_str().unwrap_or_default();
@@ -143,7 +143,7 @@ pub(super) fn labels(errors: &mut Vec<FieldError>, path: &str, parent: &Value, k
 }
 
 /// Checks a `LabelSelector` object at a path.
-pub(super) fn selector(errors: &mut Vec<FieldError>, path: &str, selector: &Value) {
+pub(super) fn selector(errors: &mut FieldErrors, path: &str, selector: &Value) {
     labels(errors, &format!("{path}.matchLabels"), selector, "matchLabels");
     for (at, expression) in items(selector, "matchExpressions").iter().enumerate() {
         let path = format!("{path}.matchExpressions[{at}]");

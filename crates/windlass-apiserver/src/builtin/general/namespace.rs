@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::tools::{drop_empty, drop_field, items, keep, object, set, text};
 use crate::builtin::{NameRule, Strategy};
 use crate::select::key;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
@@ -43,8 +43,8 @@ impl Strategy for Namespace {
         keep(namespace, old, "spec");
     }
 
-    fn validate(&self, namespace: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, namespace: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         for finalizer in items(&namespace["spec"], "finalizers") {
             let name = finalizer.as_str().unwrap_or_default();
             let problems = key::qualified_name(name);
@@ -60,25 +60,23 @@ impl Strategy for Namespace {
         errors
     }
 
-    fn validate_update(&self, _: &Value, _: &Value) -> Vec<FieldError> {
-        Vec::new()
+    fn validate_update(&self, _: &Value, _: &Value) -> FieldErrors {
+        FieldErrors::default()
     }
 
-    fn validate_status(&self, namespace: &Value, _: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, namespace: &Value, _: &Value) -> FieldErrors {
         let phase = text(&namespace["status"], "phase");
         let deleted = namespace["metadata"].get("deletionTimestamp").is_some();
         match (deleted, phase) {
-            (false, "Active" | "") | (true, "Terminating") => Vec::new(),
-            (false, _) => vec![FieldError::invalid_str(
-                "status.Phase",
-                phase,
-                "may only be 'Active' if `deletionTimestamp` is empty",
-            )],
-            (true, _) => vec![FieldError::invalid_str(
-                "status.Phase",
-                phase,
-                "may only be 'Terminating' if `deletionTimestamp` is not empty",
-            )],
+            (false, "Active" | "") | (true, "Terminating") => FieldErrors::default(),
+            (false, _) => {
+                let why = "may only be 'Active' if `deletionTimestamp` is empty";
+                [FieldError::invalid_str("status.Phase", phase, why)].into()
+            }
+            (true, _) => {
+                let why = "may only be 'Terminating' if `deletionTimestamp` is not empty";
+                [FieldError::invalid_str("status.Phase", phase, why)].into()
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use super::service_traffic::block_warnings;
 use super::tools::{fill, has, items, items_mut, object, set};
 use crate::builtin::Strategy;
 use crate::builtin::rules::net;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// NetworkPolicy.
 pub(super) struct NetworkPolicy;
@@ -30,8 +30,8 @@ impl Strategy for NetworkPolicy {
         }
     }
 
-    fn validate(&self, policy: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, policy: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &policy["spec"];
         selector(&mut errors, "spec.podSelector", &spec["podSelector"]);
         for (side, peers) in [("ingress", "from"), ("egress", "to")] {
@@ -88,7 +88,7 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-fn check_port(errors: &mut Vec<FieldError>, path: &str, port: &Value) {
+fn check_port(errors: &mut FieldErrors, path: &str, port: &Value) {
     if let Some(protocol) = port["protocol"].as_str()
         && !["TCP", "UDP", "SCTP"].contains(&protocol)
     {
@@ -131,7 +131,7 @@ fn check_port(errors: &mut Vec<FieldError>, path: &str, port: &Value) {
     }
 }
 
-fn check_peer(errors: &mut Vec<FieldError>, path: &str, peer: &Value) {
+fn check_peer(errors: &mut FieldErrors, path: &str, peer: &Value) {
     let mut kinds = 0;
     for key in ["podSelector", "namespaceSelector"] {
         if has(peer, key) {
@@ -151,7 +151,7 @@ fn check_peer(errors: &mut Vec<FieldError>, path: &str, peer: &Value) {
     }
 }
 
-fn check_block(errors: &mut Vec<FieldError>, path: &str, block: &Value) {
+fn check_block(errors: &mut FieldErrors, path: &str, block: &Value) {
     let range = block["cidr"].as_str().unwrap_or_default();
     if range.is_empty() {
         errors.push(FieldError::required(format!("{path}.cidr"), ""));

@@ -11,7 +11,7 @@ use crate::builtin::Strategy;
 use crate::builtin::rules::NEGATIVE;
 use crate::builtin::rules::value::show_ordered;
 use crate::select::key;
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 const INFO: [&str; 10] = [
     "machineID",
@@ -66,8 +66,8 @@ impl Strategy for Node {
         keep(node, old, "spec");
     }
 
-    fn validate(&self, node: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, node: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         check_taints(&mut errors, items(&node["spec"], "taints"));
         check_amounts(&mut errors, &node["status"]);
         let ranges = items(&node["spec"], "podCIDRs");
@@ -85,7 +85,7 @@ impl Strategy for Node {
         errors
     }
 
-    fn validate_update(&self, node: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, node: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(node);
         let (spec, old_spec) = (&node["spec"], &old["spec"]);
         let (ranges, was) = (items(spec, "podCIDRs"), items(old_spec, "podCIDRs"));
@@ -111,7 +111,7 @@ impl Strategy for Node {
     }
 }
 
-fn check_taints(errors: &mut Vec<FieldError>, taints: &[Value]) {
+fn check_taints(errors: &mut FieldErrors, taints: &[Value]) {
     let mut seen = BTreeSet::new();
     for (at, taint) in taints.iter().enumerate() {
         let path = format!("metadata.taints[{at}]");
@@ -133,7 +133,7 @@ fn check_taints(errors: &mut Vec<FieldError>, taints: &[Value]) {
 }
 
 /// Amounts of a node are not negative, and pods are counted in whole numbers.
-fn check_amounts(errors: &mut Vec<FieldError>, status: &Value) {
+fn check_amounts(errors: &mut FieldErrors, status: &Value) {
     for list in ["capacity", "allocatable"] {
         for (name, amount) in entries(status, list) {
             let shown = amount.as_str().unwrap_or_default();

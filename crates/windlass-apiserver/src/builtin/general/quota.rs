@@ -10,7 +10,7 @@ use super::tools::{drop_empty, entries, fill, has, items, items_mut, keep, objec
 use crate::builtin::Strategy;
 use crate::builtin::workload::pod_resources;
 use crate::select::key;
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// Objects that quotas count.
 const COUNTED: [&str; 9] = [
@@ -80,8 +80,8 @@ impl Strategy for LimitRange {
         }
     }
 
-    fn validate(&self, range: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, range: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let mut types = BTreeSet::new();
         for (at, limit) in items(&range["spec"], "limits").iter().enumerate() {
             let path = format!("spec.limits[{at}]");
@@ -135,15 +135,15 @@ impl Strategy for ResourceQuota {
         keep(quota, old, "spec");
     }
 
-    fn validate(&self, quota: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, quota: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         check_hard(&mut errors, "spec.hard", &quota["spec"], "hard");
         check_scopes(&mut errors, &quota["spec"]);
         check_scope_selector(&mut errors, &quota["spec"]);
         errors
     }
 
-    fn validate_update(&self, quota: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, quota: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(quota);
         let scopes = |quota: &Value| -> BTreeSet<String> {
             items(&quota["spec"], "scopes")
@@ -161,8 +161,8 @@ impl Strategy for ResourceQuota {
         errors
     }
 
-    fn validate_status(&self, quota: &Value, _: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, quota: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         check_hard(&mut errors, "status.hard", &quota["status"], "hard");
         check_hard(&mut errors, "status.used", &quota["status"], "used");
         errors
@@ -173,7 +173,7 @@ impl Strategy for ResourceQuota {
     }
 }
 
-fn check_limit(errors: &mut Vec<FieldError>, path: &str, limit: &Value) {
+fn check_limit(errors: &mut FieldErrors, path: &str, limit: &Value) {
     let kind = text(limit, "type");
     if kind == "Pod" {
         for key in ["default", "defaultRequest"] {
@@ -213,7 +213,7 @@ fn check_limit(errors: &mut Vec<FieldError>, path: &str, limit: &Value) {
 }
 
 /// The order that min, default request, default and max have to have.
-fn check_amounts(errors: &mut Vec<FieldError>, path: &str, limit: &Value, key: &str) {
+fn check_amounts(errors: &mut FieldErrors, path: &str, limit: &Value, key: &str) {
     let get = |part: &str| {
         let shown = text(&limit[part], key);
         quantity::parse(shown).map(|amount| (amount, shown))
@@ -263,7 +263,7 @@ fn check_amounts(errors: &mut Vec<FieldError>, path: &str, limit: &Value, key: &
     }
 }
 
-fn check_hard(errors: &mut Vec<FieldError>, path: &str, parent: &Value, key: &str) {
+fn check_hard(errors: &mut FieldErrors, path: &str, parent: &Value, key: &str) {
     for (name, amount) in entries(parent, key) {
         let path = format!("{path}[{name}]");
         let faults = key::qualified_name(name);
@@ -293,7 +293,7 @@ fn check_hard(errors: &mut Vec<FieldError>, path: &str, parent: &Value, key: &st
     }
 }
 
-fn check_scopes(errors: &mut Vec<FieldError>, spec: &Value) {
+fn check_scopes(errors: &mut FieldErrors, spec: &Value) {
     let shown = &spec["scopes"];
     let scopes: Vec<&str> = items(spec, "scopes").iter().filter_map(Value::as_str).collect();
     for scope in &scopes {
@@ -309,7 +309,7 @@ fn check_scopes(errors: &mut Vec<FieldError>, spec: &Value) {
     }
 }
 
-fn check_scope_selector(errors: &mut Vec<FieldError>, spec: &Value) {
+fn check_scope_selector(errors: &mut FieldErrors, spec: &Value) {
     let path = "spec.scopeSelector.matchExpressions";
     let mut scopes = Vec::new();
     for expression in items(&spec["scopeSelector"], "matchExpressions") {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::names::{dns_subdomain, push, selector};
 use super::tools::{drop_empty, fill_text, has, items, items_mut, object, set, text};
 use crate::builtin::{NameRule, Strategy};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -27,8 +27,8 @@ impl Strategy for Role {
         }
     }
 
-    fn validate(&self, role: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, role: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         for (at, rule) in items(role, "rules").iter().enumerate() {
             check_rule(&mut errors, &format!("rules[{at}]"), rule, !self.cluster);
         }
@@ -81,8 +81,8 @@ impl Strategy for Binding {
         drop_empty(binding, "subjects");
     }
 
-    fn validate(&self, binding: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, binding: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let role = &binding["roleRef"];
         if text(role, "apiGroup") != GROUP {
             errors.push(FieldError::not_supported("roleRef.apiGroup", &role["apiGroup"], &[GROUP]));
@@ -103,7 +103,7 @@ impl Strategy for Binding {
         errors
     }
 
-    fn validate_update(&self, binding: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, binding: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(binding);
         if binding["roleRef"] != old["roleRef"] {
             let role = &binding["roleRef"];
@@ -130,7 +130,7 @@ impl Strategy for Binding {
     }
 }
 
-fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value, namespaced: bool) {
+fn check_rule(errors: &mut FieldErrors, path: &str, rule: &Value, namespaced: bool) {
     if items(rule, "verbs").is_empty() {
         let why = "verbs must contain at least one value";
         errors.push(FieldError::required(format!("{path}.verbs"), why));
@@ -159,7 +159,7 @@ fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value, namespaced
     }
 }
 
-fn check_subject(errors: &mut Vec<FieldError>, path: &str, subject: &Value, cluster: bool) {
+fn check_subject(errors: &mut FieldErrors, path: &str, subject: &Value, cluster: bool) {
     let name = text(subject, "name");
     if name.is_empty() {
         errors.push(FieldError::required(format!("{path}.name"), ""));

@@ -6,7 +6,7 @@
 //! and allocates what [`needs_cluster_ip`], [`needs_node_port`] and [`needs_health_check_port`]
 //! tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use super::tools::{
     set, text,
 };
 use crate::builtin::{NameRule, Strategy};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Service.
 pub(super) struct Service;
@@ -102,11 +102,11 @@ impl Strategy for Service {
         warnings(service)
     }
 
-    fn validate(&self, service: &Value) -> Vec<FieldError> {
+    fn validate(&self, service: &Value) -> FieldErrors {
         validate(service)
     }
 
-    fn validate_update(&self, service: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, service: &Value, old: &Value) -> FieldErrors {
         let mut errors = changed_cluster_ips(service, old);
         errors.extend(validate(service));
         // The real server looks at this one twice.
@@ -115,8 +115,8 @@ impl Strategy for Service {
         errors
     }
 
-    fn validate_status(&self, service: &Value, _: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, service: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let balancer = &service["status"]["loadBalancer"];
         let given = items(balancer, "ingress");
         if text(&service["spec"], "type") != "LoadBalancer" && !given.is_empty() {
@@ -231,9 +231,12 @@ pub fn patch_allocated_values(service: &mut Value, old: &Value) {
         let spec = object(service, "spec");
         let mut used: BTreeSet<i64> =
             items(spec, "ports").iter().map(|p| number(p, "nodePort")).collect();
+        let mut before = HashMap::new();
+        for old in items(old_spec, "ports") {
+            before.entry(of(old)).or_insert(number(old, "nodePort"));
+        }
         for port in items_mut(spec, "ports") {
-            let was = items(old_spec, "ports").iter().find(|o| of(o) == of(port));
-            let was = was.map_or(0, |o| number(o, "nodePort"));
+            let was = before.get(&of(port)).copied().unwrap_or_default();
             if number(port, "nodePort") == 0 && was != 0 && used.insert(was) {
                 set(port, "nodePort", was);
             }
@@ -326,7 +329,7 @@ pub fn init_ip_families(service: &mut Value) {
 }
 
 /// Families that are asked for and that the server does not have.
-fn check_families(errors: &mut Vec<FieldError>, service: &Value) {
+fn check_families(errors: &mut FieldErrors, service: &Value) {
     let spec = &service["spec"];
     if is_headless(service) && !has(spec, "selector") {
         return;
@@ -358,8 +361,8 @@ fn check_families(errors: &mut Vec<FieldError>, service: &Value) {
 }
 
 /// Problems of the fields around cluster IPs.
-pub fn validate_cluster_ips(service: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_cluster_ips(service: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let spec = &service["spec"];
     let ips = items(spec, "clusterIPs");
     let first = ips.first().and_then(Value::as_str).unwrap_or_default();
@@ -415,12 +418,13 @@ pub fn validate_cluster_ips(service: &Value) -> Vec<FieldError> {
     {
         errors.push(FieldError::not_supported("spec.ipFamilyPolicy", &policy.into(), &policies));
     }
+    let mut seen = HashSet::new();
     for (at, family) in items(spec, "ipFamilies").iter().enumerate() {
         if family != "IPv4" && family != "IPv6" {
             let path = format!("spec.ipFamilies[{at}]");
             errors.push(FieldError::not_supported(path, family, &["IPv4", "IPv6"]));
         }
-        if items(spec, "ipFamilies")[..at].contains(family) {
+        if !seen.insert(family) {
             errors.push(FieldError::duplicate(format!("spec.ipFamilies[{at}]"), family));
         }
     }
@@ -437,8 +441,8 @@ pub(super) fn externally_accessible(spec: &Value) -> bool {
     }
 }
 
-fn changed_cluster_ips(service: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn changed_cluster_ips(service: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let (spec, old_spec) = (&service["spec"], &old["spec"]);
     let external = |spec: &Value| text(spec, "type") == "ExternalName";
     if external(spec) || external(old_spec) {
@@ -461,8 +465,8 @@ fn changed_cluster_ips(service: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn validate(service: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn validate(service: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let spec = &service["spec"];
     let kind = text(spec, "type");
     let headless = is_headless(service);
@@ -509,7 +513,7 @@ fn validate(service: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn check_affinity(errors: &mut Vec<FieldError>, spec: &Value) {
+fn check_affinity(errors: &mut FieldErrors, spec: &Value) {
     let affinity = text(spec, "sessionAffinity");
     one_of(errors, "spec.sessionAffinity", affinity, &["ClientIP", "None"]);
     let path = "spec.sessionAffinityConfig";

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::names::{dns_label, port_name, port_number, push};
 use super::tools::{number, one_of, text};
 use crate::select::key;
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// Problems of each port.
-pub(super) fn check_ports(errors: &mut Vec<FieldError>, ports: &[Value]) {
+pub(super) fn check_ports(errors: &mut FieldErrors, ports: &[Value]) {
     let mut names = BTreeSet::new();
     for (at, port) in ports.iter().enumerate() {
         let path = format!("spec.ports[{at}]");
@@ -47,7 +47,7 @@ pub(super) fn check_ports(errors: &mut Vec<FieldError>, ports: &[Value]) {
 }
 
 /// Rules across ports: node ports of plain services, and what may stand only once.
-pub(super) fn check_port_sets(errors: &mut Vec<FieldError>, kind: &str, ports: &[Value]) {
+pub(super) fn check_port_sets(errors: &mut FieldErrors, kind: &str, ports: &[Value]) {
     let (mut node_ports, mut pairs) = (BTreeSet::new(), BTreeSet::new());
     if kind == "ClusterIP" {
         for (at, _) in ports.iter().enumerate().filter(|(_, p)| number(p, "nodePort") != 0) {

@@ -7,10 +7,10 @@ use super::service::{externally_accessible, needs_health_check_port};
 use super::tools::{has, items, number, one_of, text};
 use crate::builtin::rules::net;
 use crate::select::key;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Problems of how traffic reaches a service.
-pub(super) fn check_traffic(errors: &mut Vec<FieldError>, spec: &Value) {
+pub(super) fn check_traffic(errors: &mut FieldErrors, spec: &Value) {
     let external = text(spec, "externalTrafficPolicy");
     if externally_accessible(spec) {
         one_of(errors, "spec.externalTrafficPolicy", external, &["Cluster", "Local"]);
@@ -38,7 +38,7 @@ pub(super) fn check_traffic(errors: &mut Vec<FieldError>, spec: &Value) {
 }
 
 /// Problems of the port that tells whether a node has endpoints.
-pub(super) fn check_health_port(errors: &mut Vec<FieldError>, service: &Value) {
+pub(super) fn check_health_port(errors: &mut FieldErrors, service: &Value) {
     let port = number(&service["spec"], "healthCheckNodePort");
     let path = "spec.healthCheckNodePort";
     if port == 0 {
@@ -53,7 +53,7 @@ pub(super) fn check_health_port(errors: &mut Vec<FieldError>, service: &Value) {
     }
 }
 
-fn check_balancer(errors: &mut Vec<FieldError>, spec: &Value) {
+fn check_balancer(errors: &mut FieldErrors, spec: &Value) {
     let balancer = text(spec, "type") == "LoadBalancer";
     // The real server names the first of them as its own type does.
     for (key, shown) in [
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_load_balancer_has_ranges_of_addresses_and_a_health_port() {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         let service = json!({"spec": {
             "type": "LoadBalancer", "externalTrafficPolicy": "Local",
             "healthCheckNodePort": 70000, "loadBalancerSourceRanges": ["x"],

@@ -15,7 +15,7 @@ use crate::builtin::Strategy;
 use crate::builtin::rules::NEGATIVE;
 use crate::builtin::rules::value::show_ordered;
 use crate::select::key;
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 const TOKENS_IN_SECRETS: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this \
      CSI driver, set to true to prevent possible logging of tokens in volume attributes";
@@ -37,8 +37,8 @@ impl Strategy for StorageClass {
         drop_empty(class, "parameters");
     }
 
-    fn validate(&self, class: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, class: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         check_provisioner(&mut errors, "provisioner", text(class, "provisioner"));
         check_parameters(&mut errors, class);
         let policies = ["Delete", "Retain"];
@@ -51,8 +51,8 @@ impl Strategy for StorageClass {
         errors
     }
 
-    fn validate_update(&self, class: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, class: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         if !same(class, old, "parameters") {
             let why = "field is immutable";
             errors.push(FieldError::invalid("parameters", &class["parameters"], why));
@@ -89,8 +89,8 @@ impl Strategy for CsiDriver {
         fill(spec, "seLinuxMount", false);
     }
 
-    fn validate(&self, driver: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, driver: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &driver["spec"];
         one_of_if_set(
             &mut errors,
@@ -133,7 +133,7 @@ impl Strategy for CsiDriver {
         }
     }
 
-    fn validate_update(&self, driver: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, driver: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(driver);
         let (spec, old) = (&driver["spec"], &old["spec"]);
         // The real server misspells the first of these paths.
@@ -167,8 +167,8 @@ impl Strategy for CsiNode {
         fill(object(node, "spec"), "drivers", Value::Null);
     }
 
-    fn validate(&self, node: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, node: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let mut seen = BTreeSet::new();
         for (at, driver) in items(&node["spec"], "drivers").iter().enumerate() {
             let path = format!("spec.drivers[{at}]");
@@ -193,7 +193,7 @@ impl Strategy for CsiNode {
         errors
     }
 
-    fn validate_update(&self, node: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, node: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(node);
         for before in items(&old["spec"], "drivers") {
             let drivers = items(&node["spec"], "drivers").iter();
@@ -232,8 +232,8 @@ impl Strategy for CsiNode {
 pub(super) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
-    fn validate(&self, capacity: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, capacity: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         if has(capacity, "nodeTopology") {
             selector(&mut errors, "nodeTopology", &capacity["nodeTopology"]);
         }
@@ -246,8 +246,8 @@ impl Strategy for CsiStorageCapacity {
         errors
     }
 
-    fn validate_update(&self, capacity: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, capacity: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         for key in ["nodeTopology", "storageClassName"] {
             immutable(&mut errors, key, &capacity[key], &old[key]);
         }
@@ -285,8 +285,8 @@ impl Strategy for VolumeAttachment {
         keep_meta(attachment, old);
     }
 
-    fn validate(&self, attachment: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, attachment: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &attachment["spec"];
         driver_name(&mut errors, "spec.attacher", text(spec, "attacher"));
         let source = &spec["source"];
@@ -316,8 +316,8 @@ impl Strategy for VolumeAttachment {
         errors
     }
 
-    fn validate_status(&self, attachment: &Value, _: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, attachment: &Value, _: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         for key in ["attachError", "detachError"] {
             let code = &attachment["status"][key]["errorCode"];
             if code.as_i64().is_some_and(|code| code < 0) {
@@ -328,7 +328,7 @@ impl Strategy for VolumeAttachment {
         errors
     }
 
-    fn validate_update(&self, attachment: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, attachment: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(attachment);
         let spec = &attachment["spec"];
         if *spec != old["spec"] {
@@ -360,8 +360,8 @@ impl Strategy for VolumeAttachment {
 pub(super) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {
-    fn validate(&self, class: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, class: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         check_provisioner(&mut errors, "driverName", text(class, "driverName"));
         check_parameters(&mut errors, class);
         if class["parameters"].as_object().is_none_or(|p| p.is_empty()) {
@@ -371,8 +371,8 @@ impl Strategy for VolumeAttributesClass {
         errors
     }
 
-    fn validate_update(&self, class: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, class: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         for key in ["driverName", "parameters"] {
             if class[key] != old[key] {
                 let why = format!("updates to {key} are forbidden.");
@@ -392,14 +392,14 @@ impl Strategy for VolumeAttributesClass {
     }
 }
 
-fn check_provisioner(errors: &mut Vec<FieldError>, path: &str, name: &str) {
+fn check_provisioner(errors: &mut FieldErrors, path: &str, name: &str) {
     match name.to_lowercase().as_str() {
         "" => errors.push(FieldError::required(path, "")),
         lower => push(errors, path, lower, key::qualified_name(lower)),
     }
 }
 
-fn check_parameters(errors: &mut Vec<FieldError>, class: &Value) {
+fn check_parameters(errors: &mut FieldErrors, class: &Value) {
     let Some(parameters) = class["parameters"].as_object() else { return };
     if parameters.len() > PARAMETERS_MAX {
         errors.push(FieldError::too_long("parameters", PARAMETERS_MAX));
@@ -414,7 +414,7 @@ fn check_parameters(errors: &mut Vec<FieldError>, class: &Value) {
     }
 }
 
-fn check_topologies(errors: &mut Vec<FieldError>, terms: &[Value]) {
+fn check_topologies(errors: &mut FieldErrors, terms: &[Value]) {
     // An empty term equals the placeholder every list starts with.
     let mut seen = vec![BTreeMap::new()];
     for (at, term) in terms.iter().enumerate() {
@@ -446,7 +446,7 @@ fn check_topologies(errors: &mut Vec<FieldError>, terms: &[Value]) {
     }
 }
 
-fn check_topology_keys(errors: &mut Vec<FieldError>, path: &str, keys: &[Value]) {
+fn check_topology_keys(errors: &mut FieldErrors, path: &str, keys: &[Value]) {
     let mut seen = BTreeSet::new();
     for name in keys.iter().filter_map(Value::as_str) {
         if name.is_empty() {
@@ -459,7 +459,7 @@ fn check_topology_keys(errors: &mut Vec<FieldError>, path: &str, keys: &[Value])
     }
 }
 
-fn check_tokens(errors: &mut Vec<FieldError>, requests: &[Value]) {
+fn check_tokens(errors: &mut FieldErrors, requests: &[Value]) {
     let mut audiences = BTreeSet::new();
     for (at, request) in requests.iter().enumerate() {
         let path = format!("spec.tokenRequests[{at}]");

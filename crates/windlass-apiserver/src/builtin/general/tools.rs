@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
+use crate::work;
 
 /// Sets a field that is missing or null.
 pub(super) fn fill(object: &mut Value, key: &str, value: impl Into<Value>) {
@@ -41,6 +42,7 @@ pub(super) fn items_mut<'a>(
 
 /// The items of a list field.
 pub(super) fn items<'a>(parent: &'a Value, key: &str) -> &'a [Value] {
+    work::spent(1);
     parent.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -54,16 +56,19 @@ pub(super) fn entries<'a>(
 
 /// A string field; empty if it is missing.
 pub(super) fn text<'a>(parent: &'a Value, key: &str) -> &'a str {
+    work::spent(1);
     parent.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// An integer field; 0 if it is missing.
 pub(super) fn number(parent: &Value, key: &str) -> i64 {
+    work::spent(1);
     parent.get(key).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Whether a field is there and not null.
 pub(super) fn has(parent: &Value, key: &str) -> bool {
+    work::spent(1);
     parent.get(key).is_some_and(|v| !v.is_null())
 }
 
@@ -126,7 +131,7 @@ pub(super) fn same(a: &Value, b: &Value, key: &str) -> bool {
 }
 
 /// `field is immutable` for a field that changed; the value is shown as JSON.
-pub(super) fn immutable(errors: &mut Vec<FieldError>, path: &str, new: &Value, old: &Value) {
+pub(super) fn immutable(errors: &mut FieldErrors, path: &str, new: &Value, old: &Value) {
     if new != old {
         errors.push(FieldError::invalid(path, new, "field is immutable"));
     }
@@ -134,7 +139,7 @@ pub(super) fn immutable(errors: &mut Vec<FieldError>, path: &str, new: &Value, o
 
 /// An error for a value that is none of a set; `Required` if it is empty.
 pub(super) fn one_of(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     value: &str,
     allowed: &[&str],
@@ -151,7 +156,7 @@ pub(super) fn one_of(
 
 /// As [`one_of`], for a field that may be left out; empty text is unsupported.
 pub(super) fn one_of_if_set(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     path: &str,
     value: &Value,
     allowed: &[&str],

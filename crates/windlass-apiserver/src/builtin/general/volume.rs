@@ -12,7 +12,7 @@ use crate::builtin::Strategy;
 use crate::builtin::rules::names::Check;
 use crate::builtin::rules::{claim, node_selector};
 use crate::builtin::workload::pod_volume::host_path;
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The sources in the order the real server looks at them.
 const SOURCES: [&str; 21] = [
@@ -107,8 +107,8 @@ impl Strategy for Volume {
         keep(volume, old, "spec");
     }
 
-    fn validate(&self, volume: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, volume: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &volume["spec"];
         if items(spec, "accessModes").is_empty() {
             errors.push(FieldError::required("spec.accessModes", ""));
@@ -155,7 +155,7 @@ impl Strategy for Volume {
         errors
     }
 
-    fn validate_update(&self, volume: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, volume: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(volume);
         let (spec, old_spec) = (&volume["spec"], &old["spec"]);
         let source = |spec: &Value| -> Vec<(String, Value)> {
@@ -197,7 +197,7 @@ impl Strategy for Volume {
     }
 }
 
-fn check_affinity(errors: &mut Vec<FieldError>, affinity: &Value) {
+fn check_affinity(errors: &mut FieldErrors, affinity: &Value) {
     let path = "spec.nodeAffinity.required";
     match has(affinity, "required") {
         true => node_selector::validate(errors, &affinity["required"], path),
@@ -207,7 +207,7 @@ fn check_affinity(errors: &mut Vec<FieldError>, affinity: &Value) {
     }
 }
 
-fn check_sources(errors: &mut Vec<FieldError>, spec: &Value) {
+fn check_sources(errors: &mut FieldErrors, spec: &Value) {
     let mut given = SOURCES.iter().filter(|key| has(spec, key));
     match given.next() {
         None => errors.push(FieldError::required("spec", "must specify a volume type")),
@@ -227,7 +227,7 @@ fn check_sources(errors: &mut Vec<FieldError>, spec: &Value) {
     }
 }
 
-fn check_source(errors: &mut Vec<FieldError>, spec: &Value, key: &str) {
+fn check_source(errors: &mut FieldErrors, spec: &Value, key: &str) {
     let (source, path) = (&spec[key], format!("spec.{key}"));
     let mut required = |name: &str| {
         if text(source, name).is_empty() {
@@ -262,7 +262,7 @@ fn check_source(errors: &mut Vec<FieldError>, spec: &Value, key: &str) {
     }
 }
 
-fn check_csi(errors: &mut Vec<FieldError>, source: &Value, path: &str) {
+fn check_csi(errors: &mut FieldErrors, source: &Value, path: &str) {
     driver_name(errors, &format!("{path}.driver"), text(source, "driver"));
     if text(source, "volumeHandle").is_empty() {
         errors.push(FieldError::required(format!("{path}.volumeHandle"), ""));
@@ -287,7 +287,7 @@ fn check_csi(errors: &mut Vec<FieldError>, source: &Value, path: &str) {
 }
 
 /// Checks the name of a CSI driver.
-pub(super) fn driver_name(errors: &mut Vec<FieldError>, path: &str, name: &str) {
+pub(super) fn driver_name(errors: &mut FieldErrors, path: &str, name: &str) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -298,7 +298,7 @@ pub(super) fn driver_name(errors: &mut Vec<FieldError>, path: &str, name: &str) 
     push(errors, path, name, dns_subdomain(&name.to_ascii_lowercase()));
 }
 
-fn check_attributes_class(errors: &mut Vec<FieldError>, spec: &Value) {
+fn check_attributes_class(errors: &mut FieldErrors, spec: &Value) {
     let path = "spec.volumeAttributesClassName";
     let Some(class) = spec["volumeAttributesClassName"].as_str() else { return };
     match class {

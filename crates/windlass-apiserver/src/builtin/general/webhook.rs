@@ -8,7 +8,7 @@ use super::expressions::check_conditions;
 use super::names::{dns_subdomain, port_number, push, selector};
 use super::tools::{fill, has, items, items_mut, object, one_of_if_set, text};
 use crate::builtin::Strategy;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// A configuration of webhooks.
 pub(super) struct Configuration {
@@ -38,8 +38,8 @@ impl Strategy for Configuration {
         }
     }
 
-    fn validate(&self, configuration: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, configuration: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let mut names = BTreeSet::new();
         for (at, hook) in items(configuration, "webhooks").iter().enumerate() {
             let path = format!("webhooks[{at}]");
@@ -67,7 +67,7 @@ impl Strategy for Configuration {
 }
 
 /// Checks operations, groups, versions and resources of a rule.
-pub(super) fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value) {
+pub(super) fn check_rule(errors: &mut FieldErrors, path: &str, rule: &Value) {
     let all = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     let operations = items(rule, "operations");
     check_star(errors, path, rule, "operations", "operations");
@@ -99,7 +99,7 @@ pub(super) fn check_rule(errors: &mut Vec<FieldError>, path: &str, rule: &Value)
 }
 
 /// What a `*` among resources covers must not be named beside it.
-fn check_resources(errors: &mut Vec<FieldError>, path: &str, list: &Value) {
+fn check_resources(errors: &mut FieldErrors, path: &str, list: &Value) {
     let names = || list.as_array().into_iter().flatten().filter_map(Value::as_str);
     let has = |wanted: &str| names().any(|name| name == wanted);
     for (at, name) in names().enumerate() {
@@ -126,7 +126,7 @@ fn check_resources(errors: &mut Vec<FieldError>, path: &str, list: &Value) {
     }
 }
 
-fn check_star(errors: &mut Vec<FieldError>, path: &str, rule: &Value, key: &str, what: &str) {
+fn check_star(errors: &mut FieldErrors, path: &str, rule: &Value, key: &str, what: &str) {
     let list = items(rule, key);
     if list.is_empty() {
         errors.push(FieldError::required(format!("{path}.{key}"), ""));
@@ -139,7 +139,7 @@ fn check_star(errors: &mut Vec<FieldError>, path: &str, rule: &Value, key: &str,
     }
 }
 
-fn check_hook(errors: &mut Vec<FieldError>, path: &str, hook: &Value, mutating: bool) {
+fn check_hook(errors: &mut FieldErrors, path: &str, hook: &Value, mutating: bool) {
     check_domain(errors, &format!("{path}.name"), text(hook, "name"));
     for (at, rule) in items(hook, "rules").iter().enumerate() {
         check_rule(errors, &format!("{path}.rules[{at}]"), rule);
@@ -178,7 +178,7 @@ fn check_hook(errors: &mut Vec<FieldError>, path: &str, hook: &Value, mutating: 
     check_conditions(errors, &format!("{path}.matchConditions"), conditions, false);
 }
 
-fn check_domain(errors: &mut Vec<FieldError>, path: &str, name: &str) {
+fn check_domain(errors: &mut FieldErrors, path: &str, name: &str) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -196,7 +196,7 @@ fn check_domain(errors: &mut Vec<FieldError>, path: &str, name: &str) {
     }
 }
 
-fn check_client(errors: &mut Vec<FieldError>, path: &str, client: &Value) {
+fn check_client(errors: &mut FieldErrors, path: &str, client: &Value) {
     match (has(client, "url"), has(client, "service")) {
         (true, false) => check_url(errors, &format!("{path}.url"), text(client, "url")),
         (false, true) => {
@@ -223,7 +223,7 @@ fn check_client(errors: &mut Vec<FieldError>, path: &str, client: &Value) {
 }
 
 /// The path of a service: segments that are not empty, apart from the last.
-fn check_path(errors: &mut Vec<FieldError>, field: &str, url_path: &str) {
+fn check_path(errors: &mut FieldErrors, field: &str, url_path: &str) {
     let mut wrong = |why: String| errors.push(FieldError::invalid_str(field, url_path, why));
     if url_path.is_empty() || url_path == "/" {
         return;
@@ -247,7 +247,7 @@ fn check_path(errors: &mut Vec<FieldError>, field: &str, url_path: &str) {
     }
 }
 
-fn check_url(errors: &mut Vec<FieldError>, path: &str, url: &str) {
+fn check_url(errors: &mut FieldErrors, path: &str, url: &str) {
     let form = "; desired format: https://host[/path]";
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let mut wrong =
@@ -274,7 +274,7 @@ fn check_url(errors: &mut Vec<FieldError>, path: &str, url: &str) {
     }
 }
 
-fn check_versions(errors: &mut Vec<FieldError>, path: &str, hook: &Value) {
+fn check_versions(errors: &mut FieldErrors, path: &str, hook: &Value) {
     let path = format!("{path}.admissionReviewVersions");
     let versions = items(hook, "admissionReviewVersions");
     if versions.is_empty() {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::quantity::Quantity;
 use super::value::{has, items, text};
 use super::{each_invalid, names, selector};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// How often a volume may be mounted.
 pub const ACCESS_MODES: [&str; 4] =
@@ -14,7 +14,7 @@ pub const ACCESS_MODES: [&str; 4] =
 pub const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
 /// Problems of the spec of a claim.
-pub fn validate(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+pub fn validate(errors: &mut FieldErrors, spec: &Value, field: &str) {
     if items(spec, "accessModes").is_empty() {
         let why = "at least 1 access mode is required";
         errors.push(FieldError::required(format!("{field}.accessModes"), why));
@@ -38,7 +38,7 @@ pub fn validate(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
 }
 
 /// Problems of the access modes of a claim or a volume.
-pub fn access_modes(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+pub fn access_modes(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let field = format!("{field}.accessModes");
     let (mut alone, mut others) = (false, false);
     for mode in items(spec, "accessModes") {
@@ -55,21 +55,21 @@ pub fn access_modes(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
 }
 
 /// An amount has to be greater than zero.
-pub fn positive(errors: &mut Vec<FieldError>, amount: &Value, field: &str) {
+pub fn positive(errors: &mut FieldErrors, amount: &Value, field: &str) {
     let shown = amount.as_str().unwrap_or_default();
     if Quantity::parse(shown).is_some_and(|n| n.sign().is_le()) {
         errors.push(FieldError::invalid_str(field, shown, "must be greater than zero"));
     }
 }
 
-fn class(errors: &mut Vec<FieldError>, spec: &Value, key: &str, field: &str) {
+fn class(errors: &mut FieldErrors, spec: &Value, key: &str, field: &str) {
     let name = text(spec, key);
     if !name.is_empty() {
         each_invalid(errors, &format!("{field}.{key}"), name, names::dns_subdomain(name));
     }
 }
 
-fn data_sources(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn data_sources(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
     for (key, source) in [("dataSource", source), ("dataSourceRef", reference)] {
         if !source.is_null() {
@@ -94,7 +94,7 @@ fn data_sources(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     }
 }
 
-fn data_source(errors: &mut Vec<FieldError>, source: &Value, field: &str) {
+fn data_source(errors: &mut FieldErrors, source: &Value, field: &str) {
     for key in ["name", "kind"] {
         if text(source, key).is_empty() {
             errors.push(FieldError::required(format!("{field}.{key}"), ""));
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn problems(spec: Value) -> Vec<String> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         validate(&mut errors, &spec, "spec");
         errors.iter().map(ToString::to_string).collect()
     }

@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::each_invalid;
 use super::names::{qualified_name, regex_error};
 use super::value::text;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const REASON_BYTES_MAX: usize = 1024;
 const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 
 /// Checks a list of conditions.
-pub fn validate(errors: &mut Vec<FieldError>, conditions: &[Value], field: &str) {
+pub fn validate(errors: &mut FieldErrors, conditions: &[Value], field: &str) {
     let mut seen = BTreeSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let field = format!("{field}[{index}]");
@@ -25,7 +25,7 @@ pub fn validate(errors: &mut Vec<FieldError>, conditions: &[Value], field: &str)
     }
 }
 
-fn check(errors: &mut Vec<FieldError>, condition: &Value, field: &str) {
+fn check(errors: &mut FieldErrors, condition: &Value, field: &str) {
     let (kind, status) = (text(condition, "type"), text(condition, "status"));
     each_invalid(errors, &format!("{field}.type"), kind, qualified_name(kind));
     let known = ["False", "True", "Unknown"];
@@ -84,7 +84,7 @@ mod tests {
     fn a_condition_needs_type_status_reason_and_time() {
         let good = json!({"type": "Ready", "status": "True", "reason": "All_Good",
             "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         validate(&mut errors, std::slice::from_ref(&good), "status.conditions");
         assert_eq!(errors, []);
         let bad = json!({"type": "Ready", "status": "Maybe", "reason": "1st",

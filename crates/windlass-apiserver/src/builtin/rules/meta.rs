@@ -10,7 +10,7 @@ use super::names;
 use super::value::{entries, int, items, show_ordered, text};
 use super::{each_invalid, immutable, non_negative};
 use crate::builtin::NameRule;
-use crate::status::{FieldError, FieldErrorKind, quote};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote};
 
 /// The most bytes all annotations of an object may have together.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
@@ -19,15 +19,15 @@ const OWNER_ORDER: &[&str] =
     &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 
 /// Problems in the metadata of a new built-in object, whose name was generated already.
-pub fn validate_meta(meta: &Value, name_rule: NameRule, namespaced: bool) -> Vec<FieldError> {
+pub fn validate_meta(meta: &Value, name_rule: NameRule, namespaced: bool) -> FieldErrors {
     let mut errors = validate_meta_common(meta, name_rule, namespaced);
     standard_finalizers(&mut errors, meta);
     errors
 }
 
 /// As [`validate_meta`], without the rule that finalizers are standard or qualified names.
-pub fn validate_meta_common(meta: &Value, rule: NameRule, namespaced: bool) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_meta_common(meta: &Value, rule: NameRule, namespaced: bool) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let generate_name = text(meta, "generateName");
     if !generate_name.is_empty() {
         let why = check_name(rule, generate_name, true);
@@ -57,8 +57,8 @@ pub fn validate_meta_common(meta: &Value, rule: NameRule, namespaced: bool) -> V
 
 /// Problems in the metadata of an updated object, against what is stored: one of the
 /// [`Rounds`](super::rounds::Rounds) of an update.
-pub fn validate_meta_update_common(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_meta_update_common(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     if !old["deletionTimestamp"].is_null() {
         no_new_finalizers(&mut errors, new, old);
     }
@@ -94,7 +94,7 @@ pub fn check_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// Problems of a label map.
-pub fn labels(errors: &mut Vec<FieldError>, labels: &Value, field: &str) {
+pub fn labels(errors: &mut FieldErrors, labels: &Value, field: &str) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         each_invalid(errors, field, key, names::qualified_name(key));
         let value = value.as_str().unwrap_or_default();
@@ -103,7 +103,7 @@ pub fn labels(errors: &mut Vec<FieldError>, labels: &Value, field: &str) {
 }
 
 /// Problems of an annotation map.
-pub fn annotations(errors: &mut Vec<FieldError>, annotations: &Value, field: &str) {
+pub fn annotations(errors: &mut FieldErrors, annotations: &Value, field: &str) {
     let mut bytes = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
         bytes += key.len() + value.as_str().map_or(0, str::len);
@@ -114,7 +114,7 @@ pub fn annotations(errors: &mut Vec<FieldError>, annotations: &Value, field: &st
     }
 }
 
-fn owner_references(errors: &mut Vec<FieldError>, meta: &Value) {
+fn owner_references(errors: &mut FieldErrors, meta: &Value) {
     const FIELD: &str = "metadata.ownerReferences";
     let mut controller: Option<String> = None;
     for owner in items(meta, "ownerReferences") {
@@ -149,6 +149,8 @@ fn owner_references(errors: &mut Vec<FieldError>, meta: &Value) {
         }
         match &controller {
             None => controller = Some(format!("{kind}/{name}")),
+            // The error shows the whole list, so it is not made in vain.
+            Some(_) if errors.is_full() => {}
             Some(first) => errors.push(FieldError::raw(
                 FieldErrorKind::Invalid,
                 FIELD,
@@ -162,7 +164,7 @@ fn owner_references(errors: &mut Vec<FieldError>, meta: &Value) {
     }
 }
 
-fn finalizers(errors: &mut Vec<FieldError>, meta: &Value) {
+fn finalizers(errors: &mut FieldErrors, meta: &Value) {
     let list = items(meta, "finalizers");
     for name in list.iter().filter_map(Value::as_str) {
         each_invalid(errors, "metadata.finalizers", name, names::qualified_name(name));
@@ -178,7 +180,7 @@ fn finalizers(errors: &mut Vec<FieldError>, meta: &Value) {
 }
 
 /// Finalizers that are neither standard nor qualified names.
-pub fn standard_finalizers(errors: &mut Vec<FieldError>, meta: &Value) {
+pub fn standard_finalizers(errors: &mut FieldErrors, meta: &Value) {
     for (i, name) in items(meta, "finalizers").iter().enumerate() {
         let name = name.as_str().unwrap_or_default();
         if !name.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&name) {
@@ -191,7 +193,7 @@ pub fn standard_finalizers(errors: &mut Vec<FieldError>, meta: &Value) {
     }
 }
 
-fn no_new_finalizers(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
+fn no_new_finalizers(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let set = |meta| -> BTreeSet<_> {
         items(meta, "finalizers").iter().filter_map(Value::as_str).collect()
     };

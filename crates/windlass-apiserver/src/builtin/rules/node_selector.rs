@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::value::{items, text};
 use super::{each_invalid, names};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Problems of a selector with its terms.
-pub fn validate(errors: &mut Vec<FieldError>, selector: &Value, field: &str) {
+pub fn validate(errors: &mut FieldErrors, selector: &Value, field: &str) {
     let field = format!("{field}.nodeSelectorTerms");
     let terms = items(selector, "nodeSelectorTerms");
     if terms.is_empty() {
@@ -20,7 +20,7 @@ pub fn validate(errors: &mut Vec<FieldError>, selector: &Value, field: &str) {
 }
 
 /// Problems of one term.
-pub fn validate_term(errors: &mut Vec<FieldError>, term: &Value, field: &str) {
+pub fn validate_term(errors: &mut FieldErrors, term: &Value, field: &str) {
     for (i, requirement) in items(term, "matchExpressions").iter().enumerate() {
         by_label(errors, requirement, &format!("{field}.matchExpressions[{i}]"));
     }
@@ -29,7 +29,7 @@ pub fn validate_term(errors: &mut Vec<FieldError>, term: &Value, field: &str) {
     }
 }
 
-fn by_label(errors: &mut Vec<FieldError>, requirement: &Value, at: &str) {
+fn by_label(errors: &mut FieldErrors, requirement: &Value, at: &str) {
     let values = items(requirement, "values");
     let field = format!("{at}.values");
     match text(requirement, "operator") {
@@ -56,7 +56,7 @@ fn by_label(errors: &mut Vec<FieldError>, requirement: &Value, at: &str) {
     }
 }
 
-fn by_field(errors: &mut Vec<FieldError>, requirement: &Value, at: &str) {
+fn by_field(errors: &mut FieldErrors, requirement: &Value, at: &str) {
     let values = items(requirement, "values");
     match text(requirement, "operator") {
         "In" | "NotIn" if values.len() == 1 => {}
@@ -78,7 +78,7 @@ fn by_field(errors: &mut Vec<FieldError>, requirement: &Value, at: &str) {
     }
 }
 
-fn unknown_operator(errors: &mut Vec<FieldError>, at: &str, operator: &str) {
+fn unknown_operator(errors: &mut FieldErrors, at: &str, operator: &str) {
     let why = "not a valid selector operator";
     errors.push(FieldError::invalid_str(format!("{at}.operator"), operator, why));
 }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_field_selector_takes_one_name() {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         let term = json!({"matchFields": [
             {"key": "metadata.name", "operator": "In", "values": ["a", "b"]},
             {"key": "spec.x", "operator": "Exists"},
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn values_of_labels_are_checked() {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         let selector = json!({"nodeSelectorTerms": [{"matchExpressions": [
             {"key": "a", "operator": "In", "values": ["ok", "not ok!"]},
         ]}]});

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::meta::{standard_finalizers, validate_meta_common, validate_meta_update_common};
 use crate::builtin::NameRule;
 use crate::resource::Gvk;
-use crate::status::FieldError;
+use crate::status::FieldErrors;
 
 /// The rounds of a kind, after those of the storage layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Rounds {
         old: &Value,
         rule: NameRule,
         namespaced: bool,
-    ) -> Vec<FieldError> {
+    ) -> FieldErrors {
         let compared = validate_meta_update_common(new, old);
         let watched = ["generateName", "labels", "annotations", "ownerReferences", "finalizers"];
         if compared.is_empty() && watched.iter().all(|key| new[key] == old[key]) {

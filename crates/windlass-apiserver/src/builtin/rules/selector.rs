@@ -4,17 +4,17 @@ use serde_json::Value;
 
 use super::value::{entries, items, text};
 use super::{each_invalid, meta, names};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Problems of a label selector; none if there is no selector.
-pub fn validate(errors: &mut Vec<FieldError>, selector: &Value, field: &str) {
+pub fn validate(errors: &mut FieldErrors, selector: &Value, field: &str) {
     meta::labels(errors, &selector["matchLabels"], &format!("{field}.matchLabels"));
     for (i, requirement) in items(selector, "matchExpressions").iter().enumerate() {
         validate_requirement(errors, requirement, &format!("{field}.matchExpressions[{i}]"));
     }
 }
 
-fn validate_requirement(errors: &mut Vec<FieldError>, requirement: &Value, field: &str) {
+fn validate_requirement(errors: &mut FieldErrors, requirement: &Value, field: &str) {
     let values = items(requirement, "values");
     match text(requirement, "operator") {
         "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
@@ -134,7 +134,7 @@ mod tests {
             {"key": "ok", "operator": "Exists", "values": ["x"]},
             {"key": "ok", "operator": "Near"},
         ]});
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         validate(&mut errors, &selector, "spec.selector");
         let fields: Vec<_> = errors.iter().map(|e| e.field.as_str()).collect();
         assert_eq!(

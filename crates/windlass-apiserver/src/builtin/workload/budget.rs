@@ -6,7 +6,7 @@ use super::shared;
 use crate::builtin::Strategy;
 use crate::builtin::rules::value::{has, items, object_mut};
 use crate::builtin::rules::{conditions, selector};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The rules of `PodDisruptionBudget`.
 pub struct Budgets;
@@ -38,8 +38,8 @@ impl Strategy for Budgets {
         false
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &object["spec"];
         if has(spec, "minAvailable") && has(spec, "maxUnavailable") {
             errors.push(FieldError::raw(
@@ -68,8 +68,8 @@ impl Strategy for Budgets {
         errors
     }
 
-    fn validate_status(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, object: &Value, _old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let conditions = items(&object["status"], "conditions");
         conditions::validate(&mut errors, conditions, "status.conditions");
         shared::all_non_negative(&mut errors, &object["status"], "status", &COUNTS);

@@ -1,12 +1,14 @@
 //! Priority classes and runtime classes.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{pod_resources, pod_spec};
 use crate::builtin::Strategy;
 use crate::builtin::rules::value::{default_absent, int, items, text};
 use crate::builtin::rules::{each_invalid, immutable, meta, names};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The highest priority a user may define.
 const USER_MAX: i64 = 1_000_000_000;
@@ -36,8 +38,8 @@ impl Strategy for PriorityClasses {
         super::shared::bump(object, old, false);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let (name, value) = (text(object, "metadata.name"), int(object, "value").unwrap_or(0));
         if name.starts_with("system-") {
             if let Some(why) = not_of_the_system(name, value, &object["globalDefault"]) {
@@ -68,8 +70,8 @@ impl Strategy for PriorityClasses {
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         if object["value"] != old["value"] {
             errors.push(FieldError::forbidden("value", "may not be changed in an update."));
         }
@@ -84,8 +86,8 @@ impl Strategy for PriorityClasses {
 }
 
 impl Strategy for RuntimeClasses {
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         match text(object, "handler") {
             "" => errors.push(FieldError::required("handler", "")),
             name => each_invalid(&mut errors, "handler", name, names::dns_label(name)),
@@ -97,10 +99,10 @@ impl Strategy for RuntimeClasses {
         let scheduling = &object["scheduling"];
         meta::labels(&mut errors, &scheduling["nodeSelector"], "scheduling.nodeSelector");
         pod_spec::tolerations(&mut errors, scheduling, "scheduling.tolerations");
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         for (index, toleration) in items(scheduling, "tolerations").iter().enumerate() {
             let key = ["key", "operator", "value", "effect"].map(|key| text(toleration, key));
-            if seen.contains(&key) {
+            if !seen.insert(key) {
                 let field = format!("scheduling.tolerations[{index}]");
                 let [name, operator, value, effect] = key.map(Value::from);
                 let shown = format!(
@@ -110,13 +112,12 @@ impl Strategy for RuntimeClasses {
                 );
                 errors.push(FieldError::raw(FieldErrorKind::Duplicate, field, shown, ""));
             }
-            seen.push(key);
         }
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         immutable(&mut errors, &object["handler"], &old["handler"], "handler");
         errors
     }

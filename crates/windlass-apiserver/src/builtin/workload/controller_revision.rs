@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::builtin::Strategy;
 use crate::builtin::rules::{immutable, non_negative};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// The rules of `ControllerRevision`.
 pub struct ControllerRevisions;
 
 impl Strategy for ControllerRevisions {
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         non_negative(&mut errors, object["revision"].as_i64(), "revision");
         match &object["data"] {
             Value::Null => errors.push(FieldError::required("data", "data is mandatory")),
@@ -21,8 +21,8 @@ impl Strategy for ControllerRevisions {
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         non_negative(&mut errors, object["revision"].as_i64(), "revision");
         immutable(&mut errors, &object["data"], &old["data"], "data");
         errors

@@ -6,7 +6,7 @@ use super::{cron_schedule, job, shared};
 use crate::builtin::Strategy;
 use crate::builtin::rules::selector;
 use crate::builtin::rules::value::{default_to, flag, object_mut, text};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The rules of `CronJob`.
 pub struct CronJobs;
@@ -43,7 +43,7 @@ impl Strategy for CronJobs {
         shared::keep_spec(object, old);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
+    fn validate(&self, object: &Value) -> FieldErrors {
         let mut errors = validate_spec(&object["spec"], None);
         let name = text(object, "metadata.name");
         if name.len() > NAME_MAX {
@@ -53,7 +53,7 @@ impl Strategy for CronJobs {
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         validate_spec(&object["spec"], Some(&old["spec"]))
     }
 
@@ -79,8 +79,8 @@ impl Strategy for CronJobs {
     }
 }
 
-fn validate_spec(spec: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn validate_spec(spec: &Value, old: Option<&Value>) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let tz_allowed = old.is_some_and(|old| text(old, "schedule").contains("TZ"));
     schedule(&mut errors, spec, tz_allowed);
     shared::all_non_negative(&mut errors, spec, "spec", &["startingDeadlineSeconds"]);
@@ -119,7 +119,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors
 }
 
-fn schedule(errors: &mut Vec<FieldError>, spec: &Value, tz_allowed: bool) {
+fn schedule(errors: &mut FieldErrors, spec: &Value, tz_allowed: bool) {
     const FIELD: &str = "spec.schedule";
     let schedule = text(spec, "schedule");
     if schedule.is_empty() {
@@ -141,7 +141,7 @@ fn schedule(errors: &mut Vec<FieldError>, spec: &Value, tz_allowed: bool) {
     }
 }
 
-fn time_zone(errors: &mut Vec<FieldError>, zone: &Value) {
+fn time_zone(errors: &mut FieldErrors, zone: &Value) {
     let Some(name) = zone.as_str() else { return };
     if name.eq_ignore_ascii_case("local") {
         let why = "timeZone must be an explicit time zone as defined in \

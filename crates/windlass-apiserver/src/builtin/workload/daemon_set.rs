@@ -6,7 +6,7 @@ use super::{shared, spec_defaults, template};
 use crate::builtin::Strategy;
 use crate::builtin::rules::selector;
 use crate::builtin::rules::value::{default_absent, default_to, object_mut, text};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The rules of `DaemonSet`.
 pub struct DaemonSets;
@@ -57,21 +57,21 @@ impl Strategy for DaemonSets {
         shared::keep_spec(object, old);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         validate_spec(&mut errors, &object["spec"]);
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         shared::selector_kept(&mut errors, object, old);
         validate_spec(&mut errors, &object["spec"]);
         errors
     }
 
-    fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         shared::all_non_negative(&mut errors, &object["status"], "status", &COUNTS);
         shared::all_non_negative(
             &mut errors,
@@ -114,7 +114,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     }
 }
 
-fn validate_spec(errors: &mut Vec<FieldError>, spec: &Value) {
+fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     let found = &spec["selector"];
     selector::validate(errors, found, "spec.selector");
     if shared::parses(found) && !selector::matches(found, &spec["template"]["metadata"]["labels"]) {
@@ -139,7 +139,7 @@ fn validate_spec(errors: &mut Vec<FieldError>, spec: &Value) {
     shared::all_non_negative(errors, spec, "spec", &["revisionHistoryLimit"]);
 }
 
-fn validate_strategy(errors: &mut Vec<FieldError>, strategy: &Value) {
+fn validate_strategy(errors: &mut FieldErrors, strategy: &Value) {
     const ROLLING: &str = "spec.updateStrategy.rollingUpdate";
     let rolling = &strategy["rollingUpdate"];
     match text(strategy, "type") {

@@ -7,7 +7,7 @@ use crate::builtin::Strategy;
 use crate::builtin::rules::value::{
     copy_field, default_absent, default_to, int, object_mut, show_ordered, text,
 };
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The rules of `Deployment`.
 pub struct Deployments;
@@ -48,20 +48,20 @@ impl Strategy for Deployments {
         copy_field(&mut object["metadata"], old_meta, "labels");
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         validate_spec(&mut errors, &object["spec"]);
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(object);
         shared::selector_kept(&mut errors, object, old);
         errors
     }
 
-    fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let status = &object["status"];
         shared::all_non_negative(
             &mut errors,
@@ -100,7 +100,7 @@ impl Strategy for Deployments {
     }
 }
 
-fn validate_spec(errors: &mut Vec<FieldError>, spec: &Value) {
+fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     shared::all_non_negative(errors, spec, "spec", &["replicas"]);
     shared::required_selector(errors, spec, "deployment");
     if shared::parses(&spec["selector"]) {
@@ -129,7 +129,7 @@ fn validate_spec(errors: &mut Vec<FieldError>, spec: &Value) {
     }
 }
 
-fn validate_strategy(errors: &mut Vec<FieldError>, strategy: &Value) {
+fn validate_strategy(errors: &mut FieldErrors, strategy: &Value) {
     let rolling = &strategy["rollingUpdate"];
     match text(strategy, "type") {
         "Recreate" if !rolling.is_null() => errors.push(FieldError::forbidden(

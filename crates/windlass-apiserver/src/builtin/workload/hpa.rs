@@ -10,7 +10,7 @@ use crate::builtin::Strategy;
 use crate::builtin::rules::value::{
     copy_field, default_absent, default_to, has, int, items, object_mut, remove, show_ordered, text,
 };
-use crate::status::FieldError;
+use crate::status::FieldErrors;
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
@@ -58,16 +58,16 @@ impl Strategy for Autoscalers {
         shared::keep_spec(object, old);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
+    fn validate(&self, object: &Value) -> FieldErrors {
         hpa_rules::validate(&object["spec"], None)
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         hpa_rules::validate(&object["spec"], Some(&old["spec"]))
     }
 
-    fn validate_status(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, object: &Value, _old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let counts = ["currentReplicas", "desiredReplicas"];
         shared::all_non_negative(&mut errors, &object["status"], "status", &counts);
         errors
@@ -102,15 +102,15 @@ impl Strategy for AutoscalersV1 {
         shared::keep_spec(object, old);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
+    fn validate(&self, object: &Value) -> FieldErrors {
         Autoscalers.validate(&v1_to_v2(object))
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         Autoscalers.validate_update(&v1_to_v2(object), &v1_to_v2(old))
     }
 
-    fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, object: &Value, old: &Value) -> FieldErrors {
         Autoscalers.validate_status(object, old)
     }
 }

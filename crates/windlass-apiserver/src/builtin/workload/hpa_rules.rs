@@ -5,13 +5,13 @@ use serde_json::Value;
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::{has, int, items, text};
 use crate::builtin::rules::{each_invalid, names};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
 /// Problems of a spec; `old` loosens what the stored object does wrong already.
-pub fn validate(spec: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate(spec: &Value, old: Option<&Value>) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let min = int(spec, "minReplicas");
     let max = int(spec, "maxReplicas").unwrap_or_default();
     let lowest = i64::from(old.is_none_or(|old| int(old, "minReplicas") != Some(0)));
@@ -31,7 +31,7 @@ pub fn validate(spec: &Value, old: Option<&Value>) -> Vec<FieldError> {
         errors.push(FieldError::invalid("spec.maxReplicas", &max.into(), why));
     }
     let loose = old.is_some_and(|old| {
-        let mut problems = Vec::new();
+        let mut problems = FieldErrors::default();
         reference(&mut problems, &old["scaleTargetRef"], "", true);
         problems.iter().any(|e| e.field.ends_with("apiVersion"))
     });
@@ -46,7 +46,7 @@ pub fn validate(spec: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors
 }
 
-fn reference(errors: &mut Vec<FieldError>, reference: &Value, field: &str, check_version: bool) {
+fn reference(errors: &mut FieldErrors, reference: &Value, field: &str, check_version: bool) {
     for key in ["kind", "name"] {
         let field = format!("{field}.{key}");
         match text(reference, key) {
@@ -66,7 +66,7 @@ fn reference(errors: &mut Vec<FieldError>, reference: &Value, field: &str, check
     }
 }
 
-fn metrics(errors: &mut Vec<FieldError>, spec: &Value, min: Option<i64>) {
+fn metrics(errors: &mut FieldErrors, spec: &Value, min: Option<i64>) {
     let list = items(spec, "metrics");
     for (i, metric) in list.iter().enumerate() {
         self::metric(errors, metric, &format!("spec.metrics[{i}]"));
@@ -81,7 +81,7 @@ fn metrics(errors: &mut Vec<FieldError>, spec: &Value, min: Option<i64>) {
     }
 }
 
-fn metric(errors: &mut Vec<FieldError>, metric: &Value, field: &str) {
+fn metric(errors: &mut FieldErrors, metric: &Value, field: &str) {
     let kind = text(metric, "type");
     if kind.is_empty() {
         let why = "must specify a metric source type";
@@ -125,7 +125,7 @@ fn metric(errors: &mut Vec<FieldError>, metric: &Value, field: &str) {
     }
 }
 
-fn source(errors: &mut Vec<FieldError>, source: &Value, kind: &str, field: &str) {
+fn source(errors: &mut FieldErrors, source: &Value, kind: &str, field: &str) {
     let target = &source["target"];
     let target_field = format!("{field}.target");
     match kind {
@@ -155,7 +155,7 @@ fn source(errors: &mut Vec<FieldError>, source: &Value, kind: &str, field: &str)
     amounts(errors, target, kind, &target_field);
 }
 
-fn amounts(errors: &mut Vec<FieldError>, target: &Value, kind: &str, field: &str) {
+fn amounts(errors: &mut FieldErrors, target: &Value, kind: &str, field: &str) {
     let [value, average, utilization] =
         ["value", "averageValue", "averageUtilization"].map(|key| has(target, key));
     let mut required = |missing: bool, key: &str, why: &str| {
@@ -197,7 +197,7 @@ fn amounts(errors: &mut Vec<FieldError>, target: &Value, kind: &str, field: &str
     }
 }
 
-fn target(errors: &mut Vec<FieldError>, target: &Value, field: &str) {
+fn target(errors: &mut FieldErrors, target: &Value, field: &str) {
     let kind = text(target, "type");
     if kind.is_empty() {
         let why = "must specify a metric target type";
@@ -223,7 +223,7 @@ fn target(errors: &mut Vec<FieldError>, target: &Value, field: &str) {
     }
 }
 
-fn identifier(errors: &mut Vec<FieldError>, metric: &Value, field: &str) {
+fn identifier(errors: &mut FieldErrors, metric: &Value, field: &str) {
     let name_field = format!("{field}.name");
     match text(metric, "name") {
         "" => errors.push(FieldError::required(name_field, "must specify a metric name")),
@@ -231,7 +231,7 @@ fn identifier(errors: &mut Vec<FieldError>, metric: &Value, field: &str) {
     }
 }
 
-fn scaling_rules(errors: &mut Vec<FieldError>, rules: &Value, field: &str) {
+fn scaling_rules(errors: &mut FieldErrors, rules: &Value, field: &str) {
     const SELECT: [&str; 3] = ["Disabled", "Max", "Min"];
     if let Some(seconds) = int(rules, "stabilizationWindowSeconds") {
         let why = match seconds {

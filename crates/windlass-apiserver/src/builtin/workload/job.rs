@@ -8,7 +8,7 @@ use crate::builtin::rules::value::{
     copy_field, default_to, entries, flag, has, int, items, items_mut, object_mut, text,
 };
 use crate::builtin::rules::{IMMUTABLE, each_invalid, immutable, names, selector};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The rules of `Job`.
 pub struct Jobs;
@@ -60,16 +60,16 @@ impl Strategy for Jobs {
         shared::keep_spec(object, old);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         generated_selector(&mut errors, object);
         validate_spec(&mut errors, &object["spec"]);
         indexed_name(&mut errors, object);
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         // The real server looks at it as a new job, and then as one that changes.
         validate_spec(&mut errors, &object["spec"]);
         validate_spec(&mut errors, &object["spec"]);
@@ -77,7 +77,7 @@ impl Strategy for Jobs {
         errors
     }
 
-    fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, object: &Value, old: &Value) -> FieldErrors {
         job_status::validate(object, old)
     }
 
@@ -121,7 +121,7 @@ pub fn job_spec_defaults(spec: &mut Value) {
 }
 
 /// The rules of a job's spec apart from its selector, wherever it stands.
-pub fn validate_spec_at(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+pub fn validate_spec_at(errors: &mut FieldErrors, spec: &Value, field: &str) {
     shared::all_non_negative(
         errors,
         spec,
@@ -165,7 +165,7 @@ pub fn validate_spec_at(errors: &mut Vec<FieldError>, spec: &Value, field: &str)
     }
 }
 
-fn completion_mode(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn completion_mode(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let mode = &spec["completionMode"];
     let indexed = mode == "Indexed";
     if !mode.is_null() && !indexed && mode != "NonIndexed" {
@@ -209,7 +209,7 @@ fn completion_mode(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
 }
 
 /// Bounds that keep the lists of indexes in the status of a job short.
-fn many_indexes(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn many_indexes(errors: &mut FieldErrors, spec: &Value, field: &str) {
     const MANY: i64 = 100_000;
     const FEW: i64 = 10_000;
     let over = |key: &str, most: i64, rest: &str| {
@@ -230,7 +230,7 @@ fn many_indexes(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     errors.extend(over("maxFailedIndexes", FEW, &rest));
 }
 
-fn replacement_policy(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn replacement_policy(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let policy = &spec["podReplacementPolicy"];
     let supported: &[&str] = match has(spec, "podFailurePolicy") {
         true => &["Failed"],
@@ -244,7 +244,7 @@ fn replacement_policy(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     }
 }
 
-fn validate_spec(errors: &mut Vec<FieldError>, spec: &Value) {
+fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     validate_spec_at(errors, spec, "spec");
     let found = &spec["selector"];
     match found.is_null() {
@@ -294,7 +294,7 @@ fn generate_selector(object: &mut Value) {
     }
 }
 
-fn generated_selector(errors: &mut Vec<FieldError>, object: &Value) {
+fn generated_selector(errors: &mut FieldErrors, object: &Value) {
     if flag(object, "spec.manualSelector") {
         return;
     }
@@ -327,7 +327,7 @@ fn generated_selector(errors: &mut Vec<FieldError>, object: &Value) {
 }
 
 /// The last pod of an indexed job has to get a good host name.
-fn indexed_name(errors: &mut Vec<FieldError>, object: &Value) {
+fn indexed_name(errors: &mut FieldErrors, object: &Value) {
     let completions = int(object, "spec.completions").unwrap_or_default();
     if text(object, "spec.completionMode") != "Indexed" || completions <= 0 {
         return;
@@ -340,7 +340,7 @@ fn indexed_name(errors: &mut Vec<FieldError>, object: &Value) {
     }
 }
 
-fn spec_update(errors: &mut Vec<FieldError>, spec: &Value, old: &Value) {
+fn spec_update(errors: &mut FieldErrors, spec: &Value, old: &Value) {
     let old_spec = &old["spec"];
     let completions = &spec["completions"];
     if completions != &old_spec["completions"] {
@@ -367,7 +367,7 @@ fn spec_update(errors: &mut Vec<FieldError>, spec: &Value, old: &Value) {
 }
 
 /// A suspended job may change where its pods may run and what they need.
-fn template_update(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
+fn template_update(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let mut kept = old["spec"]["template"].clone();
     let suspended = flag(old, "spec.suspend");
     if suspended {
@@ -408,7 +408,7 @@ fn template_update(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
 }
 
 /// The managed-by name of a job: a path below a domain.
-fn managed_by(errors: &mut Vec<FieldError>, name: &str, field: &str) {
+fn managed_by(errors: &mut FieldErrors, name: &str, field: &str) {
     if name.is_empty() {
         errors.push(FieldError::required(field, ""));
         return;

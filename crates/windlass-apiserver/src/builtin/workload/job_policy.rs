@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::builtin::rules::value::{has, int, items, text};
 use crate::builtin::rules::{each_invalid, names, non_negative};
-use crate::status::{FieldError, FieldErrorKind, quote};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote};
 
 const RULES_MAX: usize = 20;
 const PATTERNS_MAX: usize = 20;
@@ -18,7 +18,7 @@ const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
 /// Checks both policies of a job's spec.
-pub fn validate(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+pub fn validate(errors: &mut FieldErrors, spec: &Value, field: &str) {
     if has(spec, "podFailurePolicy") {
         failure(errors, spec, &format!("{field}.podFailurePolicy.rules"));
     }
@@ -38,17 +38,26 @@ pub fn validate(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     }
 }
 
-fn failure(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn failure(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let rules = items(spec, "podFailurePolicy.rules");
     if rules.len() > RULES_MAX {
         errors.push(FieldError::too_many(field, rules.len(), RULES_MAX));
     }
+    let lists = ["containers", "initContainers"];
+    let containers = lists.iter().flat_map(|list| items(&spec["template"]["spec"], list));
+    let containers: BTreeSet<&str> = containers.map(|c| text(c, "name")).collect();
     for (index, rule) in rules.iter().enumerate() {
-        failure_rule(errors, spec, rule, &format!("{field}[{index}]"));
+        failure_rule(errors, spec, &containers, rule, &format!("{field}[{index}]"));
     }
 }
 
-fn failure_rule(errors: &mut Vec<FieldError>, spec: &Value, rule: &Value, field: &str) {
+fn failure_rule(
+    errors: &mut FieldErrors,
+    spec: &Value,
+    containers: &BTreeSet<&str>,
+    rule: &Value,
+    field: &str,
+) {
     let action = text(rule, "action");
     let action_field = format!("{field}.action");
     if action == "FailIndex" {
@@ -61,7 +70,7 @@ fn failure_rule(errors: &mut Vec<FieldError>, spec: &Value, rule: &Value, field:
     }
     let codes = has(rule, "onExitCodes");
     if codes {
-        exit_codes(errors, spec, &rule["onExitCodes"], &format!("{field}.onExitCodes"));
+        exit_codes(errors, containers, &rule["onExitCodes"], &format!("{field}.onExitCodes"));
     }
     let patterns = items(rule, "onPodConditions");
     let patterns_field = format!("{field}.onPodConditions");
@@ -83,7 +92,7 @@ fn failure_rule(errors: &mut Vec<FieldError>, spec: &Value, rule: &Value, field:
 }
 
 /// A value out of a set; an empty one is missing, and the set is shown as Go prints a list.
-fn one_of(errors: &mut Vec<FieldError>, value: &str, known: &[&str], field: String) {
+fn one_of(errors: &mut FieldErrors, value: &str, known: &[&str], field: String) {
     if value.is_empty() {
         let list: Vec<_> = known.iter().map(|value| quote(value)).collect();
         errors.push(FieldError::required(field, format!("valid values: [{}]", list.join(" "))));
@@ -92,13 +101,16 @@ fn one_of(errors: &mut Vec<FieldError>, value: &str, known: &[&str], field: Stri
     }
 }
 
-fn exit_codes(errors: &mut Vec<FieldError>, spec: &Value, codes: &Value, field: &str) {
+fn exit_codes(
+    errors: &mut FieldErrors,
+    containers: &BTreeSet<&str>,
+    codes: &Value,
+    field: &str,
+) {
     let operator = text(codes, "operator");
     one_of(errors, operator, &OPERATORS, format!("{field}.operator"));
-    let lists = ["containers", "initContainers"];
-    let mut containers = lists.iter().flat_map(|list| items(&spec["template"]["spec"], list));
     if let Some(name) = codes["containerName"].as_str()
-        && !containers.any(|container| container["name"] == name)
+        && !containers.contains(name)
     {
         let why = "must be one of the container or initContainer names in the pod template";
         errors.push(FieldError::invalid_str(format!("{field}.containerName"), name, why));
@@ -127,7 +139,7 @@ fn exit_codes(errors: &mut Vec<FieldError>, spec: &Value, codes: &Value, field: 
     }
 }
 
-fn success(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn success(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let rules = items(spec, "successPolicy.rules");
     if rules.is_empty() {
         let why = "at least one rules must be specified when the successPolicy is specified";
@@ -142,7 +154,7 @@ fn success(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     }
 }
 
-fn success_rule(errors: &mut Vec<FieldError>, completions: i64, rule: &Value, field: &str) {
+fn success_rule(errors: &mut FieldErrors, completions: i64, rule: &Value, field: &str) {
     let (count, indexes) = (int(rule, "succeededCount"), rule["succeededIndexes"].as_str());
     if count.is_none() && indexes.is_none() {
         let why = "at least one of succeededCount or succeededIndexes must be specified";
@@ -242,7 +254,7 @@ mod tests {
     use super::*;
 
     fn texts(spec: Value) -> Vec<String> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         validate(&mut errors, &spec, "spec");
         errors.iter().map(FieldError::to_string).collect()
     }

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::shared;
 use crate::builtin::rules::value::{flag, int, items, text};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// Problems of a new status; what did not change is not asked again.
-pub fn validate(job: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate(job: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let status = &job["status"];
     let counts = ["active", "succeeded", "failed", "ready", "terminating"];
     shared::all_non_negative(&mut errors, status, "status", &counts);
@@ -48,13 +48,13 @@ fn changed(job: &Value, old: &Value, key: &str) -> bool {
     job["status"][key] != old["status"][key]
 }
 
-fn conditions(errors: &mut Vec<FieldError>, wrong: bool, why: &str) {
+fn conditions(errors: &mut FieldErrors, wrong: bool, why: &str) {
     if wrong {
         errors.push(FieldError::raw(FieldErrorKind::Invalid, "status.conditions", "", why));
     }
 }
 
-fn uncounted(errors: &mut Vec<FieldError>, status: &Value) {
+fn uncounted(errors: &mut FieldErrors, status: &Value) {
     let mut seen = BTreeSet::new();
     for list in ["succeeded", "failed"] {
         let uids = items(&status["uncountedTerminatedPods"], list);
@@ -70,7 +70,7 @@ fn uncounted(errors: &mut Vec<FieldError>, status: &Value) {
 }
 
 /// What goes with the conditions that end a job.
-fn finished(errors: &mut Vec<FieldError>, job: &Value, old: &Value) {
+fn finished(errors: &mut FieldErrors, job: &Value, old: &Value) {
     let status = &job["status"];
     let turned = |kind: &str| is(job, kind) != is(old, kind);
     let (complete, failed) = (is(job, "Complete"), is(job, "Failed"));
@@ -130,7 +130,7 @@ fn finished(errors: &mut Vec<FieldError>, job: &Value, old: &Value) {
     }
 }
 
-fn indexes(errors: &mut Vec<FieldError>, job: &Value, old: &Value) {
+fn indexes(errors: &mut FieldErrors, job: &Value, old: &Value) {
     let completed = text(&job["status"], "completedIndexes");
     let indexed = job["spec"]["completionMode"] == "Indexed";
     if !completed.is_empty() && !indexed && changed(job, old, "completedIndexes") {
@@ -146,7 +146,7 @@ fn indexes(errors: &mut Vec<FieldError>, job: &Value, old: &Value) {
 }
 
 /// What a later status may not take back.
-fn kept(errors: &mut Vec<FieldError>, job: &Value, old: &Value) {
+fn kept(errors: &mut FieldErrors, job: &Value, old: &Value) {
     for kind in ["Failed", "Complete", "FailureTarget"] {
         let why = format!("cannot disable the terminal {kind}=True condition");
         conditions(errors, is(old, kind) && !is(job, kind), &why);

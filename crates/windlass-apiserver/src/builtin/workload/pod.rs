@@ -1,5 +1,7 @@
 //! Pods.
 
+use std::collections::{HashMap, HashSet, VecDeque};
+
 use serde_json::{Value, json};
 
 use super::{pod_spec, pod_update, pod_warnings, qos, shared, spec_defaults};
@@ -8,7 +10,7 @@ use crate::builtin::rules::names;
 use crate::builtin::rules::value::{
     copy_field, entries, flag, has, items, items_mut, object_mut, text,
 };
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// The rules of `Pod`.
 pub struct Pods;
@@ -52,17 +54,20 @@ impl Strategy for Pods {
         if status["observedGeneration"].as_i64().unwrap_or_default() == 0 {
             copy_field(status, &old["status"], "observedGeneration");
         }
-        let mut olds: Vec<&Value> = items(&old["status"], "conditions").iter().collect();
+        let mut olds: HashMap<&Value, VecDeque<&Value>> = HashMap::new();
+        for condition in items(&old["status"], "conditions") {
+            olds.entry(&condition["type"]).or_default().push_back(condition);
+        }
         for condition in items_mut(status, "conditions") {
-            let same = olds.iter().position(|c| c["type"] == condition["type"]);
-            let Some(same) = same.map(|i| olds.remove(i)) else { continue };
+            let same = olds.get_mut(&condition["type"]).and_then(VecDeque::pop_front);
+            let Some(same) = same else { continue };
             if condition["observedGeneration"].as_i64().unwrap_or_default() == 0 {
                 copy_field(condition, same, "observedGeneration");
             }
         }
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
+    fn validate(&self, object: &Value) -> FieldErrors {
         let mut errors = spec_errors(object);
         let spec = &object["spec"];
         if !items(spec, "ephemeralContainers").is_empty() {
@@ -78,13 +83,13 @@ impl Strategy for Pods {
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = spec_errors(object);
         pod_update::validate(&mut errors, &object["spec"], &old["spec"]);
         errors
     }
 
-    fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, object: &Value, old: &Value) -> FieldErrors {
         pod_update::validate_status(object, old)
     }
 
@@ -138,8 +143,8 @@ pub fn spec_warnings(template: &Value, field: &str) -> Vec<String> {
 }
 
 /// The rules that hold on create and on update.
-fn spec_errors(object: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn spec_errors(object: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let spec = &object["spec"];
     annotations(&mut errors, object);
     pod_spec::validate(&mut errors, spec, "spec", true);
@@ -159,9 +164,12 @@ fn spec_errors(object: &Value) -> Vec<FieldError> {
 }
 
 /// Annotations that mean something to the server.
-fn annotations(errors: &mut Vec<FieldError>, object: &Value) {
+fn annotations(errors: &mut FieldErrors, object: &Value) {
     const ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
     let spec = &object["spec"];
+    let lists = ["containers", "initContainers", "ephemeralContainers"];
+    let containers: HashSet<&str> =
+        lists.iter().flat_map(|list| items(spec, list)).map(|c| text(c, "name")).collect();
     for (key, value) in entries(object, "metadata.annotations") {
         let field = format!("metadata.annotations[{key}]");
         let value = value.as_str().unwrap_or_default();
@@ -177,8 +185,7 @@ fn annotations(errors: &mut Vec<FieldError>, object: &Value) {
             }
             key => {
                 let Some(name) = key.strip_prefix(ARMOR) else { continue };
-                let lists = ["containers", "initContainers", "ephemeralContainers"];
-                if !lists.iter().any(|list| items(spec, list).iter().any(|c| c["name"] == name)) {
+                if !containers.contains(name) {
                     refuse(name, "container not found".into());
                 }
                 let known = matches!(value, "" | "runtime/default" | "unconfined");

@@ -8,15 +8,21 @@ use super::{pod_resources, pod_restart, pod_security, shared};
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::{has, int, items, text};
 use crate::builtin::rules::{each_invalid, names, net};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
-/// The volumes of a pod by name; the value tells whether it is a claim.
-pub type Volumes<'a> = BTreeMap<&'a str, bool>;
+/// What the containers of a pod refer to by name.
+#[derive(Default)]
+pub struct PodNames<'a> {
+    /// The valid volumes, and whether each is a claim.
+    pub volumes: BTreeMap<&'a str, bool>,
+    /// The pod's resource claims.
+    pub claims: BTreeSet<&'a str>,
+}
 
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Problems of the main containers.
-pub fn main(errors: &mut Vec<FieldError>, spec: &Value, volumes: &Volumes<'_>, field: &str) {
+pub fn main(errors: &mut FieldErrors, spec: &Value, known: &PodNames<'_>, field: &str) {
     let field = format!("{field}.containers");
     let containers = items(spec, "containers");
     if containers.is_empty() {
@@ -26,7 +32,7 @@ pub fn main(errors: &mut Vec<FieldError>, spec: &Value, volumes: &Volumes<'_>, f
     let mut seen = BTreeSet::new();
     for (i, container) in containers.iter().enumerate() {
         let field = format!("{field}[{i}]");
-        common(errors, container, spec, volumes, &field);
+        common(errors, container, spec, known, &field);
         if !seen.insert(text(container, "name")) {
             errors.push(FieldError::duplicate(format!("{field}.name"), &container["name"]));
         }
@@ -37,12 +43,12 @@ pub fn main(errors: &mut Vec<FieldError>, spec: &Value, volumes: &Volumes<'_>, f
 }
 
 /// Problems of the init containers.
-pub fn init(errors: &mut Vec<FieldError>, spec: &Value, volumes: &Volumes<'_>, field: &str) {
+pub fn init(errors: &mut FieldErrors, spec: &Value, known: &PodNames<'_>, field: &str) {
     let mut seen: BTreeSet<_> = items(spec, "containers").iter().map(|c| text(c, "name")).collect();
     for (i, container) in items(spec, "initContainers").iter().enumerate() {
         let list = format!("{field}.initContainers");
         let field = format!("{list}[{i}]");
-        common(errors, container, spec, volumes, &field);
+        common(errors, container, spec, known, &field);
         let policy = &container["restartPolicy"];
         pod_restart::policy(errors, container, &field);
         let name = text(container, "name");
@@ -67,10 +73,10 @@ pub fn init(errors: &mut Vec<FieldError>, spec: &Value, volumes: &Volumes<'_>, f
 
 /// Problems that containers of every sort can have.
 pub fn common(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     container: &Value,
     spec: &Value,
-    volumes: &Volumes<'_>,
+    known: &PodNames<'_>,
     field: &str,
 ) {
     let name_field = format!("{field}.name");
@@ -90,8 +96,8 @@ pub fn common(
     ports(errors, container, &format!("{field}.ports"));
     env(errors, container, &format!("{field}.env"));
     env_from(errors, container, &format!("{field}.envFrom"));
-    mounts(errors, container, volumes, &format!("{field}.volumeMounts"));
-    devices(errors, container, volumes, &format!("{field}.volumeDevices"));
+    mounts(errors, container, known, &format!("{field}.volumeMounts"));
+    devices(errors, container, known, &format!("{field}.volumeDevices"));
     one_of(
         errors,
         &container["imagePullPolicy"],
@@ -99,14 +105,14 @@ pub fn common(
         &format!("{field}.imagePullPolicy"),
     );
     pod_resources::validate(errors, &container["resources"], &format!("{field}.resources"));
-    pod_restart::used_claims(errors, container, spec, field);
+    pod_restart::used_claims(errors, container, &known.claims, field);
     pod_restart::resize(errors, container, spec, field);
     let context = &container["securityContext"];
     pod_security::of_container(errors, context, spec, &format!("{field}.securityContext"));
 }
 
 /// A required choice between some words.
-pub fn one_of(errors: &mut Vec<FieldError>, value: &Value, supported: &[&str], field: &str) {
+pub fn one_of(errors: &mut FieldErrors, value: &Value, supported: &[&str], field: &str) {
     match value.as_str().unwrap_or_default() {
         "" => errors.push(FieldError::required(field, "")),
         text if supported.contains(&text) => {}
@@ -114,7 +120,7 @@ pub fn one_of(errors: &mut Vec<FieldError>, value: &Value, supported: &[&str], f
     }
 }
 
-fn ports(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
+fn ports(errors: &mut FieldErrors, container: &Value, field: &str) {
     let mut seen = BTreeSet::new();
     for (i, port) in items(container, "ports").iter().enumerate() {
         let field = format!("{field}[{i}]");
@@ -140,13 +146,13 @@ fn ports(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
     }
 }
 
-fn port_number(errors: &mut Vec<FieldError>, number: i64, field: &str) {
+fn port_number(errors: &mut FieldErrors, number: i64, field: &str) {
     for why in net::port_number(number) {
         errors.push(FieldError::invalid(field, &number.into(), why));
     }
 }
 
-fn host_port_conflicts(errors: &mut Vec<FieldError>, containers: &[Value], field: &str) {
+fn host_port_conflicts(errors: &mut FieldErrors, containers: &[Value], field: &str) {
     let mut seen = BTreeSet::new();
     for (i, container) in containers.iter().enumerate() {
         for (j, port) in items(container, "ports").iter().enumerate() {
@@ -160,7 +166,7 @@ fn host_port_conflicts(errors: &mut Vec<FieldError>, containers: &[Value], field
     }
 }
 
-fn env(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
+fn env(errors: &mut FieldErrors, container: &Value, field: &str) {
     for (i, variable) in items(container, "env").iter().enumerate() {
         let field = format!("{field}[{i}]");
         let name_field = format!("{field}.name");
@@ -175,7 +181,7 @@ fn env(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
     }
 }
 
-fn value_from(errors: &mut Vec<FieldError>, variable: &Value, source: &Value, field: &str) {
+fn value_from(errors: &mut FieldErrors, variable: &Value, source: &Value, field: &str) {
     let mut count = 0;
     for key in ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"] {
         if !has(source, key) {
@@ -248,7 +254,7 @@ const RESOURCES: [&str; 6] = [
 
 /// A reference to an amount of a container; in a volume the container has to be named.
 pub fn resource_reference(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     reference: &Value,
     field: &str,
     in_volume: bool,
@@ -310,7 +316,7 @@ const LABELS: &[&str] = &[
 
 /// A reference to a field of the pod itself.
 pub fn field_reference(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     reference: &Value,
     field: &str,
     supported: &[&str],
@@ -345,7 +351,7 @@ pub fn field_reference(
     }
 }
 
-fn env_from(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
+fn env_from(errors: &mut FieldErrors, container: &Value, field: &str) {
     let list = field;
     for (i, source) in items(container, "envFrom").iter().enumerate() {
         let field = format!("{list}[{i}]");
@@ -373,15 +379,17 @@ fn env_from(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
     }
 }
 
-fn mounts(errors: &mut Vec<FieldError>, container: &Value, volumes: &Volumes<'_>, field: &str) {
+fn mounts(errors: &mut FieldErrors, container: &Value, known: &PodNames<'_>, field: &str) {
     let mut seen = BTreeSet::new();
+    let devices: BTreeSet<&str> =
+        items(container, "volumeDevices").iter().map(|device| text(device, "name")).collect();
     for (i, mount) in items(container, "volumeMounts").iter().enumerate() {
         let at = format!("{field}[{i}]");
         let (name, path) = (text(mount, "name"), text(mount, "mountPath"));
         if name.is_empty() {
             errors.push(FieldError::required(format!("{at}.name"), ""));
         }
-        if !volumes.contains_key(name) {
+        if !known.volumes.contains_key(name) {
             errors.push(FieldError::not_found(format!("{at}.name"), &Value::from(name)));
         }
         if path.is_empty() {
@@ -390,8 +398,7 @@ fn mounts(errors: &mut Vec<FieldError>, container: &Value, volumes: &Volumes<'_>
         if !seen.insert(path) {
             errors.push(FieldError::invalid_str(format!("{at}.mountPath"), path, "must be unique"));
         }
-        let devices = items(container, "volumeDevices");
-        if devices.iter().any(|d| text(d, "name") == name) {
+        if devices.contains(name) {
             let why = "must not already exist in volumeDevices";
             errors.push(FieldError::invalid_str(format!("{at}.name"), name, why));
         }
@@ -408,7 +415,7 @@ fn mounts(errors: &mut Vec<FieldError>, container: &Value, volumes: &Volumes<'_>
 }
 
 /// Mounts that show others what is mounted below them, or are to be read only all the way down.
-fn sharing(errors: &mut Vec<FieldError>, container: &Value, mount: &Value, field: &str) {
+fn sharing(errors: &mut FieldErrors, container: &Value, mount: &Value, field: &str) {
     let privileged = container["securityContext"]["privileged"] == true;
     if text(mount, "mountPropagation") == "Bidirectional" && !privileged {
         let why = "Bidirectional mount propagation is available only to privileged containers";
@@ -428,7 +435,7 @@ fn sharing(errors: &mut Vec<FieldError>, container: &Value, mount: &Value, field
     }
 }
 
-fn devices(errors: &mut Vec<FieldError>, container: &Value, volumes: &Volumes<'_>, field: &str) {
+fn devices(errors: &mut FieldErrors, container: &Value, known: &PodNames<'_>, field: &str) {
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (i, device) in items(container, "volumeDevices").iter().enumerate() {
         let at = format!("{field}[{i}]");
@@ -439,7 +446,7 @@ fn devices(errors: &mut Vec<FieldError>, container: &Value, volumes: &Volumes<'_
         if !names.insert(name) {
             errors.push(FieldError::invalid_str(format!("{at}.name"), name, "must be unique"));
         }
-        match volumes.get(name) {
+        match known.volumes.get(name) {
             Some(false) => errors.push(FieldError::invalid_str(
                 format!("{at}.name"),
                 name,
@@ -460,7 +467,7 @@ fn devices(errors: &mut Vec<FieldError>, container: &Value, volumes: &Volumes<'_
 }
 
 /// A path that stays below where it starts.
-pub fn descending_path(errors: &mut Vec<FieldError>, path: &str, field: &str) {
+pub fn descending_path(errors: &mut FieldErrors, path: &str, field: &str) {
     if path.starts_with('/') {
         errors.push(FieldError::invalid_str(field, path, "must be a relative path"));
     }
@@ -469,7 +476,7 @@ pub fn descending_path(errors: &mut Vec<FieldError>, path: &str, field: &str) {
     }
 }
 
-fn lifecycle_and_probes(errors: &mut Vec<FieldError>, container: &Value, spec: &Value, at: &str) {
+fn lifecycle_and_probes(errors: &mut FieldErrors, container: &Value, spec: &Value, at: &str) {
     for hook in ["postStart", "preStop"] {
         let handler = &container["lifecycle"][hook];
         if handler.is_object() {
@@ -511,7 +518,7 @@ fn lifecycle_and_probes(errors: &mut Vec<FieldError>, container: &Value, spec: &
     }
 }
 
-fn handler(errors: &mut Vec<FieldError>, handler: &Value, spec: &Value, field: &str) {
+fn handler(errors: &mut FieldErrors, handler: &Value, spec: &Value, field: &str) {
     let mut found = false;
     for key in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
         let action = &handler[key];
@@ -548,7 +555,7 @@ fn handler(errors: &mut Vec<FieldError>, handler: &Value, spec: &Value, field: &
     }
 }
 
-fn http_get(errors: &mut Vec<FieldError>, action: &Value, field: &str) {
+fn http_get(errors: &mut FieldErrors, action: &Value, field: &str) {
     if text(action, "path").is_empty() {
         errors.push(FieldError::required(format!("{field}.path"), ""));
     }
@@ -564,7 +571,7 @@ fn http_get(errors: &mut Vec<FieldError>, action: &Value, field: &str) {
     }
 }
 
-fn port(errors: &mut Vec<FieldError>, port: &Value, field: &str) {
+fn port(errors: &mut FieldErrors, port: &Value, field: &str) {
     match port.as_str() {
         Some(name) => each_invalid(errors, field, name, net::port_name(name)),
         None => port_number(errors, port.as_i64().unwrap_or_default(), field),
@@ -572,7 +579,7 @@ fn port(errors: &mut Vec<FieldError>, port: &Value, field: &str) {
 }
 
 /// The id of a user or group.
-pub fn id(errors: &mut Vec<FieldError>, id: Option<i64>, field: &str) {
+pub fn id(errors: &mut FieldErrors, id: Option<i64>, field: &str) {
     if let Some(id) = id.filter(|id| !(0..=0x7fff_ffff).contains(id)) {
         let why = "must be between 0 and 2147483647, inclusive";
         errors.push(FieldError::invalid(field, &id.into(), why));

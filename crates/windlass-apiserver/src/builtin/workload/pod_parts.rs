@@ -1,12 +1,12 @@
 //! The subresources of pods that change one aspect of the spec: ephemeral containers, and sizes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
 use super::{pod_container, pod_spec, pod_volume, qos};
 use crate::builtin::rules::value::{items, text};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 
@@ -42,8 +42,8 @@ pub fn keep(subresource: &str, new: &mut Value, old: &Value) {
 }
 
 /// Problems of a change through a subresource.
-pub fn validate(subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate(subresource: &str, new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     pod_spec::validate(&mut errors, &new["spec"], "spec", true);
     match subresource {
         "ephemeralcontainers" => {
@@ -67,9 +67,9 @@ const FORBIDDEN: [&str; 8] = [
     "resizePolicy",
 ];
 
-fn ephemeral(errors: &mut Vec<FieldError>, spec: &Value) {
+fn ephemeral(errors: &mut FieldErrors, spec: &Value) {
     const WHY: &str = "cannot be set for an Ephemeral Container";
-    let volumes = pod_volume::validate(&mut Vec::new(), spec, "spec", true);
+    let volumes = pod_volume::validate(&mut FieldErrors::default(), spec, "spec", true);
     let others: BTreeSet<&str> =
         LISTS.iter().flat_map(|list| items(spec, list)).map(|c| text(c, "name")).collect();
     let mut names = others.clone();
@@ -105,12 +105,15 @@ fn ephemeral(errors: &mut Vec<FieldError>, spec: &Value) {
 }
 
 /// Ephemeral containers stay as they are once they are there.
-fn kept(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
+fn kept(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let field = "spec.ephemeralContainers";
+    let mut now: HashMap<&str, &Value> = HashMap::new();
+    for container in items(new, "spec.ephemeralContainers") {
+        now.entry(text(container, "name")).or_insert(container);
+    }
     for before in items(old, "spec.ephemeralContainers") {
         let name = text(before, "name");
-        let mut all = items(new, "spec.ephemeralContainers").iter();
-        match all.find(|container| text(container, "name") == name) {
+        match now.get(name).copied() {
             None => errors.push(FieldError::forbidden(
                 field,
                 format!("existing ephemeral containers \"{name}\" may not be removed\n"),
@@ -124,7 +127,7 @@ fn kept(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
     }
 }
 
-fn resize(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
+fn resize(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let class = text(old, "status.qosClass");
     let class = if class.is_empty() { qos::class_of(&old["spec"]) } else { class };
     if class != qos::class_of(&new["spec"]) {
@@ -160,7 +163,7 @@ fn resize(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
 }
 
 /// Complains if the containers are not the same as before.
-fn other_containers(errors: &mut Vec<FieldError>, new: &Value, old: &Value) -> bool {
+fn other_containers(errors: &mut FieldErrors, new: &Value, old: &Value) -> bool {
     let before = errors.len();
     for list in LISTS {
         let (now, was) = (items(&new["spec"], list), items(&old["spec"], list));

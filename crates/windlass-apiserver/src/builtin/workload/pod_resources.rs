@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::entries;
 use crate::builtin::rules::{NEGATIVE, each_invalid, names};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Problems of the resources of a container.
-pub fn validate(errors: &mut Vec<FieldError>, resources: &Value, field: &str) {
+pub fn validate(errors: &mut FieldErrors, resources: &Value, field: &str) {
     let limits_field = format!("{field}.limits");
     let requests_field = format!("{field}.requests");
     for (name, value) in entries(resources, "limits") {
@@ -44,7 +44,7 @@ pub fn validate(errors: &mut Vec<FieldError>, resources: &Value, field: &str) {
 }
 
 /// Problems of the name of a resource.
-pub fn name(errors: &mut Vec<FieldError>, name: &str, field: &str) {
+pub fn name(errors: &mut FieldErrors, name: &str, field: &str) {
     let why = names::qualified_name(name);
     let named_well = why.is_empty();
     each_invalid(errors, field, name, why);
@@ -55,7 +55,7 @@ pub fn name(errors: &mut Vec<FieldError>, name: &str, field: &str) {
 }
 
 /// Problems of the name of a resource that containers may ask for.
-pub fn container_name(errors: &mut Vec<FieldError>, name: &str, field: &str) {
+pub fn container_name(errors: &mut FieldErrors, name: &str, field: &str) {
     self::name(errors, name, field);
     if !name.contains('/') {
         if !is_container_resource(name) {
@@ -69,7 +69,7 @@ pub fn container_name(errors: &mut Vec<FieldError>, name: &str, field: &str) {
 }
 
 /// Problems of an amount that a container asks for.
-pub fn amount(errors: &mut Vec<FieldError>, name: &str, value: &Value, field: &str) {
+pub fn amount(errors: &mut FieldErrors, name: &str, value: &Value, field: &str) {
     container_name(errors, name, field);
     let Some(quantity) = parse(value) else { return };
     if quantity.sign().is_lt() {
@@ -129,7 +129,7 @@ mod tests {
     use serde_json::json;
 
     fn check(resources: Value) -> Vec<String> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         validate(&mut errors, &resources, "r");
         texts(&errors)
     }

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::builtin::rules::value::{has, items, text};
 use crate::builtin::rules::{each_invalid, names};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 
 /// Problems of a container's own restart policy and its rules.
-pub fn policy(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
+pub fn policy(errors: &mut FieldErrors, container: &Value, field: &str) {
     let rules = items(container, "restartPolicyRules");
     let policy = &container["restartPolicy"];
     let known = ["Always", "Never", "OnFailure"];
@@ -48,7 +48,7 @@ pub fn policy(errors: &mut Vec<FieldError>, container: &Value, field: &str) {
     }
 }
 
-fn one_of(errors: &mut Vec<FieldError>, object: &Value, key: &str, known: &[&str], field: &str) {
+fn one_of(errors: &mut FieldErrors, object: &Value, key: &str, known: &[&str], field: &str) {
     let value = text(object, key);
     if !known.contains(&value) {
         errors.push(FieldError::not_supported(format!("{field}.{key}"), &value.into(), known));
@@ -56,7 +56,7 @@ fn one_of(errors: &mut Vec<FieldError>, object: &Value, key: &str, known: &[&str
 }
 
 /// Problems of what says whether a new size needs a restart.
-pub fn resize(errors: &mut Vec<FieldError>, container: &Value, spec: &Value, field: &str) {
+pub fn resize(errors: &mut FieldErrors, container: &Value, spec: &Value, field: &str) {
     let field = format!("{field}.resizePolicy");
     let mut seen = BTreeSet::new();
     for (index, policy) in items(container, "resizePolicy").iter().enumerate() {
@@ -81,7 +81,7 @@ pub fn resize(errors: &mut Vec<FieldError>, container: &Value, spec: &Value, fie
 }
 
 /// Problems of the claims a pod has.
-pub fn claims(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+pub fn claims(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let mut seen = BTreeSet::new();
     for (index, claim) in items(spec, "resourceClaims").iter().enumerate() {
         let at = format!("{field}.resourceClaims[{index}]");
@@ -121,9 +121,12 @@ pub fn claims(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
 }
 
 /// Problems of the claims a container uses.
-pub fn used_claims(errors: &mut Vec<FieldError>, container: &Value, spec: &Value, field: &str) {
-    let there: BTreeSet<&str> =
-        items(spec, "resourceClaims").iter().map(|claim| text(claim, "name")).collect();
+pub fn used_claims(
+    errors: &mut FieldErrors,
+    container: &Value,
+    there: &BTreeSet<&str>,
+    field: &str,
+) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for (index, claim) in items(&container["resources"], "claims").iter().enumerate() {
         let at = format!("{field}.resources.claims[{index}]");
@@ -145,13 +148,17 @@ pub fn used_claims(errors: &mut Vec<FieldError>, container: &Value, spec: &Value
             if seen.contains(&key) {
                 errors.push(FieldError::duplicate(&*at, &key.as_str().into()));
             } else if request.is_empty() {
-                for _ in seen.iter().filter(|other| other.starts_with(&part)) {
+                let parts = seen.range(part.clone()..);
+                for _ in parts.take_while(|other| other.starts_with(&part)) {
+                    if errors.is_full() {
+                        break;
+                    }
                     errors.push(FieldError::duplicate(&*at, &name.into()));
                 }
             }
             seen.insert(key);
         }
-        if !there.contains(name) {
+        if !there.contains(name) && !errors.is_full() {
             let list: Vec<&str> = there.iter().copied().collect();
             let why = match list.is_empty() {
                 true => " which is empty".to_owned(),
@@ -172,13 +179,13 @@ mod tests {
 
     #[test]
     fn claims_have_one_source_and_are_there_when_used() {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         let spec = json!({"resourceClaims": [{"name": "a", "resourceClaimName": "x"},
             {"name": "a"}]});
         claims(&mut errors, &spec, "spec");
         let container = json!({"resources": {"claims": [{"name": "a"}, {"name": "a"},
             {"name": "z"}]}});
-        used_claims(&mut errors, &container, &spec, "c");
+        used_claims(&mut errors, &container, &BTreeSet::from(["a"]), "c");
         let texts: Vec<_> = errors.iter().map(FieldError::to_string).collect();
         assert_eq!(
             texts,
@@ -196,7 +203,7 @@ mod tests {
 
     #[test]
     fn restart_rules_need_a_policy_and_exit_codes() {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         policy(&mut errors, &json!({"restartPolicyRules": [{"action": "X"}]}), "c");
         resize(
             &mut errors,

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::pod_container::{descending_path, id};
 use crate::builtin::rules::value::{flag, has, int, items, text};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 const PROFILES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const SYSCTL_MAX: usize = 253;
 
 /// Problems of the security context of a pod.
-pub fn of_pod(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+pub fn of_pod(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let context = &spec["securityContext"];
     for key in ["fsGroup", "runAsUser", "runAsGroup"] {
         id(errors, int(context, key), &format!("{field}.{key}"));
@@ -36,7 +36,7 @@ pub fn of_pod(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
 }
 
 /// Problems of the security context of a container.
-pub fn of_container(errors: &mut Vec<FieldError>, context: &Value, spec: &Value, field: &str) {
+pub fn of_container(errors: &mut FieldErrors, context: &Value, spec: &Value, field: &str) {
     for key in ["runAsUser", "runAsGroup"] {
         id(errors, int(context, key), &format!("{field}.{key}"));
     }
@@ -115,7 +115,7 @@ fn named_fields(value: &Value, fields: &[(&str, &str)]) -> String {
     format!("{{{}}}", each.collect::<Vec<_>>().join(","))
 }
 
-fn one_of(errors: &mut Vec<FieldError>, context: &Value, key: &str, all: &[&str], field: &str) {
+fn one_of(errors: &mut FieldErrors, context: &Value, key: &str, all: &[&str], field: &str) {
     if let Some(value) = context[key].as_str()
         && !all.contains(&value)
     {
@@ -123,7 +123,7 @@ fn one_of(errors: &mut Vec<FieldError>, context: &Value, key: &str, all: &[&str]
     }
 }
 
-fn sysctls(errors: &mut Vec<FieldError>, context: &Value, field: &str) {
+fn sysctls(errors: &mut FieldErrors, context: &Value, field: &str) {
     let mut seen = BTreeSet::new();
     for (i, sysctl) in items(context, "sysctls").iter().enumerate() {
         let name = text(sysctl, "name");
@@ -151,7 +151,7 @@ fn is_sysctl(name: &str) -> bool {
     })
 }
 
-fn seccomp(errors: &mut Vec<FieldError>, profile: &Value, field: &str) {
+fn seccomp(errors: &mut FieldErrors, profile: &Value, field: &str) {
     if profile.is_null() {
         return;
     }
@@ -185,7 +185,7 @@ fn seccomp(errors: &mut Vec<FieldError>, profile: &Value, field: &str) {
     }
 }
 
-fn app_armor(errors: &mut Vec<FieldError>, profile: &Value, field: &str) {
+fn app_armor(errors: &mut FieldErrors, profile: &Value, field: &str) {
     if profile.is_null() {
         return;
     }
@@ -221,7 +221,7 @@ fn app_armor(errors: &mut Vec<FieldError>, profile: &Value, field: &str) {
 }
 
 /// Problems of the operating system a pod is made for.
-pub fn os(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+pub fn os(errors: &mut FieldErrors, spec: &Value, field: &str) {
     if !has(spec, "os") {
         return;
     }
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     fn problems(spec: Value) -> Vec<String> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         of_pod(&mut errors, &spec, "sc");
         errors.iter().map(ToString::to_string).collect()
     }

@@ -1,14 +1,16 @@
 //! The rules of a pod spec, in pods and in templates.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::{pod_container, pod_restart, pod_security, pod_volume};
 use crate::builtin::rules::value::{flag, has, int, items, text};
 use crate::builtin::rules::{each_invalid, meta, names, net, node_selector, selector};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Problems of a pod spec; `is_pod` is false in templates.
-pub fn validate(errors: &mut Vec<FieldError>, spec: &Value, field: &str, is_pod: bool) {
+pub fn validate(errors: &mut FieldErrors, spec: &Value, field: &str, is_pod: bool) {
     if !has(spec, "terminationGracePeriodSeconds") {
         errors.push(FieldError::required(format!("{field}.terminationGracePeriodSeconds"), ""));
     }
@@ -60,7 +62,7 @@ pub fn validate(errors: &mut Vec<FieldError>, spec: &Value, field: &str, is_pod:
     }
 }
 
-fn host_network_ports(errors: &mut Vec<FieldError>, spec: &Value, field: &str, is_pod: bool) {
+fn host_network_ports(errors: &mut FieldErrors, spec: &Value, field: &str, is_pod: bool) {
     if !flag(spec, "hostNetwork") {
         return;
     }
@@ -78,7 +80,7 @@ fn host_network_ports(errors: &mut Vec<FieldError>, spec: &Value, field: &str, i
     }
 }
 
-fn named(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn named(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let checks: [(&str, names::Check); 6] = [
         ("serviceAccountName", names::dns_subdomain),
         ("nodeName", names::dns_subdomain),
@@ -96,7 +98,7 @@ fn named(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
 }
 
 /// Problems of tolerations.
-pub fn tolerations(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+pub fn tolerations(errors: &mut FieldErrors, spec: &Value, field: &str) {
     const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     for (i, toleration) in items(spec, "tolerations").iter().enumerate() {
         let at = format!("{field}[{i}]");
@@ -147,7 +149,7 @@ pub fn tolerations(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     }
 }
 
-fn host_aliases(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn host_aliases(errors: &mut FieldErrors, spec: &Value, field: &str) {
     for (i, alias) in items(spec, "hostAliases").iter().enumerate() {
         let ip = text(alias, "ip");
         each_invalid(errors, &format!("{field}[{i}].ip"), ip, net::ip(ip));
@@ -159,7 +161,7 @@ fn host_aliases(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     }
 }
 
-fn dns_config(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn dns_config(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let config = &spec["dnsConfig"];
     let servers = items(config, "nameservers");
     if text(spec, "dnsPolicy") == "None" {
@@ -209,7 +211,7 @@ fn dns_config(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     }
 }
 
-fn gates(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn gates(errors: &mut FieldErrors, spec: &Value, field: &str) {
     for (i, gate) in items(spec, "readinessGates").iter().enumerate() {
         let kind = text(gate, "conditionType");
         let field = format!("{field}.readinessGates[{i}].conditionType");
@@ -226,8 +228,13 @@ fn gates(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
     }
 }
 
-fn topology(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
+fn topology(errors: &mut FieldErrors, spec: &Value, field: &str) {
     let constraints = items(spec, "topologySpreadConstraints");
+    let pair = |constraint: &'_ Value| {
+        ["topologyKey", "whenUnsatisfiable"].map(|key| constraint[key].clone())
+    };
+    let last: HashMap<[Value; 2], usize> =
+        constraints.iter().enumerate().map(|(i, constraint)| (pair(constraint), i)).collect();
     for (i, constraint) in constraints.iter().enumerate() {
         let at = format!("{field}[{i}]");
         let skew = int(constraint, "maxSkew").unwrap_or_default();
@@ -253,10 +260,7 @@ fn topology(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
                 &["DoNotSchedule", "ScheduleAnyway"],
             ));
         }
-        let same = |other: &Value| {
-            ["topologyKey", "whenUnsatisfiable"].iter().all(|k| other[*k] == constraint[*k])
-        };
-        if constraints[i + 1..].iter().any(same) {
+        if last.get(&pair(constraint)).is_some_and(|last| *last > i) {
             let pair = format!("{{{}, {action}}}", text(constraint, "topologyKey"));
             let field = format!("{at}.{{topologyKey, whenUnsatisfiable}}");
             errors.push(FieldError::duplicate(field, &pair.into()));
@@ -268,7 +272,7 @@ fn topology(errors: &mut Vec<FieldError>, spec: &Value, field: &str) {
 }
 
 /// What says between which nodes pods are spread.
-fn spread(errors: &mut Vec<FieldError>, constraint: &Value, action: &str, at: &str) {
+fn spread(errors: &mut FieldErrors, constraint: &Value, action: &str, at: &str) {
     if let Some(domains) = int(constraint, "minDomains") {
         let field = format!("{at}.minDomains");
         if domains <= 0 {
@@ -289,7 +293,7 @@ fn spread(errors: &mut Vec<FieldError>, constraint: &Value, action: &str, at: &s
     }
 }
 
-fn affinity(errors: &mut Vec<FieldError>, affinity: &Value, field: &str) {
+fn affinity(errors: &mut FieldErrors, affinity: &Value, field: &str) {
     node_affinity(errors, &affinity["nodeAffinity"], &format!("{field}.nodeAffinity"));
     for kind in ["podAffinity", "podAntiAffinity"] {
         let part = &affinity[kind];
@@ -308,14 +312,14 @@ fn affinity(errors: &mut Vec<FieldError>, affinity: &Value, field: &str) {
     }
 }
 
-fn weight(errors: &mut Vec<FieldError>, term: &Value, field: &str) {
+fn weight(errors: &mut FieldErrors, term: &Value, field: &str) {
     let weight = int(term, "weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
         errors.push(FieldError::invalid(field, &weight.into(), "must be in the range 1-100"));
     }
 }
 
-fn pod_term(errors: &mut Vec<FieldError>, term: &Value, field: &str) {
+fn pod_term(errors: &mut FieldErrors, term: &Value, field: &str) {
     selector::validate(errors, &term["labelSelector"], &format!("{field}.labelSelector"));
     selector::validate(errors, &term["namespaceSelector"], &format!("{field}.namespaceSelector"));
     for name in items(term, "namespaces") {
@@ -331,7 +335,7 @@ fn pod_term(errors: &mut Vec<FieldError>, term: &Value, field: &str) {
 }
 
 /// The rules of keys whose values pods bring themselves.
-fn label_keys(errors: &mut Vec<FieldError>, term: &Value, field: &str) {
+fn label_keys(errors: &mut FieldErrors, term: &Value, field: &str) {
     let selector = &term["labelSelector"];
     let keys = |list: &str| -> Vec<String> {
         items(term, list).iter().filter_map(|key| Some(key.as_str()?.to_owned())).collect()
@@ -349,24 +353,26 @@ fn label_keys(errors: &mut Vec<FieldError>, term: &Value, field: &str) {
     }
     let (own, other) = (keys("matchLabelKeys"), keys("mismatchLabelKeys"));
     // The selector has the pod's own values already: a key that is there twice was given twice.
-    let mut selected: Vec<&str> =
+    let mut selected: HashSet<&str> =
         selector["matchLabels"].as_object().into_iter().flatten().map(|(k, _)| &**k).collect();
+    let last: HashMap<&str, usize> =
+        own.iter().enumerate().map(|(i, key)| (key.as_str(), i)).collect();
     for expression in items(selector, "matchExpressions") {
         let key = text(expression, "key");
-        let place = own.iter().rposition(|own| own == key);
-        if let Some(i) = place.filter(|_| selected.contains(&key)) {
+        if let Some(i) = last.get(key).filter(|_| selected.contains(key)) {
             let why = "exists in both matchLabelKeys and labelSelector";
             errors.push(FieldError::invalid_str(format!("{field}[{i}]"), key, why));
         }
-        selected.push(key);
+        selected.insert(key);
     }
+    let other: HashSet<&String> = other.iter().collect();
     for (i, key) in own.iter().enumerate().filter(|(_, key)| other.contains(key)) {
         let why = "exists in both matchLabelKeys and mismatchLabelKeys";
         errors.push(FieldError::invalid_str(format!("{field}.matchLabelKeys[{i}]"), key, why));
     }
 }
 
-fn node_affinity(errors: &mut Vec<FieldError>, affinity: &Value, field: &str) {
+fn node_affinity(errors: &mut FieldErrors, affinity: &Value, field: &str) {
     let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
     if required.is_object() {
         let field = format!("{field}.requiredDuringSchedulingIgnoredDuringExecution");

@@ -1,11 +1,13 @@
 //! What may change in a pod, and in its status.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::pod_spec;
-use crate::builtin::rules::value::{copy_field, has, int, items, items_mut, text};
+use crate::builtin::rules::value::{copy_field, has, int, items, items_mut, remove, text};
 use crate::builtin::rules::{each_invalid, immutable, names, net};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const UPDATABLE: &str = "pod updates may not change fields other than \
     `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -13,7 +15,7 @@ const UPDATABLE: &str = "pod updates may not change fields other than \
     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Problems of the change from one spec to another.
-pub fn validate(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
+pub fn validate(errors: &mut FieldErrors, new: &Value, old: &Value) {
     for list in ["containers", "initContainers"] {
         if !containers(errors, new, old, list) {
             return;
@@ -23,7 +25,7 @@ pub fn validate(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
         return;
     }
     added_tolerations(errors, new, old);
-    let gates: Vec<_> = items(old, "schedulingGates").iter().map(|g| text(g, "name")).collect();
+    let gates: HashSet<_> = items(old, "schedulingGates").iter().map(|g| text(g, "name")).collect();
     for (i, gate) in items(new, "schedulingGates").iter().enumerate() {
         let name = text(gate, "name");
         if !gates.contains(&name) {
@@ -57,8 +59,8 @@ pub fn validate(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
 }
 
 /// Problems of an update of the status.
-pub fn validate_status(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_status(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let status = &new["status"];
     for (i, condition) in items(status, "conditions").iter().enumerate() {
         let generation = int(condition, "observedGeneration").unwrap_or_default();
@@ -86,7 +88,7 @@ pub fn validate_status(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn containers(errors: &mut Vec<FieldError>, new: &Value, old: &Value, list: &str) -> bool {
+fn containers(errors: &mut FieldErrors, new: &Value, old: &Value, list: &str) -> bool {
     if items(new, list).len() != items(old, list).len() {
         let why = "pod updates may not add or remove containers";
         errors.push(FieldError::forbidden(format!("spec.{list}"), why));
@@ -105,7 +107,7 @@ fn containers(errors: &mut Vec<FieldError>, new: &Value, old: &Value, list: &str
     true
 }
 
-fn deadline(errors: &mut Vec<FieldError>, new: &Value, old: &Value) -> bool {
+fn deadline(errors: &mut FieldErrors, new: &Value, old: &Value) -> bool {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     let (new, old) = (int(new, "activeDeadlineSeconds"), int(old, "activeDeadlineSeconds"));
     let why = match (new, old) {
@@ -124,14 +126,14 @@ fn deadline(errors: &mut Vec<FieldError>, new: &Value, old: &Value) -> bool {
     false
 }
 
-fn added_tolerations(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
-    let kept = items(old, "tolerations").iter().all(|old| {
-        items(new, "tolerations").iter().any(|new| {
-            let mut old = old.clone();
-            copy_field(&mut old, new, "tolerationSeconds");
-            &old == new
-        })
-    });
+fn added_tolerations(errors: &mut FieldErrors, new: &Value, old: &Value) {
+    let timeless = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        remove(&mut toleration, "tolerationSeconds");
+        toleration
+    };
+    let now: HashSet<Value> = items(new, "tolerations").iter().map(timeless).collect();
+    let kept = items(old, "tolerations").iter().all(|old| now.contains(&timeless(old)));
     if kept {
         pod_spec::tolerations(errors, new, "spec.tolerations");
     } else {
@@ -142,13 +144,14 @@ fn added_tolerations(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
     }
 }
 
-fn addresses(errors: &mut Vec<FieldError>, status: &Value, list: &str) {
+fn addresses(errors: &mut FieldErrors, status: &Value, list: &str) {
     let mut seen = Vec::new();
+    let mut known = HashSet::new();
     for (i, address) in items(status, list).iter().enumerate() {
         let ip = text(address, "ip");
         let field = format!("status.{list}[{i}]");
         each_invalid(errors, &field, ip, net::ip(ip));
-        if seen.contains(&ip) {
+        if !known.insert(ip) {
             errors.push(FieldError::duplicate(field, &address["ip"]));
         }
         seen.push(ip);
@@ -198,7 +201,7 @@ mod tests {
     }
 
     fn check(new: Value) -> Vec<String> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::default();
         validate(&mut errors, &new, &spec());
         texts(&errors)
     }

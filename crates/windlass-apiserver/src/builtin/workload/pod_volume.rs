@@ -5,22 +5,23 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::pod_container::{
-    VOLUME_FIELDS, Volumes, descending_path, field_reference, resource_reference,
+    PodNames, VOLUME_FIELDS, descending_path, field_reference, resource_reference,
 };
 use crate::builtin::rules::claim;
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::{has, int, items, text};
 use crate::builtin::rules::{each_invalid, names};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
-/// Problems of the volumes of a pod, and the volumes by name.
+/// Problems of the volumes of a pod, and what its containers may refer to by name.
 pub fn validate<'a>(
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     spec: &'a Value,
     field: &str,
     is_pod: bool,
-) -> Volumes<'a> {
-    let mut out = Volumes::new();
+) -> PodNames<'a> {
+    let claims = items(spec, "resourceClaims").iter().map(|claim| text(claim, "name")).collect();
+    let mut out = PodNames { claims, ..PodNames::default() };
     let mut seen = BTreeSet::new();
     for (i, volume) in items(spec, "volumes").iter().enumerate() {
         let at = format!("{field}.volumes[{i}]");
@@ -37,7 +38,7 @@ pub fn validate<'a>(
         }
         if errors.len() == before {
             let claim = ["persistentVolumeClaim", "ephemeral", "image"];
-            out.insert(name, claim.iter().any(|key| has(volume, key)));
+            out.volumes.insert(name, claim.iter().any(|key| has(volume, key)));
         }
     }
     out
@@ -77,7 +78,7 @@ const SOURCES: [&str; 30] = [
     "name",
 ];
 
-fn source(errors: &mut Vec<FieldError>, volume: &Value, field: &str, is_pod: bool) {
+fn source(errors: &mut FieldErrors, volume: &Value, field: &str, is_pod: bool) {
     let mut sources: Vec<(&String, &Value)> = volume
         .as_object()
         .into_iter()
@@ -156,20 +157,20 @@ fn source(errors: &mut Vec<FieldError>, volume: &Value, field: &str, is_pod: boo
     }
 }
 
-fn required(errors: &mut Vec<FieldError>, source: &Value, key: &str, field: &str) {
+fn required(errors: &mut FieldErrors, source: &Value, key: &str, field: &str) {
     if text(source, key).is_empty() {
         errors.push(FieldError::required(format!("{field}.{key}"), ""));
     }
 }
 
-fn mode(errors: &mut Vec<FieldError>, source: &Value, key: &str, field: &str) {
+fn mode(errors: &mut FieldErrors, source: &Value, key: &str, field: &str) {
     if let Some(mode) = int(source, key).filter(|mode| !(0..=0o777).contains(mode)) {
         let why = "must be a number between 0 and 0777 (octal), both inclusive";
         errors.push(FieldError::invalid(format!("{field}.{key}"), &mode.into(), why));
     }
 }
 
-fn keys(errors: &mut Vec<FieldError>, source: &Value, field: &str) {
+fn keys(errors: &mut FieldErrors, source: &Value, field: &str) {
     for (i, item) in items(source, "items").iter().enumerate() {
         let field = format!("{field}.items[{i}]");
         required(errors, item, "key", &field);
@@ -179,14 +180,14 @@ fn keys(errors: &mut Vec<FieldError>, source: &Value, field: &str) {
     }
 }
 
-fn local_path(errors: &mut Vec<FieldError>, path: &str, field: &str) {
+fn local_path(errors: &mut FieldErrors, path: &str, field: &str) {
     descending_path(errors, path, field);
     if path.starts_with("..") && !path.starts_with("../") && path != ".." {
         errors.push(FieldError::invalid_str(field, path, "must not start with '..'"));
     }
 }
 
-fn downward(errors: &mut Vec<FieldError>, source: &Value, field: &str) {
+fn downward(errors: &mut FieldErrors, source: &Value, field: &str) {
     for item in items(source, "items") {
         required(errors, item, "path", field);
         local_path(errors, text(item, "path"), &format!("{field}.path"));
@@ -213,7 +214,7 @@ fn downward(errors: &mut Vec<FieldError>, source: &Value, field: &str) {
 }
 
 /// Problems of a directory of the node.
-pub fn host_path(errors: &mut Vec<FieldError>, source: &Value, field: &str) {
+pub fn host_path(errors: &mut FieldErrors, source: &Value, field: &str) {
     const TYPES: [&str; 8] = [
         "",
         "BlockDevice",
@@ -237,7 +238,7 @@ pub fn host_path(errors: &mut Vec<FieldError>, source: &Value, field: &str) {
     }
 }
 
-fn projected(errors: &mut Vec<FieldError>, source: &Value, field: &str) {
+fn projected(errors: &mut FieldErrors, source: &Value, field: &str) {
     mode(errors, source, "defaultMode", field);
     let mut paths = BTreeSet::new();
     for (i, part) in items(source, "sources").iter().enumerate() {
@@ -282,7 +283,7 @@ fn projected(errors: &mut Vec<FieldError>, source: &Value, field: &str) {
     }
 }
 
-fn token(errors: &mut Vec<FieldError>, token: &Value, field: &str, volume: &str) {
+fn token(errors: &mut FieldErrors, token: &Value, field: &str, volume: &str) {
     let seconds = int(token, "expirationSeconds").unwrap_or_default();
     let field_seconds = format!("{field}.expirationSeconds");
     if seconds < 600 {

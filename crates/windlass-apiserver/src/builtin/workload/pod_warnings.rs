@@ -1,6 +1,6 @@
 //! Warnings about pods that work, but not as their author may think.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
@@ -22,6 +22,9 @@ const VOLUMES: [(&str, &str); 9] = [
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
+
+/// The most warnings that are collected; clients are shown a few kilobytes of them.
+const WARNINGS_MAX: usize = 1_000;
 
 /// Warnings about the spec of a pod or template; `prefix` is the path to it, with a dot.
 pub fn of(object: &Value, prefix: &str) -> Vec<String> {
@@ -104,10 +107,10 @@ fn null_selector(out: &mut Vec<String>, term: &Value, at: &str) {
 }
 
 fn repeated(out: &mut Vec<String>, spec: &Value, at: &str, list: &str, key: &str) {
-    let list_items = items(spec, list);
-    for (i, item) in list_items.iter().enumerate() {
+    let mut seen = HashSet::new();
+    for (i, item) in items(spec, list).iter().enumerate() {
         let value = text(item, key);
-        if list_items[..i].iter().any(|other| text(other, key) == value) {
+        if !seen.insert(value) {
             out.push(format!("{at}.{list}[{i}].{key}: duplicate {key} {}", quote(value)));
         }
     }
@@ -138,15 +141,15 @@ fn containers(out: &mut Vec<String>, spec: &Value, at: &str) {
                 }
             }
         }
-        let env = items(container, "env");
-        for (i, variable) in env.iter().enumerate() {
+        let mut seen = HashSet::new();
+        for (i, variable) in items(container, "env").iter().enumerate() {
             let name = text(variable, "name");
             let reference = format!("$({name})");
             let value = text(variable, "value");
             // A later definition that builds on the earlier one is meant.
             let hides =
                 has(variable, "valueFrom") || value == reference || !value.contains(&reference);
-            if hides && env[..i].iter().any(|other| text(other, "name") == name) {
+            if !seen.insert(name) && hides {
                 out.push(format!(
                     "{at}.env[{i}]: hides previous definition of {}, which may be dropped when \
                      using apply",
@@ -166,7 +169,9 @@ fn ports(out: &mut Vec<String>, spec: &Value, at: &str) {
             let at = format!("{at}.ports[{i}]");
             let number = int(port, "containerPort").unwrap_or_default();
             let others = seen.entry((number, text(port, "protocol"))).or_default();
-            for (other_at, other) in others.iter() {
+            // Each port may clash with every one before it.
+            let others_max = WARNINGS_MAX.saturating_sub(out.len());
+            for (other_at, other) in others.iter().take(others_max) {
                 let host = |p: &Value| int(p, "hostPort").unwrap_or_default();
                 let ips = (text(port, "hostIP"), text(other, "hostIP"));
                 if ips.0 == ips.1 && host(port) == host(other) {

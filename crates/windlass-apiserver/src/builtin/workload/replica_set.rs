@@ -6,7 +6,7 @@ use super::{shared, spec_defaults, template};
 use crate::builtin::Strategy;
 use crate::builtin::rules::selector;
 use crate::builtin::rules::value::{default_to, object_mut};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The rules of `ReplicaSet`.
 pub struct ReplicaSets;
@@ -33,8 +33,8 @@ impl Strategy for ReplicaSets {
         shared::keep_spec(object, old);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &object["spec"];
         shared::all_non_negative(&mut errors, spec, "spec", &["replicas", "minReadySeconds"]);
         // The real server names the deployment here too.
@@ -51,13 +51,13 @@ impl Strategy for ReplicaSets {
         errors
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(object);
         shared::selector_kept(&mut errors, object, old);
         errors
     }
 
-    fn validate_status(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, object: &Value, _old: &Value) -> FieldErrors {
         replica_counts(&object["status"])
     }
 
@@ -74,8 +74,8 @@ impl Strategy for ReplicaSets {
 }
 
 /// The rules for the counts in a status, shared with replication controllers.
-pub fn replica_counts(status: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn replica_counts(status: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     shared::all_non_negative(
         &mut errors,
         status,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{replica_set, shared, spec_defaults, template};
 use crate::builtin::Strategy;
 use crate::builtin::rules::value::{default_to, entries, has, int, object_mut, text};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// The rules of `ReplicationController`.
 pub struct ReplicationControllers;
@@ -45,8 +45,8 @@ impl Strategy for ReplicationControllers {
         shared::keep_spec(object, old);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let spec = &object["spec"];
         shared::all_non_negative(&mut errors, spec, "spec", &["minReadySeconds"]);
         if entries(spec, "selector").next().is_none() {
@@ -57,7 +57,7 @@ impl Strategy for ReplicationControllers {
         errors
     }
 
-    fn validate_status(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, object: &Value, _old: &Value) -> FieldErrors {
         replica_set::replica_counts(&object["status"])
     }
 
@@ -78,7 +78,7 @@ impl Strategy for ReplicationControllers {
     }
 }
 
-fn validate_template(errors: &mut Vec<FieldError>, spec: &Value) {
+fn validate_template(errors: &mut FieldErrors, spec: &Value) {
     if spec["template"].is_null() {
         errors.push(FieldError::required("spec.template", ""));
         return;

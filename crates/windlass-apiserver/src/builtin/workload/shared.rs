@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::spec_defaults::null_unless_set;
 use crate::builtin::rules::value::{copy_field, int, items_mut, object_mut};
 use crate::builtin::rules::{IMMUTABLE, NEGATIVE, names, selector};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// Starts an object: generation 1 and an empty status.
 pub fn start(object: &mut Value, status: Value) {
@@ -51,7 +51,7 @@ pub fn condition_times(object: &mut Value, times: &[&str]) {
 }
 
 /// Complains about negative integers among the fields of an object.
-pub fn all_non_negative(errors: &mut Vec<FieldError>, object: &Value, field: &str, keys: &[&str]) {
+pub fn all_non_negative(errors: &mut FieldErrors, object: &Value, field: &str, keys: &[&str]) {
     for key in keys {
         if let Some(number) = object[*key].as_i64().filter(|n| *n < 0) {
             errors.push(FieldError::invalid(format!("{field}.{key}"), &number.into(), NEGATIVE));
@@ -60,7 +60,7 @@ pub fn all_non_negative(errors: &mut Vec<FieldError>, object: &Value, field: &st
 }
 
 /// Complains if a count is greater than another one; absent counts are 0.
-pub fn at_most(errors: &mut Vec<FieldError>, status: &Value, key: &str, max: &str, why: &str) {
+pub fn at_most(errors: &mut FieldErrors, status: &Value, key: &str, max: &str, why: &str) {
     let count = int(status, key).unwrap_or_default();
     if count > int(status, max).unwrap_or_default() {
         errors.push(FieldError::invalid(format!("status.{key}"), &count.into(), why));
@@ -68,7 +68,7 @@ pub fn at_most(errors: &mut Vec<FieldError>, status: &Value, key: &str, max: &st
 }
 
 /// Complains if the collision count went down.
-pub fn collisions_kept(errors: &mut Vec<FieldError>, object: &Value, old: &Value) {
+pub fn collisions_kept(errors: &mut FieldErrors, object: &Value, old: &Value) {
     let count = |o: &Value| int(o, "status.collisionCount");
     let new = count(object).unwrap_or_default();
     if count(old).is_some_and(|old| new < old) {
@@ -81,7 +81,7 @@ pub fn collisions_kept(errors: &mut Vec<FieldError>, object: &Value, old: &Value
 }
 
 /// The rules for the label selector of a controller.
-pub fn required_selector(errors: &mut Vec<FieldError>, spec: &Value, kind: &str) {
+pub fn required_selector(errors: &mut FieldErrors, spec: &Value, kind: &str) {
     let found = &spec["selector"];
     if found.is_null() {
         errors.push(FieldError::required("spec.selector", ""));
@@ -100,13 +100,13 @@ pub fn required_selector(errors: &mut Vec<FieldError>, spec: &Value, kind: &str)
 
 /// Whether a selector could be parsed at all (known operators, good keys and values).
 pub fn parses(found: &Value) -> bool {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     selector::validate(&mut errors, found, "");
     errors.is_empty()
 }
 
 /// Complains if a selector changed.
-pub fn selector_kept(errors: &mut Vec<FieldError>, object: &Value, old: &Value) {
+pub fn selector_kept(errors: &mut FieldErrors, object: &Value, old: &Value) {
     let (new, old) = (&object["spec"]["selector"], &old["spec"]["selector"]);
     if new != old {
         let shown = selector::show(new);
@@ -115,7 +115,7 @@ pub fn selector_kept(errors: &mut Vec<FieldError>, object: &Value, old: &Value) 
 }
 
 /// The rules of an integer or a percentage.
-pub fn int_or_percent(errors: &mut Vec<FieldError>, value: &Value, field: &str) {
+pub fn int_or_percent(errors: &mut FieldErrors, value: &Value, field: &str) {
     match value {
         Value::String(text) => {
             let why = names::percent(text);
@@ -129,7 +129,7 @@ pub fn int_or_percent(errors: &mut Vec<FieldError>, value: &Value, field: &str) 
 }
 
 /// Complains about percentages above 100.
-pub fn at_most_100_percent(errors: &mut Vec<FieldError>, value: &Value, field: &str) {
+pub fn at_most_100_percent(errors: &mut FieldErrors, value: &Value, field: &str) {
     if percent_of(value).is_some_and(|p| p > 100) {
         errors.push(FieldError::invalid(field, value, "must not be greater than 100%"));
     }

@@ -1,5 +1,7 @@
 //! Stateful sets.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{shared, spec_defaults, template};
@@ -8,7 +10,7 @@ use crate::builtin::rules::value::{
 };
 use crate::builtin::rules::{claim, each_invalid, names, non_negative, selector};
 use crate::builtin::{NameRule, Strategy};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The rules of `StatefulSet`.
 pub struct StatefulSets;
@@ -68,11 +70,11 @@ impl Strategy for StatefulSets {
         shared::keep_spec(object, old);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
+    fn validate(&self, object: &Value) -> FieldErrors {
         validate_spec(&object["spec"], true)
     }
 
-    fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = validate_spec(&object["spec"], false);
         let mut fixed = object["spec"].clone();
         for key in MUTABLE {
@@ -89,8 +91,8 @@ impl Strategy for StatefulSets {
         errors
     }
 
-    fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate_status(&self, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         let status = &object["status"];
         shared::all_non_negative(
             &mut errors,
@@ -151,8 +153,8 @@ fn update_strategy(spec: &mut Value) {
     }
 }
 
-fn validate_spec(spec: &Value, new: bool) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn validate_spec(spec: &Value, new: bool) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     match text(spec, "podManagementPolicy") {
         "" => errors.push(FieldError::required("spec.podManagementPolicy", "")),
         "OrderedReady" | "Parallel" => {}
@@ -203,20 +205,21 @@ fn validate_spec(spec: &Value, new: bool) -> Vec<FieldError> {
 }
 
 /// Checks the template as its pods will be: with a volume for every claim.
-fn validate_template(errors: &mut Vec<FieldError>, spec: &Value) {
+fn validate_template(errors: &mut FieldErrors, spec: &Value) {
     template::matches_selector(errors, spec);
     let mut pods = spec["template"].clone();
     let Some(pod) = object_mut(&mut pods, "spec") else { return };
     remove(pod, "subdomain");
     remove(pod, "hostname");
-    let claims: Vec<&str> =
-        items(spec, "volumeClaimTemplates").iter().map(|c| text(c, "metadata.name")).collect();
+    let templates = items(spec, "volumeClaimTemplates");
+    let mut claims: HashSet<&str> = HashSet::with_capacity(templates.len());
+    // Of several templates with one name the last one counts.
+    let names = templates.iter().rev().map(|claim| text(claim, "metadata.name"));
+    let names: Vec<&str> = names.filter(|name| claims.insert(name)).collect();
     if !claims.is_empty() {
-        let mut volumes: Vec<Value> = Vec::new();
-        for name in &claims {
-            volumes.retain(|v| v["name"] != **name);
-            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
-        }
+        let volume =
+            |name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        let mut volumes: Vec<Value> = names.into_iter().rev().map(volume).collect();
         let own = items(pod, "volumes").iter().filter(|v| !claims.contains(&text(v, "name")));
         volumes.extend(own.cloned());
         pod["volumes"] = volumes.into();
@@ -235,7 +238,7 @@ fn drop_max_unavailable(object: &mut Value, old: &Value) {
     }
 }
 
-fn validate_strategy(errors: &mut Vec<FieldError>, strategy: &Value) {
+fn validate_strategy(errors: &mut FieldErrors, strategy: &Value) {
     const ROLLING: &str = "spec.updateStrategy.rollingUpdate";
     let rolling = &strategy["rollingUpdate"];
     let shown = |rolling: &Value| match rolling.is_null() {

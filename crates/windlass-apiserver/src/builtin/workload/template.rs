@@ -6,7 +6,7 @@ use super::{pod_spec, shared, spec_defaults};
 use crate::builtin::Strategy;
 use crate::builtin::rules::value::text;
 use crate::builtin::rules::{meta, selector};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// The rules of `PodTemplate`.
 pub struct PodTemplates;
@@ -25,8 +25,8 @@ impl Strategy for PodTemplates {
         shared::bump(object, old, changed);
     }
 
-    fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
         validate(&mut errors, &object["template"], "template");
         errors
     }
@@ -49,7 +49,7 @@ impl Strategy for PodTemplates {
 }
 
 /// The rules of a template wherever it stands.
-pub fn validate(errors: &mut Vec<FieldError>, template: &Value, field: &str) {
+pub fn validate(errors: &mut FieldErrors, template: &Value, field: &str) {
     let metadata = &template["metadata"];
     meta::labels(errors, &metadata["labels"], &format!("{field}.labels"));
     meta::annotations(errors, &metadata["annotations"], &format!("{field}.annotations"));
@@ -64,7 +64,7 @@ pub fn validate(errors: &mut Vec<FieldError>, template: &Value, field: &str) {
 }
 
 /// The template's labels have to match the selector of its controller.
-pub fn matches_selector(errors: &mut Vec<FieldError>, spec: &Value) {
+pub fn matches_selector(errors: &mut FieldErrors, spec: &Value) {
     let found = &spec["selector"];
     if found.is_object() && selector::is_empty(found) {
         return;
@@ -80,7 +80,7 @@ pub fn matches_selector(errors: &mut Vec<FieldError>, spec: &Value) {
 }
 
 /// Pods of most controllers always restart and have no deadline.
-pub fn runs_forever(errors: &mut Vec<FieldError>, spec: &Value, kind: &str) {
+pub fn runs_forever(errors: &mut FieldErrors, spec: &Value, kind: &str) {
     let pod = &spec["template"]["spec"];
     if text(pod, "restartPolicy") != "Always" {
         errors.push(FieldError::not_supported(

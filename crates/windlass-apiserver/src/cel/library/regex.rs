@@ -2,23 +2,48 @@
 
 use regex::Regex;
 
-use super::super::value::{Res, Val, fault};
+use super::super::value::{Fault, Res, Val, fault};
 use super::no_overload;
 use crate::custom::pattern;
 
-/// Calls a function of this library with a pattern that is read now.
-pub fn call<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
-    let [Val::Str(_), Val::Str(source), ..] = args else {
-        return match (name, args) {
-            ("matches", [Val::Str(_), _]) => fault("no such overload"),
-            ("matches", _) => fault("no such overload: matches"),
-            _ => no_overload(name, args),
-        };
+/// The sizes of programs, in bytes, that are tried one after the other for a pattern that comes
+/// with the data.
+const SIZES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
+/// The bytes of a program that cost one unit; compiling them takes about as long as one unit may.
+const BYTES_PER_UNIT: usize = 64;
+
+/// Compiles the pattern of a call whose pattern comes with the data, and returns what that costs;
+/// `None` if the arguments are not those of this library.
+///
+/// The real server charges such a pattern by its length alone. Here a short pattern with a large
+/// program costs what compiling it takes, and programs over 256 KiB are refused.
+pub fn compile(name: &str, args: &[Val<'_>]) -> Option<(Result<Regex, Fault>, u64)> {
+    let [Val::Str(_), Val::Str(source), ..] = args else { return None };
+    if !matches!(name, "matches" | "find" | "findAll") {
+        return None;
+    }
+    let failed = |error: String| match name {
+        "matches" => fault(error),
+        _ => fault(format!("Illegal regex: {error}")),
     };
-    match pattern::compile(source) {
-        Ok(regex) => apply(name, &regex, args),
-        Err(error) if name == "matches" => fault(error),
-        Err(error) => fault(format!("Illegal regex: {error}")),
+    let mut cost = 0;
+    for size in SIZES {
+        cost += (size / BYTES_PER_UNIT) as u64;
+        match pattern::compile_within(source, size) {
+            Ok(Some(regex)) => return Some((Ok(regex), cost)),
+            Ok(None) => {}
+            Err(error) => return Some((failed(error), cost)),
+        }
+    }
+    Some((failed(pattern::too_large(source)), cost))
+}
+
+/// The error of a call with arguments that are not those of this library.
+pub fn call<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
+    match (name, args) {
+        ("matches", [Val::Str(_), _]) => fault("no such overload"),
+        ("matches", _) => fault("no such overload: matches"),
+        _ => no_overload(name, args),
     }
 }
 

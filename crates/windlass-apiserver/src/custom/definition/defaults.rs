@@ -6,11 +6,11 @@ use crate::custom::rules::{self, OBJECT_BUDGET};
 use crate::custom::schema::Schema;
 use crate::custom::validate::{self, Mode};
 use crate::custom::{meta, prune};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// Problems of all defaults in a schema.
-pub fn validate(schema: &Schema, place: &str) -> Vec<FieldError> {
-    let mut checker = Checker { errors: Vec::new(), budget: OBJECT_BUDGET };
+pub fn validate(schema: &Schema, place: &str) -> FieldErrors {
+    let mut checker = Checker { errors: FieldErrors::default(), budget: OBJECT_BUDGET };
     checker.node(schema, place, schema, &[], false, true);
     checker.errors
 }
@@ -23,7 +23,7 @@ enum Step {
 }
 
 struct Checker {
-    errors: Vec<FieldError>,
+    errors: FieldErrors,
     budget: i64,
 }
 

@@ -1,12 +1,14 @@
 //! The rules of a definition's schema beyond being structural: keywords, list types, rules, cost.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{defaults, structural};
 use crate::custom::path;
 use crate::custom::rules::{self, Rule};
 use crate::custom::schema::Schema;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 /// The estimated cost one rule may have.
 const RULE_COST_MAX: u64 = 10_000_000;
@@ -26,11 +28,11 @@ pub struct Check<'a> {
 }
 
 /// Problems of a schema; `place` is the path of its parent.
-pub fn validate(schema: &Schema, place: &str, check: &Check<'_>) -> Vec<FieldError> {
+pub fn validate(schema: &Schema, place: &str, check: &Check<'_>) -> FieldErrors {
     if !check.raw.is_object() {
-        return Vec::new();
+        return FieldErrors::default();
     }
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::default();
     let root = format!("{place}.openAPIV3Schema");
     if check.status {
         allowed_at_root(schema, &root, check.raw, &mut errors);
@@ -59,8 +61,8 @@ pub fn validate(schema: &Schema, place: &str, check: &Check<'_>) -> Vec<FieldErr
     let mut walker = Walker::new(check.unchanged);
     let context = Context { cardinality: Some(1), rules: with_rules, ..Context::default() };
     walker.walk(schema, &root, true, &context);
-    errors.append(&mut walker.errors);
-    errors.append(&mut walker.rule_errors);
+    errors.extend(std::mem::take(&mut walker.errors));
+    errors.extend(std::mem::take(&mut walker.rule_errors));
     if errors.is_empty() {
         errors.extend(unreadable);
     }
@@ -68,7 +70,7 @@ pub fn validate(schema: &Schema, place: &str, check: &Check<'_>) -> Vec<FieldErr
     errors
 }
 
-fn allowed_at_root(schema: &Schema, root: &str, raw: &Value, errors: &mut Vec<FieldError>) {
+fn allowed_at_root(schema: &Schema, root: &str, raw: &Value, errors: &mut FieldErrors) {
     const ALLOWED: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum \
          ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf \
          Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
@@ -123,8 +125,8 @@ struct Context {
 }
 
 struct Walker {
-    errors: Vec<FieldError>,
-    rule_errors: Vec<FieldError>,
+    errors: FieldErrors,
+    rule_errors: FieldErrors,
     total: u64,
     expensive: Vec<(u64, String)>,
     unchanged: bool,
@@ -133,8 +135,8 @@ struct Walker {
 impl Walker {
     fn new(unchanged: bool) -> Self {
         Self {
-            errors: Vec::new(),
-            rule_errors: Vec::new(),
+            errors: FieldErrors::default(),
+            rule_errors: FieldErrors::default(),
             total: 0,
             expensive: Vec::new(),
             unchanged,
@@ -356,7 +358,11 @@ impl Walker {
             return;
         }
         let shown = Value::from(keys.clone());
-        for (index, key) in keys.iter().enumerate() {
+        let mut seen = HashSet::new();
+        for key in keys {
+            if self.errors.is_full() {
+                return;
+            }
             match items.properties.get(key) {
                 Some(one) if one.kind == "array" || one.kind == "object" => {
                     let field = format!("{place}.items.properties[{key}].type");
@@ -370,7 +376,7 @@ impl Walker {
                     self.errors.push(FieldError::invalid(&field, &shown, detail));
                 }
             }
-            if keys[..index].contains(key) {
+            if !seen.insert(key) {
                 let detail = "must not contain duplicate entries";
                 self.errors.push(FieldError::invalid(&field, &shown, detail));
             }
@@ -387,11 +393,12 @@ impl Walker {
             let detail = format!("cannot be nullable when x-kubernetes-list-type is {kind}");
             self.errors.push(FieldError::forbidden(format!("{place}.items.nullable"), detail));
         }
+        let required: HashSet<&String> = items.required.iter().collect();
         for key in schema.list_map_keys.iter().filter(|_| kind == "map") {
             let Some(one) = items.properties.get(key) else { continue };
             let field = |name: &str| format!("{place}.items.properties[{key}].{name}");
             let why = "this property is in x-kubernetes-list-map-keys, so it";
-            if !items.required.contains(key) && one.default.is_none() {
+            if !required.contains(key) && one.default.is_none() {
                 let detail = format!("{why} must have a default or be a required property");
                 self.errors.push(FieldError::required(field("default"), detail));
             }
@@ -457,7 +464,7 @@ impl Walker {
         }
     }
 
-    fn total(&self, root: &str, errors: &mut Vec<FieldError>) {
+    fn total(&self, root: &str, errors: &mut FieldErrors) {
         if self.total <= TOTAL_COST_MAX {
             return;
         }
@@ -496,7 +503,7 @@ fn cost_text(what: &str, cost: u64, max: u64) -> String {
     )
 }
 
-fn rule_form(rule: &Rule, schema: &Schema, place: &str, errors: &mut Vec<FieldError>) {
+fn rule_form(rule: &Rule, schema: &Schema, place: &str, errors: &mut FieldErrors) {
     let breaks = |text: &str| text.contains(['\n', '\r']);
     let field = |name: &str| format!("{place}.{name}");
     let message = rule.message.trim();

@@ -1,13 +1,13 @@
 //! The rules of a definition's spec: names, versions, columns, subresources, conversion.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
 use super::{openapi, webhook};
 use crate::custom::schema::Schema;
 use crate::custom::{names, path, text, validate};
-use crate::status::{FieldError, FieldErrorKind};
+use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// How many selectable fields a version may have.
 const SELECTABLE_MAX: usize = 8;
@@ -15,8 +15,8 @@ const SELECTABLE_MAX: usize = 8;
 const APPROVED: &str = "api-approved.kubernetes.io";
 
 /// Problems of a definition; `old` is the stored one on update.
-pub fn validate(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let spec = &object["spec"];
     if old.is_none() {
         let wanted = format!("{}.{}", str_of(&spec["names"]["plural"]), str_of(&spec["group"]));
@@ -71,7 +71,7 @@ fn list_of(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let group = str_of(&spec["group"]);
     let group_faults = text::dns1123_subdomain_faults(group);
     if group.is_empty() {
@@ -98,6 +98,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>
         errors.push(FieldError::invalid("spec.preserveUnknownFields", &true.into(), detail));
     }
     let hoisted = Hoisted::of(versions);
+    let before = Before::of(old);
     for (index, version) in versions.iter().enumerate() {
         let place = format!("spec.versions[{index}]");
         let name = str_of(&version["name"]);
@@ -106,7 +107,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>
             let field = format!("{place}.name");
             errors.push(FieldError::invalid_str(field, name, faults.join(",")));
         }
-        validate_version(version, &schemas[index], &place, &hoisted, old, errors);
+        validate_version(version, &schemas[index], &place, &hoisted, &before, errors);
     }
     validate_versions(spec, versions, errors);
     let given = &spec["names"];
@@ -118,7 +119,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>
     errors.extend(validate_names(given, "spec.names"));
     if let (Some(first), Some(schema)) = (versions.first(), schemas.first()) {
         let status = versions.iter().any(|v| v["subresources"]["status"].is_object());
-        let unchanged = old.is_some_and(|old| same_schema(old, first));
+        let unchanged = before.has_same(first, "schema");
         if hoisted.schema && first["schema"].is_object() {
             let raw = &first["schema"]["openAPIV3Schema"];
             let check = openapi::Check { status, unchanged, raw };
@@ -131,7 +132,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>
             validate_columns(first, "spec.additionalPrinterColumns", errors);
         }
         if hoisted.selectable {
-            validate_selectable(first, schema, "spec.selectableFields", old, errors);
+            validate_selectable(first, schema, "spec.selectableFields", &before, errors);
         }
     }
     webhook::validate(&spec["conversion"], preserve, old, errors);
@@ -155,9 +156,22 @@ impl Hoisted {
     }
 }
 
-fn same_schema(old: &Value, version: &Value) -> bool {
-    let before = list_of(&old["spec"]["versions"]).iter().find(|v| v["name"] == version["name"]);
-    before.is_some_and(|before| before["schema"] == version["schema"])
+/// The versions of a stored definition, by name.
+struct Before<'a>(HashMap<&'a Value, &'a Value>);
+
+impl<'a> Before<'a> {
+    fn of(old: Option<&'a Value>) -> Self {
+        let versions = old.map_or(&[][..], |old| list_of(&old["spec"]["versions"]));
+        let mut first = HashMap::with_capacity(versions.len());
+        for version in versions {
+            first.entry(&version["name"]).or_insert(version);
+        }
+        Self(first)
+    }
+
+    fn has_same(&self, version: &Value, key: &str) -> bool {
+        self.0.get(&version["name"]).is_some_and(|before| before[key] == version[key])
+    }
 }
 
 fn validate_version(
@@ -165,14 +179,14 @@ fn validate_version(
     schema: &Schema,
     place: &str,
     hoisted: &Hoisted,
-    old: Option<&Value>,
-    errors: &mut Vec<FieldError>,
+    before: &Before<'_>,
+    errors: &mut FieldErrors,
 ) {
     deprecation(version, place, errors);
     if !hoisted.schema && version["schema"].is_object() {
         let check = openapi::Check {
             status: version["subresources"]["status"].is_object(),
-            unchanged: old.is_some_and(|old| same_schema(old, version)),
+            unchanged: before.has_same(version, "schema"),
             raw: &version["schema"]["openAPIV3Schema"],
         };
         errors.extend(openapi::validate(schema, &format!("{place}.schema"), &check));
@@ -184,11 +198,11 @@ fn validate_version(
         validate_columns(version, &format!("{place}.additionalPrinterColumns"), errors);
     }
     if !hoisted.selectable {
-        validate_selectable(version, schema, &format!("{place}.selectableFields"), old, errors);
+        validate_selectable(version, schema, &format!("{place}.selectableFields"), before, errors);
     }
 }
 
-fn deprecation(version: &Value, place: &str, errors: &mut Vec<FieldError>) {
+fn deprecation(version: &Value, place: &str, errors: &mut FieldErrors) {
     let Some(warning) = version["deprecationWarning"].as_str() else { return };
     let mut add = |detail: String| {
         let field = format!("{place}.deprecationWarning");
@@ -212,7 +226,7 @@ fn deprecation(version: &Value, place: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_versions(spec: &Value, versions: &[Value], errors: &mut Vec<FieldError>) {
+fn validate_versions(spec: &Value, versions: &[Value], errors: &mut FieldErrors) {
     let shown = shown_versions(spec, versions);
     let wrong = |detail: &str| {
         FieldError::raw(FieldErrorKind::Invalid, "spec.versions", shown.clone(), detail)
@@ -261,8 +275,8 @@ fn shown_versions(spec: &Value, versions: &[Value]) -> String {
 }
 
 /// Problems of names, given or accepted.
-pub fn validate_names(names: &Value, place: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn validate_names(names: &Value, place: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     let mut check = |field: String, name: &str, mixed: bool| {
         let faults = match mixed {
             true => text::dns1035_faults(&name.to_lowercase()),
@@ -304,7 +318,7 @@ pub fn validate_names(names: &Value, place: &str) -> Vec<FieldError> {
     errors
 }
 
-fn validate_stored(object: &Value, errors: &mut Vec<FieldError>) {
+fn validate_stored(object: &Value, errors: &mut FieldErrors) {
     const FIELD: &str = "status.storedVersions";
     let stored = &object["status"]["storedVersions"];
     let list = list_of(stored);
@@ -314,14 +328,16 @@ fn validate_stored(object: &Value, errors: &mut Vec<FieldError>) {
         return;
     }
     let versions = list_of(&object["spec"]["versions"]);
+    let (stored_names, names): (HashSet<&Value>, HashSet<&Value>) =
+        (list.iter().collect(), versions.iter().map(|version| &version["name"]).collect());
     for version in versions.iter().filter(|v| v["storage"] == true) {
-        if !list.contains(&version["name"]) {
+        if !stored_names.contains(&version["name"]) && !errors.is_full() {
             let detail = format!("must have the storage version {}", str_of(&version["name"]));
             errors.push(FieldError::invalid(FIELD, stored, detail));
         }
     }
     for (index, name) in list.iter().enumerate() {
-        if !versions.iter().any(|version| version["name"] == *name) {
+        if !names.contains(name) {
             let v = str_of(name);
             let detail = format!(
                 "missing from spec.versions; {v} was previously a storage version, and must \
@@ -333,7 +349,7 @@ fn validate_stored(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_approval(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_approval(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     if !names::is_protected(str_of(&object["spec"]["group"])) {
         return;
     }
@@ -351,7 +367,7 @@ fn validate_approval(object: &Value, old: Option<&Value>, errors: &mut Vec<Field
 }
 
 /// A string out of a list.
-pub fn one_of(field: &str, value: &Value, allowed: &[&str], errors: &mut Vec<FieldError>) {
+pub fn one_of(field: &str, value: &Value, allowed: &[&str], errors: &mut FieldErrors) {
     let given = str_of(value);
     if given.is_empty() {
         errors.push(FieldError::required(field, ""));
@@ -360,7 +376,7 @@ pub fn one_of(field: &str, value: &Value, allowed: &[&str], errors: &mut Vec<Fie
     }
 }
 
-fn validate_subresources(subresources: &Value, place: &str, errors: &mut Vec<FieldError>) {
+fn validate_subresources(subresources: &Value, place: &str, errors: &mut FieldErrors) {
     let Value::Object(scale) = &subresources["scale"] else { return };
     for (key, prefix, wrong) in [
         ("specReplicasPath", ".spec.", "should be a json path under .spec"),
@@ -396,7 +412,7 @@ fn simple_path(path: &str, field: &str) -> Option<FieldError> {
     (!path.starts_with('.')).then(|| FieldError::invalid_str(field, path, detail))
 }
 
-fn validate_columns(version: &Value, place: &str, errors: &mut Vec<FieldError>) {
+fn validate_columns(version: &Value, place: &str, errors: &mut FieldErrors) {
     const TYPES: &str = "must be one of boolean,date,integer,number,string";
     const FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
     let columns = list_of(&version["additionalPrinterColumns"]);
@@ -427,8 +443,8 @@ fn validate_selectable(
     version: &Value,
     schema: &Schema,
     place: &str,
-    old: Option<&Value>,
-    errors: &mut Vec<FieldError>,
+    before: &Before<'_>,
+    errors: &mut FieldErrors,
 ) {
     let fields = list_of(&version["selectableFields"]);
     let mut seen = BTreeSet::new();
@@ -460,11 +476,7 @@ fn validate_selectable(
             errors.push(FieldError::duplicate(&field, &given.into()));
         }
     }
-    let before = old.and_then(|old| {
-        let versions = list_of(&old["spec"]["versions"]);
-        versions.iter().find(|v| v["name"] == version["name"])
-    });
-    let kept = before.is_some_and(|b| b["selectableFields"] == version["selectableFields"]);
+    let kept = before.has_same(version, "selectableFields");
     if seen.len() > SELECTABLE_MAX && !kept {
         errors.push(validate::too_many(place, seen.len(), SELECTABLE_MAX as i64));
     }

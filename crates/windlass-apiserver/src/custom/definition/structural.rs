@@ -2,7 +2,7 @@
 
 use crate::custom::pattern;
 use crate::custom::schema::Schema;
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
@@ -12,11 +12,11 @@ enum Level {
 }
 
 /// Everything that makes a schema not structural, sorted by text.
-pub fn violations(schema: &Schema, place: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub fn violations(schema: &Schema, place: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
     invariants(schema, Level::Root, place, &mut errors);
     complete(schema, Some(schema), place, place, &mut errors);
-    errors.sort_by_cached_key(ToString::to_string);
+    errors.sort_by_text();
     errors
 }
 
@@ -55,7 +55,7 @@ pub fn convertible(schema: &Schema) -> Result<(), String> {
     below.chain(schema.additional_schema()).try_for_each(convertible)
 }
 
-fn invariants(schema: &Schema, level: Level, place: &str, errors: &mut Vec<FieldError>) {
+fn invariants(schema: &Schema, level: Level, place: &str, errors: &mut FieldErrors) {
     if schema.kind == "array" && schema.items.is_none() {
         errors.push(FieldError::required(format!("{place}.items"), "must be specified"));
     }
@@ -96,7 +96,7 @@ fn invariants(schema: &Schema, level: Level, place: &str, errors: &mut Vec<Field
     }
 }
 
-fn types(schema: &Schema, level: Level, place: &str, errors: &mut Vec<FieldError>) {
+fn types(schema: &Schema, level: Level, place: &str, errors: &mut FieldErrors) {
     let field = format!("{place}.type");
     if schema.embedded && schema.kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
@@ -121,7 +121,7 @@ fn types(schema: &Schema, level: Level, place: &str, errors: &mut Vec<FieldError
     }
 }
 
-fn metadata(schema: &Schema, level: Level, place: &str, errors: &mut Vec<FieldError>) {
+fn metadata(schema: &Schema, level: Level, place: &str, errors: &mut FieldErrors) {
     let checked = level == Level::Root || schema.embedded;
     for key in ["kind", "apiVersion"] {
         if let Some(field) = schema.properties.get(key)
@@ -162,7 +162,7 @@ fn value_validation(
     skip_any: bool,
     skip_first: bool,
     place: &str,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     for (index, branch) in schema.any_of.iter().enumerate().filter(|_| !skip_any) {
         nested(branch, false, &format!("{place}.anyOf[{index}]"), errors);
@@ -185,7 +185,7 @@ fn value_validation(
 }
 
 /// A schema inside `allOf` and friends may only say what values are valid.
-fn nested(schema: &Schema, skip_any: bool, place: &str, errors: &mut Vec<FieldError>) {
+fn nested(schema: &Schema, skip_any: bool, place: &str, errors: &mut FieldErrors) {
     value_validation(schema, skip_any, false, place, errors);
     if let Some(items) = &schema.items {
         nested(items, false, &format!("{place}.items"), errors);
@@ -226,7 +226,7 @@ fn complete(
     schema: Option<&Schema>,
     schema_place: &str,
     place: &str,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let mut branch = |branch: &Schema, place: String| {
         complete_nested(branch, schema, schema_place, &place, errors);
@@ -250,7 +250,7 @@ fn complete_nested(
     schema: Option<&Schema>,
     schema_place: &str,
     place: &str,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let missing = |at: &str| FieldError::required(at, format!("because it is defined in {place}"));
     let Some(schema) = schema else {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::spec::{one_of, str_of};
 use crate::custom::format::scheme_of;
 use crate::custom::{names, text};
-use crate::status::FieldError;
+use crate::status::{FieldError, FieldErrors};
 
 const FORM: &str = "; desired format: https://host[/path]";
 
@@ -16,7 +16,7 @@ pub fn validate(
     conversion: &Value,
     preserve: bool,
     old: Option<&Value>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     if !conversion.is_object() {
         return;
@@ -58,7 +58,7 @@ fn accepted(versions: &[Value]) -> bool {
     versions.iter().any(|v| v == "v1" || v == "v1beta1")
 }
 
-fn review_versions(versions: &[Value], strict: bool, field: &str, errors: &mut Vec<FieldError>) {
+fn review_versions(versions: &[Value], strict: bool, field: &str, errors: &mut FieldErrors) {
     if versions.is_empty() {
         errors.push(FieldError::required(field, ""));
         return;
@@ -80,7 +80,7 @@ fn review_versions(versions: &[Value], strict: bool, field: &str, errors: &mut V
     }
 }
 
-fn client_config(config: &Value, field: &str, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn client_config(config: &Value, field: &str, old: Option<&Value>, errors: &mut FieldErrors) {
     let (url, service) = (config["url"].as_str(), &config["service"]);
     match url {
         Some(url) if !service.is_object() => check_url(url, &format!("{field}.url"), errors),
@@ -103,7 +103,7 @@ fn client_config(config: &Value, field: &str, old: Option<&Value>, errors: &mut 
     }
 }
 
-fn check_url(url: &str, field: &str, errors: &mut Vec<FieldError>) {
+fn check_url(url: &str, field: &str, errors: &mut FieldErrors) {
     let mut add = |value: &str, detail: String| {
         errors.push(FieldError::invalid_str(field, value, detail));
     };
@@ -133,7 +133,7 @@ fn check_url(url: &str, field: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_service(service: &Value, field: &str, errors: &mut Vec<FieldError>) {
+fn check_service(service: &Value, field: &str, errors: &mut FieldErrors) {
     for key in ["name", "namespace"] {
         if str_of(&service[key]).is_empty() {
             let detail = format!("service {key} is required");

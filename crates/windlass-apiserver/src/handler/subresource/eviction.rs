@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{set_condition, success};
+use crate::handler::commit::write_failure;
 use crate::handler::delete::DeleteOptions;
 use crate::handler::update::{Part, Update};
 use crate::handler::{Answer, Call, DryRun};
@@ -181,7 +182,7 @@ impl Call {
                 ),
                 10,
             )),
-            Err(error) => Err(Status::internal(error)),
+            Err(error) => Err(write_failure(&error)),
         }
     }
 }

@@ -83,7 +83,7 @@ impl Inner {
         let versions = webhook["conversionReviewVersions"].as_array().into_iter().flatten();
         let known = versions.filter_map(Value::as_str).find(|v| matches!(*v, "v1" | "v1beta1"));
         let version = known.ok_or("no supported conversion review versions")?;
-        let uid = self.chance.uuid();
+        let uid = self.random.uuid(&["conversion", to]);
         let document = json!({
             "kind": "ConversionReview", "apiVersion": format!("apiextensions.k8s.io/{version}"),
             "request": {"uid": uid, "desiredAPIVersion": to, "objects": objects},

@@ -172,5 +172,7 @@ async fn collected(client: &Client) -> Result<Vec<Kind>> {
             }
         }
     }
+    // kube keeps the kinds of a group in a hash map.
+    kinds.sort();
     Ok(kinds)
 }

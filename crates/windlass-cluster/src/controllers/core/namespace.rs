@@ -90,6 +90,8 @@ async fn content(client: &Client) -> Result<Vec<Kind>> {
             }
         }
     }
+    // kube keeps the kinds of a group in a hash map.
+    kinds.sort();
     Ok(kinds)
 }
 
