@@ -74,6 +74,7 @@ pub(crate) use self::hand_off::HandOff;
 pub(crate) use self::key::{QueueKey, ToKey};
 pub use self::limiter::{Bucket, Exponential, FastSlow, Limiter, MaxOf};
 pub(crate) use self::options::QueueOptions;
+#[cfg(feature = "metrics")]
 pub(crate) use self::stats::Histogram;
 pub use self::stats::QueueStats;
 pub use self::work::Work;

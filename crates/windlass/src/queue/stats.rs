@@ -79,6 +79,7 @@ impl Histogram {
     ///
     /// Two are slightly less than a power of ten because Go's libraries compute them that way, and
     /// dashboards identify buckets by the text of their bounds.
+    #[cfg(any(test, feature = "metrics"))]
     pub(crate) const BOUNDS: [f64; 12] = [
         1e-8,
         1e-7,
