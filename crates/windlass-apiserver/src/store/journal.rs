@@ -189,7 +189,7 @@ impl Journal {
     }
 
     /// Gives all records to `take`, oldest first, and prepares to append more.
-    pub(super) fn replay(&mut self, mut take: impl FnMut(Record)) -> Result<(), JournalError> {
+    pub(super) fn replay(&self, mut take: impl FnMut(Record)) -> Result<(), JournalError> {
         let shared = &*self.shared;
         let mut state = shared.state.lock();
         let start = MAGIC.len() as u64;

@@ -66,7 +66,8 @@ async fn every_verb_refuses_to_store_more_than_the_real_server() {
     }
     let add = json!([{"op": "add", "path": "/more", "value": more["more"]}]);
     assert_eq!(patch(&server, &path, JSON_PATCH, add).await.fails(500), TOO_LARGE);
-    let status = patch(&server, &format!("{path}/status"), MERGE_PATCH, big("status", 3 * MIB / 4)).await;
+    let status =
+        patch(&server, &format!("{path}/status"), MERGE_PATCH, big("status", 3 * MIB / 4)).await;
     assert_eq!(status.fails(500), TOO_LARGE);
     let stored = ask(&server, &format!("GET {path}"), Value::Null).await.ok();
     assert_eq!(stored["spec"]["text"].as_str().map(str::len), Some(MIB));
