@@ -23,7 +23,7 @@ pub struct Randomness {
 
 #[derive(Debug)]
 enum Source {
-    System(Mutex<StdRng>),
+    System(Box<Mutex<StdRng>>),
     /// The seed, and how often each purpose was asked for, by its hash.
     Seeded(u64, Mutex<HashMap<u64, u64>>),
 }
@@ -35,7 +35,10 @@ impl Randomness {
     pub fn new(seed: Option<u64>) -> Self {
         let source = match seed {
             Some(seed) => Source::Seeded(seed, Mutex::default()),
-            None => Source::System(Mutex::new(StdRng::seed_from_u64(rand::rng().next_u64()))),
+            None => {
+                let rng = StdRng::seed_from_u64(rand::rng().next_u64());
+                Source::System(Box::new(Mutex::new(rng)))
+            }
         };
         Self { source }
     }
