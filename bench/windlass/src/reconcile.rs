@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use windlass::client::Patch;
-use windlass::manager::Handle;
+use windlass::manager::Running;
 use windlass::{Context, Controller, Key, Manager, Next, Object};
 
 use crate::Outcome;
@@ -219,7 +219,7 @@ pub async fn first(client: Client, args: &Args) -> Outcome {
     Ok(json!({ "cpu_s": cpu, "rss_kb": rss, "peak_kb": peak }))
 }
 
-async fn run<K: Object>(client: Client, controller: Controller<K>) -> Result<Handle, String> {
+async fn run<K: Object>(client: Client, controller: Controller<K>) -> Result<Running, String> {
     let running = Manager::builder(client).add(controller).spawn().map_err(|e| e.to_string())?;
     running.ready().await;
     Ok(running)

@@ -82,6 +82,8 @@ pub struct Options {
     pub signer: Option<Signer>,
     /// Whether pods are given a service account and its token, and refused without one.
     pub service_account_admission: bool,
+    /// The time that the server's clock shows at the start; `None` is the current time.
+    pub start_time: Option<jiff::Timestamp>,
 }
 
 pub(crate) struct Inner {
@@ -116,6 +118,7 @@ impl Default for Options {
             authorize: true,
             signer: None,
             service_account_admission: false,
+            start_time: None,
         }
     }
 }
@@ -144,7 +147,7 @@ impl ApiServer {
         let inner = Inner {
             store,
             registry: Registry::default(),
-            clock: Clock::default(),
+            clock: options.start_time.map_or_else(Clock::default, Clock::starting_at),
             random: Randomness::new(options.seed),
             authenticator: Authenticator::new(options.tokens, signer),
             authorizer: Authorizer::new(),

@@ -66,7 +66,7 @@ pub fn run(args: DemoArgs) -> Result<(), Failure> {
     })
 }
 
-async fn tour(running: &Running, stage: &Stage) -> Result<windlass::manager::Handle, Failure> {
+async fn tour(running: &Running, stage: &Stage) -> Result<windlass::manager::Running, Failure> {
     let client = Client::new(running.server.client());
     let failed = |error: windlass::Error| Failure::other(error.chain());
 

@@ -5,8 +5,8 @@ use std::fmt;
 use jiff::Timestamp;
 use windlass::cache::CacheOptions;
 use windlass::clock::Clock;
-use windlass::events::EventForm;
-use windlass::manager::Handle;
+use windlass::events::EventsApi;
+use windlass::manager::{Handle, Running};
 use windlass::{Manager, Result};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::pki::Ca;
@@ -42,7 +42,7 @@ pub struct Options {
 /// ```
 pub struct Cluster {
     server: ApiServer,
-    manager: Option<Handle>,
+    manager: Option<Running>,
 }
 
 impl Default for Options {
@@ -80,7 +80,7 @@ impl Cluster {
             .clock(clock)
             .cache(cache)
             // Sources, counts and times as the controllers of Kubernetes write them.
-            .event_form(EventForm::Counted);
+            .events_api(EventsApi::CoreV1);
         if options.nodes > 0 {
             node::register(&server, options.nodes).await.expect("a fresh node is a valid object");
             builder = node::add(builder);

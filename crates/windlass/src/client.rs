@@ -108,14 +108,6 @@ pub(crate) const HOST: &str = "kubernetes";
 /// # }
 /// ```
 ///
-/// [`Error::Api`]: crate::Error::Api
-/// [`Error::Fenced`]: crate::Error::Fenced
-/// [`Error::Invalid`]: crate::Error::Invalid
-/// [`Error::NoKind`]: crate::Error::NoKind
-/// [`Error::NotCached`]: crate::Error::NotCached
-/// [`Error::NotSynced`]: crate::Error::NotSynced
-/// [`Error::Timeout`]: crate::Error::Timeout
-/// [`Error::Transport`]: crate::Error::Transport
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -351,7 +343,7 @@ impl Client {
     }
 
     /// Returns the fence that stops writes when leadership is lost.
-    pub fn fence(&self) -> &Fence {
+    pub(crate) fn fence(&self) -> &Fence {
         &self.shared.fence
     }
 

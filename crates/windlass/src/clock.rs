@@ -1,31 +1,34 @@
 //! Wall time that follows tokio's time, and its jumps.
 //!
-//! Timestamps in objects (`renewTime`, `lastTransitionTime`, event times) are wall time, decisions
-//! are made on [`tokio::time::Instant`]. A [`Clock::fixed`] clock starts at a given moment and
-//! moves with tokio's time, so a paused runtime gives the same timestamps in every run;
-//! [`Clock::shift`] lets it jump, as clocks of machines do.
+//! Timestamps in objects (`renewTime`, `lastTransitionTime`, event times) are wall time; decisions
+//! are made on [`tokio::time::Instant`]. In a runtime whose time is paused, every clock moves with
+//! tokio's time, so a test that sleeps for a day sees a day pass. [`Clock::fixed`] also starts at a
+//! given moment, so that a test writes the same timestamps in every run, and [`Clock::shift`]
+//! makes a clock jump.
 //!
-//! A wall clock jumps when it is set, and when its machine was suspended: monotonic time, which
-//! tokio counts, stands still then. No wait and no backoff hears of that; a manager tells it, and a
-//! [`Deadline`] counts both clocks.
+//! A wall clock jumps when somebody sets it, and when its machine was suspended: monotonic time,
+//! which tokio measures, does not advance then. No timer and no backoff is affected by a jump; the
+//! manager reports it, and the lease takes it into account.
 //!
 //! **Invariant:** nothing in this crate compares a timestamp of another machine with this clock.
 
 mod deadline;
 mod jumps;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use tokio::time::Instant;
 
-pub use deadline::Deadline;
+pub(crate) use deadline::Deadline;
 pub(crate) use jumps::{Jump, Jumps};
 
-/// Where timestamps written into objects come from.
+/// The source of timestamps that are written into objects.
+///
+/// Clones share their shift.
 ///
 /// ```
 /// use windlass::clock::Clock;
@@ -38,17 +41,32 @@ pub(crate) use jumps::{Jump, Jumps};
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
     fixed: Option<(Timestamp, Instant)>,
-    /// The nanoseconds by which this clock and its clones were moved.
+    /// The nanoseconds by which this clock and its clones were shifted.
     shift: Arc<AtomicI64>,
 }
 
-/// Further ahead than anybody waits, and near enough for every timer.
+/// Later than anybody waits, and within the range of every timer.
 pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 // === impl Clock ===
 
 impl Clock {
-    /// The clock of the machine.
+    /// The clock of the machine, or tokio's time if that is paused.
+    ///
+    /// This is the default of a manager.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::clock::Clock;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let clock = Clock::system();
+    /// let start = clock.now();
+    /// tokio::time::sleep(Duration::from_secs(86_400)).await; // returns immediately
+    /// assert_eq!(clock.since(start).as_secs(), 86_400);
+    /// # }
+    /// ```
     pub fn system() -> Self {
         Self::default()
     }
@@ -72,10 +90,10 @@ impl Clock {
         Self { fixed: Some((start, Instant::now())), ..Self::default() }
     }
 
-    /// Lets this clock and all its clones jump ahead, or back if `by` is negative.
+    /// Makes this clock and all its clones jump forward, or backward if `by` is negative.
     ///
-    /// This is how a test sees what a jump does. The clock of the machine itself stays as it is,
-    /// also for a [`Clock::system`].
+    /// For tests of what a jump does. The clock of the machine does not change, even for a
+    /// [`Clock::system`].
     ///
     /// ```
     /// use jiff::SignedDuration;
@@ -103,68 +121,77 @@ impl Clock {
         let _ = self.shift.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add);
     }
 
-    /// The present moment.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
-        let unmoved = match &self.fixed {
-            None => Timestamp::now(),
+        let unshifted = match &self.fixed {
+            None => machine_or_paused(),
             Some((start, since)) => plus(*start, since.elapsed()),
         };
         match self.shift.load(Ordering::SeqCst) {
-            0 => unmoved,
-            nanos => moved(unmoved, SignedDuration::from_nanos(nanos)),
+            0 => unshifted,
+            nanos => moved(unshifted, SignedDuration::from_nanos(nanos)),
         }
     }
 
     /// The moment `wait` from now, by tokio's time and by this clock.
-    pub fn deadline(&self, wait: Duration) -> Deadline {
+    pub(crate) fn deadline(&self, wait: Duration) -> Deadline {
         Deadline::new(self, wait)
     }
 
-    /// The present moment in the format of most object fields (whole seconds).
+    /// The current time in the format of most object fields (whole seconds).
     pub fn time(&self) -> Time {
         let now = self.now();
         Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
     }
 
-    /// The present moment in the format of leases and events (microseconds).
+    /// The current time in the format of leases and events (microseconds).
     pub fn micro_time(&self) -> MicroTime {
         let now = self.now();
         MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now))
     }
 
-    /// How long ago `then` was; zero when it lies ahead.
+    /// The time since `then`, or zero if `then` is in the future.
     pub fn since(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.now().duration_since(then)).unwrap_or_default()
     }
+}
 
-    /// The time this clock has to keep up with: that of the machine, or tokio's.
-    ///
-    /// They differ where a runtime is paused: there the clock of the machine goes on.
-    fn steady(&self) -> std::time::Instant {
-        match &self.fixed {
-            None => std::time::Instant::now(),
-            Some(_) => Instant::now().into_std(),
+/// The clock of the machine, or tokio's time if that is paused.
+fn machine_or_paused() -> Timestamp {
+    static ANCHOR: OnceLock<(Timestamp, std::time::Instant)> = OnceLock::new();
+    let (start, since) = ANCHOR.get_or_init(|| (Timestamp::now(), std::time::Instant::now()));
+    let before = std::time::Instant::now();
+    let tokio = Instant::now().into_std();
+    // Tokio's time is the monotonic time of the machine unless it is paused.
+    if before <= tokio && tokio <= std::time::Instant::now() {
+        return Timestamp::now();
+    }
+    match tokio.checked_duration_since(*since) {
+        Some(ahead) => plus(*start, ahead),
+        None => {
+            let behind = SignedDuration::try_from(since.duration_since(tokio));
+            moved(*start, -behind.unwrap_or(SignedDuration::MAX))
         }
     }
 }
 
-/// The timestamp `wait` after `from`, or the last there is.
+/// The timestamp `wait` after `from`, or the latest possible one.
 fn plus(from: Timestamp, wait: Duration) -> Timestamp {
     moved(from, SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX))
 }
 
-/// The timestamp `by` after `from`, or the last or first there is.
+/// The timestamp `by` after `from`, or the latest or earliest possible one.
 fn moved(from: Timestamp, by: SignedDuration) -> Timestamp {
     let limit = if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX };
     from.checked_add(by).unwrap_or(limit)
 }
 
-/// The moment `wait` from now; a wait without end is one of thirty years.
+/// The moment `wait` from now, or thirty years from now if that is earlier.
 pub(crate) fn after(wait: Duration) -> Instant {
     later(Instant::now(), wait)
 }
 
-/// The moment `wait` after `from`; a wait without end is one of thirty years.
+/// The moment `wait` after `from`, or thirty years after if that is earlier.
 pub(crate) fn later(from: Instant, wait: Duration) -> Instant {
     from + wait.min(FAR)
 }
@@ -178,6 +205,23 @@ mod tests {
         let now = Instant::now();
         assert_eq!(later(now, Duration::MAX), now + FAR);
         assert_eq!(later(now, Duration::from_secs(1)), now + Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_system_clock_follows_paused_time_and_nothing_else() {
+        let clock = Clock::system();
+        let start = clock.now();
+        // The machine's clock goes on.
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(clock.now(), start);
+        tokio::time::advance(Duration::from_secs(86_400)).await;
+        assert_eq!(clock.now().duration_since(start), SignedDuration::from_hours(24));
+    }
+
+    #[tokio::test]
+    async fn the_system_clock_is_that_of_the_machine_otherwise() {
+        let (before, shown, after) = (Timestamp::now(), Clock::system().now(), Timestamp::now());
+        assert!(before <= shown && shown <= after, "{before} {shown} {after}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -498,6 +498,13 @@ impl Caches {
         }
     }
 
+    /// The state of every watch; costs one step per kind.
+    pub(crate) fn states(&self) -> Vec<(Kind, SyncState)> {
+        let Some(inner) = &self.0 else { return Vec::new() };
+        let kinds = inner.kinds.read();
+        kinds.iter().map(|(kind, held)| (kind.clone(), held.informer.state())).collect()
+    }
+
     /// Every watch and how far it is.
     pub fn reports(&self) -> Vec<WatchReport> {
         let Some(inner) = &self.0 else { return Vec::new() };

@@ -1,15 +1,14 @@
-//! Events for people: `events.k8s.io/v1`, repeated ones counted, no text lost.
+//! Kubernetes events: published without waiting, counted when repeated, no text lost.
 //!
-//! Publishing never waits and never fails: an event goes into a bounded queue and a task of its own
-//! brings it to the server. The same event again - same object, type, reason, action *and text* -
-//! raises the count of a series instead of making a new object; upstream leaves the text out of
-//! that comparison and loses every text but the first. An event that cannot be sent is in the log
-//! and in the metrics.
+//! Publishing never waits and never fails: an event is put into a bounded queue, from which a task
+//! sends it to the API server. Repeating an event - same object, type, reason, action *and text* -
+//! increments the count of its series instead of creating another object. An event that cannot be
+//! sent is logged and counted in the metrics.
 //!
 //! **Invariant:** the queue and the table of series are bounded.
 //! **Invariant:** every published text is either on the server or in the log.
 
-mod form;
+mod api;
 mod publisher;
 mod series;
 
@@ -23,15 +22,15 @@ use crate::cache::Key;
 use crate::client::Client;
 use crate::clock::Clock;
 
-pub use form::EventForm;
-pub use publisher::Publisher;
+pub use api::EventsApi;
+pub(crate) use publisher::Publisher;
 
-/// Events waiting to be sent.
+/// How many events may wait to be sent.
 const QUEUE_MAX: usize = 10_000;
-/// The server refuses longer notes.
+/// The maximum length of a note in bytes.
 const NOTE_MAX: usize = 1024;
 
-/// How serious an event is.
+/// The type of an event.
 ///
 /// # Examples
 ///
@@ -46,8 +45,7 @@ const NOTE_MAX: usize = 1024;
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// let (recorder, publisher) = Recorder::new(&client, "shop", Clock::system());
-/// tokio::spawn(publisher.run());
+/// let recorder = Recorder::spawn(&client, "shop", Clock::system());
 /// let mut about =
 ///     Key::namespaced("default", "cart").object_reference(&Kind::of::<Pod>().api_resource());
 /// about.field_path = Some("spec.containers{web}".into());
@@ -62,18 +60,19 @@ const NOTE_MAX: usize = 1024;
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum EventType {
-    /// All is well.
+    /// Something happened as expected.
     Normal,
-    /// Somebody should look.
+    /// Something may need attention.
     Warning,
 }
 
-/// Publishes events; cheap to clone.
+/// Publishes events; clones share one queue.
 ///
 /// # Examples
 ///
-/// Within a reconcile, `cx.event` and `cx.warn` are all that is needed; elsewhere:
+/// A reconcile publishes events with `cx.event` and `cx.warn`. Elsewhere:
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Namespace;
@@ -86,8 +85,7 @@ pub enum EventType {
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// let (recorder, publisher) = Recorder::new(&client, "my-operator", Clock::system());
-/// tokio::spawn(publisher.run());
+/// let recorder = Recorder::spawn(&client, "my-operator", Clock::system());
 /// let about = Key::cluster("default").object_reference(&Kind::of::<Namespace>().api_resource());
 /// for _ in 0..3 {
 ///     let note = "all is well".to_string();
@@ -105,7 +103,7 @@ pub struct Recorder {
     queue: mpsc::Sender<Message>,
     controller: Arc<str>,
     instance: Arc<str>,
-    form: EventForm,
+    api: EventsApi,
     client: Client,
 }
 
@@ -123,11 +121,11 @@ struct Published {
     note: String,
     controller: String,
     instance: String,
-    form: EventForm,
+    api: EventsApi,
     regarding: Regarding,
 }
 
-/// The parts of a reference that tell objects apart.
+/// The parts of a reference that identify an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Regarding {
     api_version: String,
@@ -141,10 +139,22 @@ struct Regarding {
 // === impl Recorder ===
 
 impl Recorder {
-    /// A recorder for `controller`, and the task that has to run for it.
-    pub fn new(client: &Client, controller: &str, clock: Clock) -> (Self, Publisher) {
+    /// Creates a recorder for `controller`, and spawns the task that sends its events. The task
+    /// ends when all clones of the recorder have been dropped.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime.
+    pub fn spawn(client: &Client, controller: &str, clock: Clock) -> Self {
+        let (recorder, publisher) = Self::new(client, controller, clock);
+        tokio::spawn(publisher.run());
+        recorder
+    }
+
+    /// Creates a recorder for `controller`, and the publisher that has to run for it.
+    pub(crate) fn new(client: &Client, controller: &str, clock: Clock) -> (Self, Publisher) {
         let (queue, inbox) = mpsc::channel(QUEUE_MAX);
-        // Events of a process that lost its lease are still worth reading.
+        // Events of a process that lost its lease are still useful.
         let client = client.unfenced();
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".into());
         let instance: String = format!("{controller}-{host}").chars().take(128).collect();
@@ -152,32 +162,32 @@ impl Recorder {
             queue,
             controller: controller.into(),
             instance: instance.into(),
-            form: EventForm::default(),
+            api: EventsApi::default(),
             client: client.clone(),
         };
         (recorder, Publisher::new(inbox, client, clock))
     }
 
-    /// The same recorder under another controller's name.
+    /// Returns a recorder that reports as another controller.
     pub fn named(&self, controller: &str) -> Self {
         Self { controller: controller.into(), ..self.clone() }
     }
 
-    /// The same recorder, for events that come from this host.
+    /// Returns a recorder for events of this host.
     pub fn on_host(&self, host: &str) -> Self {
         Self { instance: host.into(), ..self.clone() }
     }
 
-    /// The same recorder, writing its events in this form; the counted one names no host.
-    pub fn in_form(&self, form: EventForm) -> Self {
-        let instance = match form {
-            EventForm::Series => self.instance.clone(),
-            EventForm::Counted => "".into(),
+    /// Returns a recorder that writes to this API; events of the core API have no host.
+    pub(crate) fn with_api(&self, api: EventsApi) -> Self {
+        let instance = match api {
+            EventsApi::EventsV1 => self.instance.clone(),
+            EventsApi::CoreV1 => "".into(),
         };
-        Self { form, instance, ..self.clone() }
+        Self { api, instance, ..self.clone() }
     }
 
-    /// Publishes an event about `regarding`; never waits.
+    /// Publishes an event about `regarding`, without waiting.
     pub fn publish(
         &self,
         event_type: EventType,
@@ -199,7 +209,7 @@ impl Recorder {
             note,
             controller: self.controller.to_string(),
             instance: self.instance.to_string(),
-            form: self.form,
+            api: self.api,
             regarding: regarding.into(),
         };
         if let Err(error) = self.queue.try_send(Message::Event(Box::new(event))) {
@@ -208,17 +218,22 @@ impl Recorder {
             | mpsc::error::TrySendError::Closed(message)) = error;
             if let Message::Event(event) = message {
                 let note = event.note;
-                tracing::warn!(object, reason, note, "event not published: too many, or the end");
+                tracing::warn!(
+                    object,
+                    reason,
+                    note,
+                    "event not published: the queue is full or closed"
+                );
             }
         }
     }
 
-    /// Waits until everything published so far has been brought to the server or given up; not at
-    /// all once the publisher has ended.
+    /// Waits until everything published so far has been sent or dropped; returns immediately if the
+    /// sending task has ended.
     ///
     /// # Cancel safety
     ///
-    /// May be dropped at any time; what was published goes its way.
+    /// May be dropped at any time; events are sent nevertheless.
     pub async fn flush(&self) {
         let (done, wait) = oneshot::channel();
         if self.queue.send(Message::Flush(done)).await.is_ok() {
@@ -247,7 +262,7 @@ impl From<ObjectReference> for Regarding {
 }
 
 impl Published {
-    /// Events about objects without namespace live in `default`.
+    /// The namespace of the event; `default` for objects without a namespace.
     fn namespace(&self) -> &str {
         match self.regarding.namespace.as_str() {
             "" => "default",
@@ -271,16 +286,19 @@ impl Regarding {
     }
 }
 
-/// Cuts a note to what the server takes, at a character boundary.
+/// Shortens a note to the maximum length, at a character boundary.
 fn shorten(note: &str) -> String {
     if note.len() <= NOTE_MAX {
         return note.to_string();
     }
-    tracing::warn!(note, "event note shortened to {NOTE_MAX} bytes, the whole text is here");
+    tracing::warn!(
+        note,
+        "event note shortened to {NOTE_MAX} bytes on the server, this is the whole text"
+    );
     format!("{}...", head(note, NOTE_MAX - 3))
 }
 
-/// The first bytes of a text, cut between characters.
+/// The first bytes of a text, up to a character boundary.
 fn head(text: &str, len_max: usize) -> &str {
     let mut end = len_max.min(text.len());
     while !text.is_char_boundary(end) {

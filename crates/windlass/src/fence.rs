@@ -1,19 +1,21 @@
 //! The fence between a lost lease and the API server.
 //!
-//! While a lease is asked for, every mutating request of what it guards passes here: not those of
-//! controllers and tasks that run on every replica, events, and the lease itself. The
-//! fence is open from the moment a renewal *began* until the renew deadline after it, by tokio's
-//! clock and by wall time; nothing has to run for it to close. So a process that was paused finds
-//! it closed when it wakes, and one whose machine was suspended does too: monotonic time stood
-//! still then, wall time did not. A wall clock that jumps ahead closes the fence until the next
-//! renewal, at most for a retry period; one that jumps back keeps it open no longer than without.
+//! If a manager uses a lease, every mutating request that the lease guards passes the fence. Exempt
+//! are controllers and runnables of every replica, events, the lease itself, and
+//! [`Handle::unfenced_client`](crate::manager::Handle::unfenced_client). The fence is open from the
+//! moment a renewal *began* until the renew deadline after it, by tokio's time and by wall time.
+//! Nothing has to run for it to close: a process that was paused finds it closed when it resumes,
+//! and so does one whose machine was suspended, because wall time advanced meanwhile. A wall clock
+//! that jumps ahead closes the fence until the next renewal, and one that jumps back does not keep
+//! it open any longer.
 //!
-//! A request that still waits for an answer when the fence closes is given up, because it may not
-//! have left yet: it may be waiting for a connection or for a token. If it closes by wall time,
-//! that happens before the request takes its next step, or at the deadline by tokio's clock.
+//! A request that still waits for its response when the fence closes is cancelled, because it may
+//! not have been sent yet: it may be waiting for a connection or a token. If the fence closes by
+//! wall time, that happens when the request is polled the next time, or at the deadline by tokio's
+//! time.
 //!
-//! **Invariant:** no new mutating request leaves after the renew deadline of either clock. Requests
-//! already on their way are not called back, so this is no fencing token.
+//! **Invariant:** no new mutating request is sent after the renew deadline by either clock. Requests
+//! that were already sent cannot be taken back, so this is not a fencing token.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -22,28 +24,27 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::Deadline;
+use crate::error::Error;
 
-/// Lets writes pass only while the lease is held; open for ever until a lease is asked for.
-///
-/// ```
-/// use windlass::fence::Fence;
-/// let fence = Fence::new();
-/// assert!(fence.check().is_ok());
-/// fence.close("ops/my-operator");
-/// assert_eq!(fence.check(), Err("ops/my-operator".to_string()));
-/// ```
+/// Lets writes pass only while the lease is held; always open without a lease.
 #[derive(Debug, Clone, Default)]
-pub struct Fence(Arc<watch::Sender<State>>);
+pub(crate) struct Fence(Arc<watch::Sender<State>>);
+
+/// Why a fence is closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Closed {
+    /// The lease, `namespace/name`.
+    lease: String,
+    /// This process has held the lease before.
+    was_held: bool,
+}
 
 #[derive(Debug, Clone, Default)]
 enum State {
     #[default]
-    None,
-    Closed {
-        lease: String,
-        was_held: bool,
-    },
-    Until {
+    NoLease,
+    Closed(Closed),
+    OpenUntil {
         lease: String,
         deadline: Deadline,
     },
@@ -52,43 +53,43 @@ enum State {
 // === impl Fence ===
 
 impl Fence {
-    /// A fence that is open until a lease is asked for.
-    pub fn new() -> Self {
+    /// Creates a fence that is open until a lease is configured.
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Tells whether a lease governs this fence at all.
-    pub fn armed(&self) -> bool {
-        !matches!(*self.0.borrow(), State::None)
+    /// Returns `true` if a lease controls this fence.
+    pub(crate) fn armed(&self) -> bool {
+        !matches!(*self.0.borrow(), State::NoLease)
     }
 
-    /// Tells whether a write may leave now, or names the lease that is not held.
-    pub fn check(&self) -> Result<(), String> {
+    /// Returns an error if writes must not be sent now.
+    pub(crate) fn check(&self) -> Result<(), Closed> {
         self.0.borrow().check().map(drop)
     }
 
-    /// Waits until no write may leave any more, and names the lease; for ever without a lease.
+    /// Waits until writes must not be sent any more; for ever without a lease.
     ///
     /// # Cancel safety
     ///
     /// May be dropped at any time.
-    pub async fn closed(&self) -> String {
+    pub(crate) async fn closed(&self) -> Closed {
         let mut states = self.0.subscribe();
         loop {
             let now = states.borrow_and_update().check();
             match now {
-                Err(lease) => return lease,
-                // The sender lives in this fence, so there is always news or none yet.
+                Err(closed) => return closed,
+                // The sender lives in this fence, so this does not fail.
                 Ok(None) => drop(states.changed().await),
                 Ok(Some(deadline)) => {
-                    // Nothing wakes when the wall clock jumps, so every poll looks.
-                    let look = std::future::poll_fn(|_| match self.check() {
-                        Err(lease) => Poll::Ready(lease),
+                    // A jump of the wall clock wakes nobody, so every poll checks it.
+                    let check = std::future::poll_fn(|_| match self.check() {
+                        Err(closed) => Poll::Ready(closed),
                         Ok(()) => Poll::Pending,
                     });
                     tokio::select! {
                         biased;
-                        lease = look => return lease,
+                        closed = check => return closed,
                         _ = states.changed() => {}
                         () = sleep_until(deadline) => {}
                     }
@@ -97,54 +98,44 @@ impl Fence {
         }
     }
 
-    /// Closes the fence; `lease` names who may open it.
-    pub fn close(&self, lease: &str) {
-        let was_held = self.was_held();
-        self.0.send_replace(State::Closed { lease: lease.to_string(), was_held });
-    }
-
-    /// Returns `true` if the lease is held or has been held before.
-    pub(crate) fn was_held(&self) -> bool {
-        match *self.0.borrow() {
-            State::None => false,
-            State::Closed { was_held, .. } => was_held,
-            State::Until { .. } => true,
-        }
+    /// Closes the fence on behalf of `lease`.
+    pub(crate) fn close(&self, lease: &str) {
+        self.0.send_modify(|state| {
+            let was_held = match state {
+                State::NoLease => false,
+                State::Closed(closed) => closed.was_held,
+                State::OpenUntil { .. } => true,
+            };
+            *state = State::Closed(Closed { lease: lease.to_string(), was_held });
+        });
     }
 
     /// Opens the fence until `deadline` passes by one of its clocks.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tokio::time::Instant;
-    /// use windlass::clock::Clock;
-    /// use windlass::fence::Fence;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let (fence, began) = (Fence::new(), Instant::now());
-    /// fence.open_until("ops/my-operator", Clock::system().deadline(Duration::from_secs(10)));
-    /// assert!(fence.armed() && fence.check().is_ok());
-    /// // Nothing has to run for it to close.
-    /// assert_eq!(fence.closed().await, "ops/my-operator");
-    /// assert!(fence.check().is_err() && began.elapsed() >= Duration::from_secs(10));
-    /// # }
-    /// ```
-    pub fn open_until(&self, lease: &str, deadline: Deadline) {
-        self.0.send_replace(State::Until { lease: lease.to_string(), deadline });
+    pub(crate) fn open_until(&self, lease: &str, deadline: Deadline) {
+        self.0.send_replace(State::OpenUntil { lease: lease.to_string(), deadline });
     }
 }
 
 // === impl State ===
 
 impl State {
-    /// Returns until when the fence is open at most, or the lease that is not held.
-    fn check(&self) -> Result<Option<Instant>, String> {
+    /// Returns until when the fence is open at most.
+    fn check(&self) -> Result<Option<Instant>, Closed> {
         match self {
-            Self::None => Ok(None),
-            Self::Until { deadline, .. } if !deadline.passed() => Ok(Some(deadline.instant())),
-            Self::Until { lease, .. } | Self::Closed { lease, .. } => Err(lease.clone()),
+            Self::NoLease => Ok(None),
+            Self::OpenUntil { deadline, .. } if !deadline.passed() => Ok(Some(deadline.instant())),
+            Self::OpenUntil { lease, .. } => Err(Closed { lease: lease.clone(), was_held: true }),
+            Self::Closed(closed) => Err(closed.clone()),
         }
+    }
+}
+
+// === impl Closed ===
+
+impl Closed {
+    /// The error of the request `action`, which was not sent.
+    pub(crate) fn error(self, action: String) -> Error {
+        Error::Fenced { action, lease: self.lease, was_held: self.was_held }
     }
 }
 
@@ -159,6 +150,24 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn lost() -> Closed {
+        Closed { lease: "a/b".into(), was_held: true }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_was_never_held_is_distinguished_from_one_that_was_lost() {
+        let fence = Fence::new();
+        fence.close("a/b");
+        let closed = fence.check().expect_err("closed");
+        assert!(!closed.was_held);
+        let text = closed.error("create Pod a/b".into()).to_string();
+        assert!(text.ends_with("because this process does not hold lease a/b"), "{text}");
+        fence.open_until("a/b", Clock::system().deadline(SECOND));
+        fence.close("a/b");
+        let text = fence.check().expect_err("closed").error("create Pod a/b".into()).to_string();
+        assert!(text.ends_with("because this process has lost lease a/b"), "{text}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn fence_closes_by_itself_at_the_deadline() {
         let fence = Fence::new();
@@ -167,7 +176,7 @@ mod tests {
         tokio::time::advance(Duration::from_millis(9_999)).await;
         assert!(fence.check().is_ok());
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(fence.check(), Err("a/b".to_string()));
+        assert_eq!(fence.check(), Err(lost()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -182,7 +191,7 @@ mod tests {
         tokio::time::sleep(7 * SECOND).await;
         assert!(!closed.is_finished());
         fence.close("a/b");
-        assert_eq!(closed.await.expect("ends"), ("a/b".to_string(), 15 * SECOND));
+        assert_eq!(closed.await.expect("ends"), (lost(), 15 * SECOND));
     }
 
     #[tokio::test(start_paused = true)]
@@ -192,8 +201,8 @@ mod tests {
         let mut closed = std::pin::pin!(fence.closed());
         assert!(futures::poll!(closed.as_mut()).is_pending());
         clock.shift(SignedDuration::from_hours(1));
-        assert_eq!(fence.check(), Err("a/b".to_string()));
-        assert_eq!(futures::poll!(closed), Poll::Ready("a/b".to_string()), "at the next step");
+        assert_eq!(fence.check(), Err(lost()));
+        assert_eq!(futures::poll!(closed), Poll::Ready(lost()), "at the next step");
         fence.open_until("a/b", clock.deadline(10 * SECOND));
         assert!(fence.check().is_ok());
     }

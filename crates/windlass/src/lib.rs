@@ -67,7 +67,8 @@
 //!   `a_renewal_that_was_under_way_when_the_machine_slept_opens_nothing`. What runs on every
 //!   replica is not guarded: `what_runs_on_every_replica_writes_without_the_lease`.
 //! - **P6** Shutdown begins nothing new, loses no acknowledged work within the grace period, and
-//!   gives the lease back last: `shutdown_waits_for_the_reconcile_under_way`,
+//!   releases the lease last: `shutdown_waits_for_the_reconcile_under_way`,
+//!   `no_reconcile_begins_while_a_runnable_of_every_replica_is_still_draining`,
 //!   `the_first_signal_lets_work_end_and_the_process_ends_well`,
 //!   `shutdown_ends_with_the_grace_period`, `a_shutdown_has_half_a_minute_unless_told_otherwise`,
 //!   `the_lease_is_renewed_until_the_work_has_drained_and_released_then`,
@@ -82,6 +83,18 @@
 //!   `a_panic_is_contained_counted_and_retried`, `a_limiter_that_panics_loses_no_key`,
 //!   `a_map_function_that_panics_loses_only_its_own_change`.
 //! - **P9** Equal seed, equal trace: `equal_seeds_give_equal_traces`.
+//!
+//! # Features
+//!
+//! All are enabled by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `serve` | the HTTP servers for probes and metrics ([`serve`]) |
+//! | `tls` | TLS for these servers; includes `serve` |
+//! | `metrics` | Prometheus metrics ([`metrics`]); without it, nothing is counted |
+//! | `log` | a subscriber for structured logs ([`log`]) |
+//! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
 //!
 //! # What is not promised
 //!
@@ -120,22 +133,36 @@ pub mod queue;
 
 pub mod client;
 pub mod cluster;
-pub mod fence;
+mod fence;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "no_metrics.rs"]
 pub mod metrics;
 
 mod apply;
 pub mod condition;
 pub mod finalizer;
 pub mod owner;
+mod panic;
 pub mod wait;
 
 pub mod controller;
 pub mod events;
 pub mod lease;
+#[cfg(feature = "log")]
 pub mod log;
 pub mod manager;
+#[cfg(feature = "serve")]
 pub mod serve;
 pub mod signal;
+
+pub use k8s_openapi;
+pub use kube;
+/// The crate of the metric types that [`Builder::register_metrics`](manager::Builder::register_metrics)
+/// accepts.
+#[cfg(feature = "metrics")]
+pub use prometheus_client;
 
 pub use cache::Key;
 pub use client::{Client, List};

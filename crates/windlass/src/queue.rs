@@ -122,7 +122,7 @@ pub struct Add {
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::queue::{Add, LOW_PRIORITY, WorkQueue};
+/// use windlass::queue::{Add, LOW_PRIORITY, Work, WorkQueue};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
@@ -131,7 +131,7 @@ pub struct Add {
 /// queue.add("news");
 /// queue.add_after("later", Duration::from_millis(5));
 ///
-/// let work = queue.get().await.expect("the queue is open");
+/// let work: Work<_> = queue.get().await.expect("the queue is open");
 /// assert_eq!(*work.key(), "news");
 /// queue.add("news"); // it is being worked on: comes again when that is done
 /// assert_eq!(*queue.get().await.expect("open").key(), "old news");

@@ -1,21 +1,22 @@
-//! SIGINT and SIGTERM: the first asks to stop, the second ends the process.
+//! SIGINT and SIGTERM: the first one asks to stop, the second one exits the process.
 //!
-//! **Invariant:** from the first look at signals on none is lost; two of one sort that come before
-//! either is seen count as one.
+//! **Invariant:** no signal is lost once signals are handled; two of the same kind that arrive
+//! before either is noticed count as one.
 
 use std::convert::Infallible;
 
 use tokio_util::sync::CancellationToken;
 
-/// Completes on the first SIGINT or SIGTERM; from then on a second one exits with status 1.
+/// Completes on the first SIGINT or SIGTERM; from then on another one exits the process with
+/// status 1.
 ///
-/// A manager that stops for another reason drops this and hears no signals while it does;
-/// [`run_until_signal`](crate::manager::Builder::run_until_signal) does.
+/// Prefer [`run_until_signal`](crate::manager::Builder::run_until_signal), which also handles signals
+/// while the manager stops for another reason.
 ///
 /// # Cancel safety
 ///
-/// May be dropped at any time; a signal that comes then is ignored, as the process has said that it
-/// handles signals.
+/// May be dropped at any time; signals are ignored from then on, because the process has installed
+/// handlers for them.
 ///
 /// # Examples
 ///
@@ -30,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 /// #     let me = std::process::id().to_string();
 /// #     std::process::Command::new("kill").args(["-TERM", &me]).status().expect("kill runs");
 /// # });
-/// // Where something else beside the manager has to end as well.
+/// // For a program that has to stop more than the manager.
 /// let manager = Manager::builder(client).spawn()?;
 /// signal::shutdown().await;
 /// manager.stop().await
@@ -43,10 +44,10 @@ pub async fn shutdown() {
     tokio::spawn(signals.exit());
 }
 
-/// The signals of this process, heard from when this is made.
+/// The signals of this process since this was created.
 pub(crate) struct Signals {
-    /// One was heard.
-    heard: bool,
+    /// A signal has arrived.
+    received: bool,
     #[cfg(unix)]
     streams: Vec<tokio::signal::unix::Signal>,
 }
@@ -60,14 +61,13 @@ impl Signals {
             use tokio::signal::unix::{SignalKind, signal};
             let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
             let streams = kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect();
-            Self { heard: false, streams }
+            Self { received: false, streams }
         }
         #[cfg(not(unix))]
-        Self { heard: false }
+        Self { received: false }
     }
 
-    /// Asks for a stop with the first signal, which may be under way for another reason; the second
-    /// exits.
+    /// Asks the manager to stop at the first signal, and exits at the second.
     pub(crate) async fn follow(&mut self, stopping: CancellationToken) -> Infallible {
         self.next().await;
         tracing::info!("Shutdown signal received, waiting for all workers to finish");
@@ -76,10 +76,10 @@ impl Signals {
         exit()
     }
 
-    /// Exits with the next signal if one was heard before: what comes after the end of a manager
-    /// may hang as well.
+    /// Exits at the next signal if there was one before: what the program does after the manager has
+    /// ended may hang as well.
     pub(crate) fn leave(self) {
-        if self.heard {
+        if self.received {
             tokio::spawn(self.exit());
         }
     }
@@ -92,11 +92,11 @@ impl Signals {
     #[cfg(unix)]
     async fn next(&mut self) {
         std::future::poll_fn(|cx| {
-            let heard = self.streams.iter_mut().any(|signal| signal.poll_recv(cx).is_ready());
-            if heard { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            let received = self.streams.iter_mut().any(|signal| signal.poll_recv(cx).is_ready());
+            if received { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
         })
         .await;
-        self.heard = true;
+        self.received = true;
     }
 
     #[cfg(not(unix))]
@@ -104,7 +104,7 @@ impl Signals {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
-        self.heard = true;
+        self.received = true;
     }
 }
 

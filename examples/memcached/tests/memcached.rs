@@ -9,11 +9,11 @@ use kube::CustomResourceExt;
 use memcached_operator::{Memcached, MemcachedSpec, controller};
 use serde_json::json;
 use windlass::client::Patch;
-use windlass::manager::Handle;
+use windlass::manager::Running;
 use windlass::{Client, Key, List, Manager, Object, condition};
 use windlass_cluster::Cluster;
 
-async fn start() -> (Cluster, Handle, Client) {
+async fn start() -> (Cluster, Running, Client) {
     let cluster = Cluster::start().await;
     let client = Client::new(cluster.client());
     client.create(&Memcached::crd()).await.expect("the definition is valid");

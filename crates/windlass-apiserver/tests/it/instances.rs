@@ -164,3 +164,14 @@ async fn a_fork_of_a_kept_server_writes_nothing_into_its_directory() {
     let list = ask(&opened(&dir), &format!("GET {MAPS}"), json!(null)).await.ok();
     assert_eq!(names(&list), ["a"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_of_a_server_starts_at_the_time_it_is_given() {
+    let start_time = Some("2030-02-28T23:59:58Z".parse().unwrap());
+    let server = server_with(Options { start_time, ..Options::default() });
+    let made = create_map(&server, "a", "1").await;
+    assert_eq!(made["metadata"]["creationTimestamp"], "2030-02-28T23:59:58Z");
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let made = create_map(&server, "b", "1").await;
+    assert_eq!(made["metadata"]["creationTimestamp"], "2030-03-01T00:00:00Z");
+}

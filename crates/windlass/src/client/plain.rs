@@ -4,7 +4,6 @@ use tower::ServiceExt;
 
 use super::Client;
 use super::transport::mutates;
-use crate::error::Error;
 
 impl Client {
     /// Returns a plain `kube::Client` over the same connection, behind the same fence.
@@ -47,10 +46,7 @@ impl Client {
                 let action = format!("{} {}", request.method(), request.uri().path());
                 tokio::select! {
                     biased;
-                    lease = fence.closed() => {
-                        let was_held = fence.was_held();
-                        Err(tower::BoxError::from(Error::Fenced { action, lease, was_held }))
-                    }
+                    closed = fence.closed() => Err(tower::BoxError::from(closed.error(action))),
                     answer = inner.send(request) => answer.map_err(tower::BoxError::from),
                 }
             }

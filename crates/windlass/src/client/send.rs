@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Client;
 use super::transport::{ApiRequest, ApiResponse, ExchangeError, exchange};
 use crate::error::{Error, Result};
+use crate::fence::Closed;
 
 /// The default limit for the size of an answer.
 pub(super) const ANSWER_MAX: usize = 512 << 20;
@@ -62,10 +63,7 @@ impl Client {
         deadline: Instant,
     ) -> Result<Result<ApiResponse, ExchangeError>> {
         let shared = &self.shared;
-        let fenced = |lease| {
-            let (action, was_held) = (request.action.clone(), self.shared.fence.was_held());
-            Error::Fenced { action, lease, was_held }
-        };
+        let fenced = |closed: Closed| closed.error(request.action.clone());
         let fence = Some(&shared.fence)
             .filter(|fence| fence.armed() && !self.options.unfenced && request.mutates());
         if let Some(fence) = fence {
@@ -81,7 +79,7 @@ impl Client {
         let Some(fence) = fence else { return Ok(exchange.await) };
         tokio::select! {
             biased;
-            lease = fence.closed() => Err(fenced(lease)),
+            closed = fence.closed() => Err(fenced(closed)),
             answer = exchange => Ok(answer),
         }
     }

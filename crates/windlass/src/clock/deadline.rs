@@ -1,4 +1,4 @@
-//! A deadline that a suspended machine does not outlive.
+//! A deadline that also passes while the machine is suspended.
 
 use std::time::Duration;
 
@@ -7,27 +7,12 @@ use tokio::time::Instant;
 
 use super::{Clock, later, plus};
 
-/// The end of a time that tokio's clock and the wall clock count; the first to reach it decides.
+/// A deadline by tokio's time and by the wall clock; it has passed as soon as one of them says so.
 ///
-/// A wall clock that is set back does not put it off, and a machine that was suspended, where
-/// tokio's clock stood still, finds that it has passed.
-///
-/// ```
-/// use std::time::Duration;
-/// use jiff::SignedDuration;
-/// use windlass::clock::{Clock, Deadline};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let clock = Clock::system();
-/// let deadline: Deadline = clock.deadline(Duration::from_secs(60));
-/// assert!(!deadline.passed());
-/// clock.shift(SignedDuration::from_secs(60)); // as after a minute of sleep
-/// assert!(deadline.passed());
-/// # }
-/// ```
+/// A wall clock that is set back does not postpone it, and after a suspension, during which tokio's
+/// time did not advance, the wall clock shows that it has passed.
 #[derive(Debug, Clone)]
-pub struct Deadline {
+pub(crate) struct Deadline {
     instant: Instant,
     wall: Timestamp,
     clock: Clock,
@@ -41,13 +26,13 @@ impl Deadline {
         Self { instant: later(Instant::now(), wait), wall, clock: clock.clone() }
     }
 
-    /// Tells whether the deadline has passed by either clock.
-    pub fn passed(&self) -> bool {
+    /// Returns `true` if the deadline has passed by either clock.
+    pub(crate) fn passed(&self) -> bool {
         Instant::now() >= self.instant || self.clock.now() >= self.wall
     }
 
-    /// When the deadline passes by tokio's time; by wall time that may be earlier.
-    pub fn instant(&self) -> Instant {
+    /// The moment the deadline passes by tokio's time; by the wall clock it may be earlier.
+    pub(crate) fn instant(&self) -> Instant {
         self.instant
     }
 }

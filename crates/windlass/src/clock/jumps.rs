@@ -1,19 +1,20 @@
-//! Jumps of a wall clock: it moved otherwise than time did.
+//! Jumps of a wall clock: it advanced by more or less than monotonic time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 
 use super::Clock;
 
-/// Clocks that are adjusted gently, or that run a little fast, do not come near this between looks.
+/// The smallest jump; a clock that is slewed or runs a little fast stays below it between samples.
 const JUMP_MIN: SignedDuration = SignedDuration::from_secs(1);
 
-/// Looks at a clock from time to time.
+/// Compares a clock with monotonic time, from sample to sample.
 #[derive(Debug)]
 pub(crate) struct Jumps {
     clock: Clock,
-    last: Look,
+    last: Sample,
 }
 
 /// One jump of a clock.
@@ -21,13 +22,13 @@ pub(crate) struct Jumps {
 pub(crate) struct Jump {
     /// What the clock showed when the jump was noticed.
     pub(crate) at: Timestamp,
-    /// How far it jumped; back if negative.
+    /// How far it jumped; backward if negative.
     pub(crate) by: SignedDuration,
 }
 
-/// What the clock showed, and the moments between which it was asked.
+/// What the clock showed, and the moments between which it was read.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct Sample {
     before: Instant,
     wall: Timestamp,
     after: Instant,
@@ -36,17 +37,17 @@ struct Look {
 // === impl Jumps ===
 
 impl Jumps {
-    /// Looks at `clock` for the first time.
+    /// Takes the first sample of `clock`.
     pub(crate) fn new(clock: &Clock) -> Self {
-        Self { last: Look::new(clock), clock: clock.clone() }
+        Self { last: Sample::new(clock), clock: clock.clone() }
     }
 
-    /// Tells whether the clock jumped since the last look.
-    pub(crate) fn look(&mut self) -> Option<Jump> {
-        let look = Look::new(&self.clock);
-        let last = std::mem::replace(&mut self.last, look);
-        let by = look.ahead_of(&last);
-        (by.abs() >= JUMP_MIN).then_some(Jump { at: look.wall, by })
+    /// Returns the jump of the clock since the last call, if it jumped.
+    pub(crate) fn check(&mut self) -> Option<Jump> {
+        let sample = Sample::new(&self.clock);
+        let last = std::mem::replace(&mut self.last, sample);
+        let by = sample.ahead_of(&last);
+        (by.abs() >= JUMP_MIN).then_some(Jump { at: sample.wall, by })
     }
 }
 
@@ -59,17 +60,18 @@ impl Jump {
     }
 }
 
-// === impl Look ===
+// === impl Sample ===
 
-impl Look {
+impl Sample {
     fn new(clock: &Clock) -> Self {
-        let before = clock.steady();
-        Self { before, wall: clock.now(), after: clock.steady() }
+        let before = Instant::now();
+        Self { before, wall: clock.now(), after: Instant::now() }
     }
 
-    /// How much further the wall clock went since `last` than time can have.
+    /// How much further the wall clock advanced since `last` than monotonic time.
     ///
-    /// A thread may be held up while it looks, so time passed is known within bounds only.
+    /// A thread may be suspended between its readings, so the time passed has a lower and an upper
+    /// bound.
     fn ahead_of(&self, last: &Self) -> SignedDuration {
         let wall = self.wall.duration_since(last.wall);
         let least = signed(self.before.saturating_duration_since(last.after));
@@ -99,27 +101,27 @@ mod tests {
         let clock = Clock::fixed(Timestamp::from_second(1_000).expect("in range"));
         let mut jumps = Jumps::new(&clock);
         tokio::time::advance(Duration::from_secs(86_400)).await;
-        assert_eq!(jumps.look(), None);
+        assert_eq!(jumps.check(), None);
         clock.shift(HOUR);
         let jump = Jump { at: clock.now(), by: HOUR };
-        assert_eq!((jumps.look(), jump.direction()), (Some(jump), "ahead"));
-        assert_eq!(jumps.look(), None);
+        assert_eq!((jumps.check(), jump.direction()), (Some(jump), "ahead"));
+        assert_eq!(jumps.check(), None);
         tokio::time::advance(Duration::from_secs(10)).await;
         clock.shift(-HOUR);
         let jump = Jump { at: clock.now(), by: -HOUR };
-        assert_eq!((jumps.look(), jump.direction()), (Some(jump), "back"));
+        assert_eq!((jumps.check(), jump.direction()), (Some(jump), "back"));
         clock.shift(SignedDuration::from_millis(999));
-        assert_eq!(jumps.look(), None, "too little to be one");
+        assert_eq!(jumps.check(), None, "too little to be one");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_clock_of_the_machine_is_not_measured_by_virtual_time() {
+    async fn the_system_clock_does_not_jump_when_paused_time_advances() {
         let clock = Clock::system();
         let mut jumps = Jumps::new(&clock);
         tokio::time::advance(Duration::from_secs(86_400)).await;
-        assert_eq!(jumps.look(), None);
+        assert_eq!(jumps.check(), None);
         clock.shift(-HOUR);
-        let by = jumps.look().expect("a jump").by;
+        let by = jumps.check().expect("a jump").by;
         assert!((by + HOUR).abs() < SignedDuration::from_secs(60), "{by:?}");
     }
 
@@ -127,8 +129,8 @@ mod tests {
     fn a_thread_held_up_while_it_looks_sees_no_jump() {
         let (begin, wall) = (Instant::now(), Timestamp::from_second(1_000).expect("in range"));
         let second = Duration::from_secs(1);
-        let first = Look { before: begin, wall, after: begin };
-        let held = |at: i64| Look {
+        let first = Sample { before: begin, wall, after: begin };
+        let held = |at: i64| Sample {
             before: begin + 10 * second,
             wall: Timestamp::from_second(1_000 + at).expect("in range"),
             after: begin + 40 * second,
@@ -137,7 +139,7 @@ mod tests {
             assert_eq!(held(at).ahead_of(&first), SignedDuration::from_secs(by));
         }
         let later =
-            Look { before: begin + 50 * second, wall: held(50).wall, after: begin + 50 * second };
+            Sample { before: begin + 50 * second, wall: held(50).wall, after: begin + 50 * second };
         assert_eq!(later.ahead_of(&held(40)), SignedDuration::ZERO);
     }
 }

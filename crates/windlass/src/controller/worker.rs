@@ -439,14 +439,18 @@ async fn at(moment: Option<Instant>) {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a caught panic, with its file and line if they are known.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_string()
+    let text = if let Some(text) = panic.downcast_ref::<&str>() {
+        *text
     } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
+        text
     } else {
-        "no text".to_string()
+        "no text"
+    };
+    match crate::panic::location() {
+        Some(location) => format!("{text} (at {location})"),
+        None => text.to_string(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! From the queue to the server.
+//! The task that sends events to the API server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,46 +9,27 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::series::{Left, Series, Step, Written};
-use super::{EventForm, Message, Published, head};
+use super::{EventsApi, Message, Published, head};
 use crate::cache::Key;
 use crate::client::{Client, Patch};
 use crate::clock::Clock;
 use crate::error::{Error, Result, ResultExt};
 
-/// How often a failed write is tried.
+/// How often a write is attempted.
 const TRIES_MAX: u32 = 6;
-/// The pause after a failed write; doubles.
+/// The pause after a failed write; it doubles with every failure.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// How long the server may not know the counts of running series.
+/// How long the count of a series on the server may be out of date.
 const FLUSH_AFTER: Duration = Duration::from_secs(30);
-/// How long a namespace that refused the newer group is not asked again.
+/// How long the core API is used in a namespace that refused `events.k8s.io`.
 const CORE_FOR: Duration = Duration::from_secs(60 * 60);
-/// Most namespaces known to refuse the newer group.
+/// How many namespaces that refuse `events.k8s.io` are remembered.
 const CORE_MAX: usize = 1024;
-/// The server refuses longer names.
+/// The maximum length of an object name.
 const NAME_MAX: usize = 253;
 
-/// The task that brings events to the server.
-///
-/// # Examples
-///
-/// ```
-/// use windlass::Client;
-/// use windlass::clock::Clock;
-/// use windlass::events::{Publisher, Recorder};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = Client::new(server.client());
-/// let (recorder, publisher): (Recorder, Publisher) = Recorder::new(&client, "me", Clock::system());
-/// let running = tokio::spawn(publisher.run());
-/// drop(recorder);
-/// running.await.expect("ends with the last recorder");
-/// # Ok(())
-/// # }
-/// ```
-pub struct Publisher {
+/// Sends the events of a recorder to the API server.
+pub(crate) struct Publisher {
     inbox: mpsc::Receiver<Message>,
     client: Client,
     clock: Clock,
@@ -67,12 +48,12 @@ impl Publisher {
         Self { inbox, client, clock, series, core, sent: 0 }
     }
 
-    /// Runs until every recorder is gone, or until it is dropped; the last counts are flushed.
-    pub async fn run(mut self) {
+    /// Runs until every recorder has been dropped, and sends the last counts then.
+    pub(crate) async fn run(mut self) {
         loop {
             let message = match self.series.behind_since().map(|since| since + FLUSH_AFTER) {
                 None => self.inbox.recv().await,
-                // A queue that is never empty must not put this off.
+                // A queue that is never empty must not delay this.
                 Some(at) if at <= Instant::now() => {
                     self.flush_counts().await;
                     continue;
@@ -123,10 +104,10 @@ impl Publisher {
         }
     }
 
-    /// Tells the last count of a series that is not followed any more.
+    /// Sends the last count of a series that is not tracked any more.
     async fn leave(&self, left: Option<Left>) {
         let Some(Left { event, written, count }) = left else { return };
-        match self.tell(&event, &written, count).await {
+        match self.send_count(&event, &written, count).await {
             Err(error) if !error.is_not_found() => self.lost(&event, &error),
             _ => {}
         }
@@ -138,27 +119,27 @@ impl Publisher {
         let stamp = now.0.as_nanosecond();
         let suffix = format!(".{stamp:x}{:04x}", self.sent & 0xffff);
         let name = object_name(&event.regarding.name, &suffix);
-        let form = self.form(event);
-        match self.write(form, event, &name, now.clone()).await {
-            Err(error) if form == EventForm::Series && refuses_group(&error) => {
-                // Only what the core group takes was refused because of the group.
-                self.write(EventForm::Counted, event, &name, now).await?;
+        let api = self.api(event);
+        match self.write(api, event, &name, now.clone()).await {
+            Err(error) if api == EventsApi::EventsV1 && refuses_group(&error) => {
+                // If the core API accepts the event, the group was the reason.
+                self.write(EventsApi::CoreV1, event, &name, now).await?;
                 self.use_core(event.namespace(), &error);
-                Ok(Written { name, form: EventForm::Counted })
+                Ok(Written { name, api: EventsApi::CoreV1 })
             }
-            written => written.map(|()| Written { name, form }),
+            written => written.map(|()| Written { name, api }),
         }
     }
 
-    /// The form an event is written in: the one asked for, where the server takes it.
-    fn form(&self, event: &Published) -> EventForm {
+    /// The API an event is written to: the one asked for, unless the server refuses it.
+    fn api(&self, event: &Published) -> EventsApi {
         let core = self.core.get(event.namespace()).is_some_and(|until| Instant::now() < *until);
-        if core { EventForm::Counted } else { event.form }
+        if core { EventsApi::CoreV1 } else { event.api }
     }
 
     fn use_core(&mut self, namespace: &str, error: &Error) {
         let error = error.chain();
-        tracing::warn!(namespace, error, "events go to the core group for an hour");
+        tracing::warn!(namespace, error, "events.k8s.io is refused, using core events for an hour");
         if self.core.len() >= CORE_MAX {
             self.core.clear();
         }
@@ -167,27 +148,27 @@ impl Publisher {
 
     async fn write(
         &self,
-        form: EventForm,
+        api: EventsApi,
         event: &Published,
         name: &str,
         now: MicroTime,
     ) -> Result<()> {
-        let object = form.object(event, name, now)?;
-        let events = self.client.dynamic(&form.kind());
+        let object = api.object(event, name, now)?;
+        let events = self.client.dynamic(&api.kind());
         let (events, object) = (&events, &object);
-        // A try that seemed to fail may have been heard.
+        // An attempt that seemed to fail may have succeeded.
         let write = || async move { events.create(object).await.ignore_already_exists().map(drop) };
         retry(write).await
     }
 
     async fn count(&mut self, event: &Published, written: &Written, count: i32) {
-        match self.tell(event, written, count).await {
+        match self.send_count(event, written, count).await {
             Ok(()) => self.series.counted(event, count),
-            // It expired on the server: a new object takes its place.
+            // It has expired on the server and is created again.
             Err(error) if error.is_not_found() => {
                 self.series.forget(event);
                 match self.create(event).await {
-                    // Nobody has to make room for it: it had a place before.
+                    // It replaces itself, so no other series has to be dropped.
                     Ok(written) => {
                         self.series.created(event.clone(), written, Instant::now());
                     }
@@ -204,11 +185,11 @@ impl Publisher {
         }
     }
 
-    /// Brings a count to the server.
-    async fn tell(&self, event: &Published, written: &Written, count: i32) -> Result<()> {
-        let api = self.client.dynamic(&written.form.kind());
+    /// Writes the count of a series to the server.
+    async fn send_count(&self, event: &Published, written: &Written, count: i32) -> Result<()> {
+        let api = self.client.dynamic(&written.api.kind());
         let key = Key::namespaced(event.namespace(), &written.name);
-        let patch = Patch::Merge(written.form.again(count, self.clock.micro_time()));
+        let patch = Patch::Merge(written.api.repetition(count, self.clock.micro_time()));
         let (api, key, patch) = (&api, &key, &patch);
         retry(|| async move { api.patch(key, patch).await.map(drop) }).await
     }
@@ -231,12 +212,12 @@ impl fmt::Debug for Publisher {
     }
 }
 
-/// Tells whether a write failed because of the group it went to, as far as one can see.
+/// Returns `true` if a write probably failed because of its API group.
 fn refuses_group(error: &Error) -> bool {
     error.is_no_kind() || (error.is_forbidden() && !namespace_ends(error))
 }
 
-/// Tells whether a namespace that is being deleted takes nothing new; no other group helps.
+/// Returns `true` if the namespace is being deleted, so that no other API group helps.
 fn namespace_ends(error: &Error) -> bool {
     error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -245,7 +226,7 @@ fn namespace_ends(error: &Error) -> bool {
     })
 }
 
-/// The name of an event about an object: as much of that one's name as the server takes.
+/// The name of an event: as much of the object's name as fits, and a suffix.
 fn object_name(about: &str, suffix: &str) -> String {
     let lower = about.to_lowercase();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };

@@ -1,22 +1,22 @@
-//! Which events are the same, and how often they came.
+//! Which events are repetitions, and how often they happened.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{EventForm, Published};
+use super::{EventsApi, Published};
 
-/// Most series followed at once; the one silent longest makes room.
+/// How many series are tracked; a new one replaces the one that has been silent the longest.
 const SERIES_MAX: usize = 4096;
-/// A series that was silent for so long has ended.
+/// How long after its last event a series ends.
 const ENDS_AFTER: Duration = Duration::from_secs(6 * 60);
 
-/// The series under way.
+/// The current series.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     running: BTreeMap<Published, Running>,
-    /// Since when the server may lag behind.
+    /// Since when counts on the server may be out of date.
     behind_since: Option<Instant>,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct Series {
 struct Running {
     written: Written,
     seen: i32,
-    /// The count the server knows.
-    told: i32,
-    /// The server refuses to count this one.
+    /// The count on the server.
+    sent: i32,
+    /// The server refuses to update the count.
     uncounted: bool,
     last: Instant,
 }
@@ -35,10 +35,10 @@ struct Running {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) name: String,
-    pub(super) form: EventForm,
+    pub(super) api: EventsApi,
 }
 
-/// A count the server does not know.
+/// A count that is not on the server yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) event: Box<Published>,
@@ -46,14 +46,14 @@ pub(super) struct Left {
     pub(super) count: i32,
 }
 
-/// What is to be done with an event.
+/// How to process an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is new; the series of that event before it may have left a count.
+    /// It is new; an earlier series of the same event may have left a count.
     Create { left: Option<Left> },
-    /// It came again: the server should know at once.
+    /// It is a repetition; the count is sent immediately.
     Count { written: Written, count: i32 },
-    /// It came again: the server is told with the next flush.
+    /// It is a repetition; the count is sent with the next flush.
     Later,
 }
 
@@ -91,14 +91,14 @@ impl Series {
                 left = self.forget(&oldest);
             }
         }
-        let running = Running { written, seen: 1, told: 1, uncounted: false, last: now };
+        let running = Running { written, seen: 1, sent: 1, uncounted: false, last: now };
         self.running.insert(event, running);
         left
     }
 
     pub(super) fn counted(&mut self, event: &Published, count: i32) {
         if let Some(running) = self.running.get_mut(event) {
-            running.told = running.told.max(count);
+            running.sent = running.sent.max(count);
         }
     }
 
@@ -115,12 +115,12 @@ impl Series {
         running.behind().then(|| running.left(event))
     }
 
-    /// Since when the server may lag behind.
+    /// Since when counts on the server may be out of date.
     pub(super) fn behind_since(&self) -> Option<Instant> {
         self.behind_since
     }
 
-    /// All counts were told, or tried to: what the server still does not know waits again.
+    /// All counts were sent, or tried to: what the server still does not know waits again.
     pub(super) fn flushed(&mut self, now: Instant) {
         self.behind_since = self.running.values().any(Running::behind).then_some(now);
     }
@@ -136,7 +136,7 @@ impl Series {
 
 impl Running {
     fn behind(&self) -> bool {
-        self.seen > self.told && !self.uncounted
+        self.seen > self.sent && !self.uncounted
     }
 
     fn left(&self, event: Published) -> Left {
@@ -159,13 +159,13 @@ mod tests {
             note: note.into(),
             controller: "c".into(),
             instance: "i".into(),
-            form: EventForm::default(),
+            api: EventsApi::default(),
             regarding: ObjectReference::default().into(),
         }
     }
 
     fn written(name: &str) -> Written {
-        Written { name: name.into(), form: EventForm::default() }
+        Written { name: name.into(), api: EventsApi::default() }
     }
 
     const NEW: Step = Step::Create { left: None };
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_series_ends_and_leaves_the_count_nobody_was_told() {
+    fn a_silent_series_ends_and_leaves_the_count_nobody_was_sent() {
         let now = Instant::now();
         let mut series = Series::default();
         series.created(event("a"), written("one"), now);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_behind_since_the_first_count_it_was_not_told() {
+    fn the_server_is_behind_since_the_first_count_it_was_not_sent() {
         let now = Instant::now();
         let second = Duration::from_secs(1);
         let mut series = Series::default();
@@ -209,7 +209,7 @@ mod tests {
         }
         assert_eq!(series.behind_since(), Some(now + second));
         series.flushed(now + 100 * second);
-        assert_eq!(series.behind_since(), Some(now + 100 * second), "nobody was told");
+        assert_eq!(series.behind_since(), Some(now + 100 * second), "nobody was sent");
         series.uncounted(&event("a"));
         series.flushed(now + 101 * second);
         series.step(&event("a"), now + 102 * second);

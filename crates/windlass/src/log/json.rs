@@ -1,4 +1,4 @@
-//! One JSON object per event, with the fields of its spans beside its own.
+//! One JSON object per log event, with the fields of its spans.
 
 use std::fmt;
 use std::io::Write;
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Writes events as lines of JSON with flat keys.
+/// A `tracing` layer that writes every log event as a line of JSON with flat keys.
 ///
 /// # Examples
 ///
@@ -30,13 +30,13 @@ pub struct JsonLines<W> {
     writer: W,
 }
 
-/// What a span carries.
+/// The fields of a span.
 struct Fields(Map<String, Value>);
 
 // === impl JsonLines ===
 
 impl<W> JsonLines<W> {
-    /// Writes lines to `writer`.
+    /// Creates a layer that writes lines to `writer`.
     pub fn new(writer: W) -> Self {
         Self { writer }
     }
@@ -90,12 +90,12 @@ where
         line.0.insert("ts".into(), jiff::Timestamp::now().to_string().into());
         let mut text = Value::Object(line.0).to_string();
         text.push('\n');
-        // There is nowhere left to complain to.
+        // There is nowhere else to report an error.
         let _ = self.writer.make_writer_for(meta).write_all(text.as_bytes());
     }
 }
 
-/// The reconciled object under the name of its kind, as controller-runtime logs it.
+/// Returns the reconciled object under the name of its kind, as controller-runtime logs it.
 fn reconciled(line: &Map<String, Value>) -> Option<(String, Value)> {
     let kind = line.get("controllerKind")?.as_str().filter(|kind| !kind.is_empty())?;
     let name = line.get("name")?.clone();

@@ -1,27 +1,20 @@
-//! What a builder asks before it puts a manager together: who is where, and what it is called.
+//! Checks of what a builder was given.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Arrival, Cluster};
+use super::{Cluster, PendingController};
 use crate::cache::Observe;
-use crate::client::HOST;
 use crate::controller::Component;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 
-/// Refuses clusters that cannot be told apart, and hosts of none.
-pub(super) fn check_names(
-    others: &[(String, kube::Client)],
-    hosts: &BTreeMap<String, String>,
-) -> Result<()> {
-    let known = |name: &String| name.is_empty() || others.iter().any(|(other, _)| other == name);
-    if let Some((name, host)) = hosts.iter().find(|(name, _)| !known(name)) {
-        return Err(Error::Invalid(format!("host {host}: no cluster named {name}")));
-    }
+/// Refuses clusters without a unique name.
+pub(super) fn check_names(others: &[(String, kube::Client)]) -> Result<()> {
     for (at, (name, _)) in others.iter().enumerate() {
         if name.is_empty() {
-            return Err(Error::Invalid("a cluster beside the home cluster needs a name".into()));
+            return Err(Error::Invalid(
+                "a cluster other than the home cluster needs a name".into(),
+            ));
         }
         if others[..at].iter().any(|(other, _)| other == name) {
             return Err(Error::Invalid(format!("two clusters are named {name}")));
@@ -30,26 +23,26 @@ pub(super) fn check_names(
     Ok(())
 }
 
-/// Finds the cluster of each controller and refuses two of one name.
-pub(super) fn place(
+/// Finds the cluster of each controller, and refuses two controllers of one name.
+pub(super) fn assign(
     clusters: &[Cluster],
     components: Vec<(String, Box<dyn Component>)>,
-) -> Result<Vec<Arrival>> {
-    let mut placed: Vec<Arrival> = Vec::with_capacity(components.len());
+) -> Result<Vec<PendingController>> {
+    let mut assigned: Vec<PendingController> = Vec::with_capacity(components.len());
     for (cluster, component) in components {
         let name = component.name().to_string();
         let Some(at) = clusters.iter().position(|c| c.name == cluster) else {
             return Err(Error::Invalid(format!("controller {name}: no cluster named {cluster}")));
         };
-        if placed.iter().any(|other| other.cluster == at && other.component.name() == name) {
+        if assigned.iter().any(|other| other.cluster == at && other.component.name() == name) {
             return Err(Error::Invalid(format!("two controllers are named {name}")));
         }
-        placed.push(Arrival { cluster: at, component, told: None });
+        assigned.push(PendingController { cluster: at, component, reply: None });
     }
-    Ok(placed)
+    Ok(assigned)
 }
 
-/// Counts the lists and watches of the caches among the requests.
+/// Counts the lists and watches of the caches as requests.
 pub(super) fn counted(metrics: Metrics, host: &str, next: Option<Observe>) -> Observe {
     let host = host.to_string();
     Arc::new(move |code, took| {
@@ -60,12 +53,7 @@ pub(super) fn counted(metrics: Metrics, host: &str, next: Option<Observe>) -> Ob
     })
 }
 
-/// The host a cluster is shown with unless told otherwise.
-pub(super) fn known_as(cluster: &str) -> &str {
-    if cluster.is_empty() { HOST } else { cluster }
-}
-
-/// The host and port within an URL, without the user that may stand there; a host as it is.
+/// Returns the host and port of a URL without user information, or a `host:port` unchanged.
 pub(super) fn host_in(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -77,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_taken_out_of_an_url_without_its_user() {
+    fn the_host_of_a_url_does_not_contain_its_user() {
         assert_eq!(host_in("https://admin:secret@10.0.0.1:6443/k8s/clusters/a"), "10.0.0.1:6443");
         assert_eq!(host_in("https://api.example.com"), "api.example.com");
         assert_eq!(host_in("[fd00::1]:6443"), "[fd00::1]:6443");

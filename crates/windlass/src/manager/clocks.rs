@@ -1,6 +1,7 @@
-//! A look at the wall clock from time to time: where it jumped, people want to know.
+//! Reports jumps of the wall clock.
 //!
-//! Nothing depends on this; queues and backoffs count tokio's time, and the fence looks itself.
+//! Nothing depends on this: queues and backoffs use tokio's time, and the fence checks the wall
+//! clock itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,18 +10,18 @@ use super::State;
 use crate::clock::Jumps;
 
 /// Rare enough to cost nothing.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const CHECK_EVERY: Duration = Duration::from_secs(10);
 
-/// Tells every jump in the log, the metrics and the state of the manager; never ends.
+/// Records every jump in the log, the metrics and the state of the manager; never completes.
 pub(super) async fn watch(state: Arc<State>, mut jumps: Jumps) {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let Some(jump) = jumps.look() else { continue };
+        tokio::time::sleep(CHECK_EVERY).await;
+        let Some(jump) = jumps.check() else { continue };
         let (direction, seconds) = (jump.direction(), jump.by.as_secs_f64());
         state.metrics.clock_jumped(direction);
-        let mut told = state.jumps.lock();
-        *told = (told.0 + 1, Some(jump));
-        drop(told);
+        let mut jumps = state.jumps.lock();
+        *jumps = (jumps.0 + 1, Some(jump));
+        drop(jumps);
         match direction {
             "ahead" => {
                 let text = "the wall clock jumped ahead: it was set, or the machine was suspended";

@@ -1,4 +1,4 @@
-//! The diagnostics page: what every part is doing now.
+//! The diagnostics page: the current state of every part.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::State;
 use crate::cluster::WatchReport;
 use crate::controller::ControllerHandle;
 
-/// Every watch, index, queue and lease of a manager, and what its clock did.
+/// The state of every watch, index, queue and lease of a manager, and the jumps of its clock.
 pub(super) fn report(state: &State) -> Value {
     let clusters: Vec<Value> = state
         .clients
@@ -18,7 +18,7 @@ pub(super) fn report(state: &State) -> Value {
         .collect();
     let controllers: Vec<Value> =
         state.controllers.lock().iter().map(|(cluster, c)| controller(cluster, c)).collect();
-    let lease = state.lease.lock().as_ref().map(|(name, status)| {
+    let lease = state.lease.as_ref().map(|(name, status)| {
         let status = status.borrow();
         json!({
             "name": name,

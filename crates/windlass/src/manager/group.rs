@@ -13,7 +13,7 @@ use super::{RunContext, Runnable};
 use crate::controller::panic_text;
 use crate::error::{Error, Result};
 
-/// Tasks with a common life.
+/// Tasks that start and stop together.
 pub(super) struct Group {
     name: &'static str,
     tasks: JoinSet<Result<()>>,
@@ -22,11 +22,11 @@ pub(super) struct Group {
     abort: CancellationToken,
 }
 
-/// Lets the tasks that wait for it begin.
+/// Lets the tasks that wait for it start.
 #[derive(Clone, Default)]
 pub(super) struct Gate(watch::Sender<bool>);
 
-/// One task: waits for the gate, then runs until it is told to stop.
+/// A task that waits for the gate and then runs until it is asked to stop.
 pub(super) struct Job {
     name: String,
     run: Box<
@@ -60,7 +60,7 @@ impl Job {
         })
     }
 
-    /// A runnable that begins when the gate of the caches opens too: it may read them at once.
+    /// A runnable, which also waits for the gate of the caches, so that it can read them immediately.
     pub(super) fn runnable(runnable: Runnable, context: RunContext, caches: Gate) -> Self {
         let Runnable { name, start } = runnable;
         Self::new(&name, move |stop, abort| async move {
@@ -97,7 +97,7 @@ impl Group {
         self.stop.clone()
     }
 
-    /// Adds a task that begins when the gate opens, or at once if it is open.
+    /// Adds a task that starts when the gate opens, or immediately if it is open.
     pub(super) fn add(&mut self, job: Job) {
         let (stop, abort) = (self.stop.clone(), self.abort.clone());
         let gate = self.gate.clone();
@@ -107,7 +107,7 @@ impl Group {
                 () = stop.cancelled() => return Ok(()),
                 () = gate.opened() => {}
             }
-            // A stop that came with the opening must not start anything.
+            // If both happened at the same time, nothing must start.
             if stop.is_cancelled() {
                 return Ok(());
             }
@@ -121,7 +121,7 @@ impl Group {
         });
     }
 
-    /// Adds a task that begins at once.
+    /// Opens the gate and adds a task.
     pub(super) fn spawn(&mut self, job: Job) {
         self.open();
         self.add(job);
@@ -131,7 +131,7 @@ impl Group {
         self.gate.open();
     }
 
-    /// Waits for a task to fail; never returns while all go well.
+    /// Waits for a task to fail; never completes if none does.
     pub(super) async fn failed(&mut self) -> Error {
         loop {
             match self.tasks.join_next().await {
@@ -143,9 +143,9 @@ impl Group {
         }
     }
 
-    /// Tells all tasks to end, waits until `deadline`, then drops what is left.
+    /// Asks all tasks to stop, waits until `deadline`, then drops those that still run.
     ///
-    /// Tells whether nothing of the group can be running any more.
+    /// Returns `true` if no task of the group can be running any more.
     pub(super) async fn stop(&mut self, deadline: Instant) -> bool {
         tracing::info!("Stopping and waiting for {}", self.name);
         self.stop.cancel();
@@ -160,9 +160,12 @@ impl Group {
         if tokio::time::timeout_at(deadline, end).await.is_ok() {
             return true;
         }
-        tracing::warn!(group = self.name, "the grace period is over, what still runs is dropped");
+        tracing::warn!(
+            group = self.name,
+            "the grace period is over, dropping tasks that still run"
+        );
         self.abort.cancel();
-        // Aborted tasks end at their next await; one that blocks its thread cannot be waited for.
+        // Aborted tasks end at their next await; one that blocks its thread may never end.
         let end = async { while self.tasks.join_next().await.is_some() {} };
         let ended = tokio::time::timeout(std::time::Duration::from_secs(1), end).await.is_ok();
         self.tasks.abort_all();
@@ -179,7 +182,7 @@ impl Gate {
 
     /// Waits until the gate is open.
     pub(super) async fn opened(&self) {
-        // The sender lives in this gate, so this ends by no error.
+        // The sender lives in this gate, so this does not fail.
         drop(self.0.subscribe().wait_for(|open| *open).await);
     }
 }

@@ -1,18 +1,14 @@
-//! A running manager, from outside.
+//! A manager as seen from outside.
 
 use std::fmt;
-use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use super::{Arrival, State, diagnostics};
+use super::checks::Probe;
+use super::{PendingController, State, diagnostics};
 use crate::client::Client;
 use crate::controller::{Component, Controller, ControllerHandle};
 use crate::error::{Error, Result};
@@ -20,7 +16,7 @@ use crate::kind::Object;
 use crate::lease::LeaseStatus;
 use crate::metrics::Metrics;
 
-/// Looks at and steers a running manager; dropping it leaves the manager running.
+/// Observes and controls a manager; dropping it does not stop the manager.
 ///
 /// # Examples
 ///
@@ -29,46 +25,69 @@ use crate::metrics::Metrics;
 /// use windlass::manager::Handle;
 /// use windlass::{Context, Controller, Key, Manager, Next, Result};
 ///
+/// async fn extend(handle: Handle) -> Result<()> {
+///     // A controller can be added to a manager that runs.
+///     let late = Controller::<ConfigMap>::builder("late")
+///         .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+///     handle.add(late)?.await?.synced().await;
+///     let key = Key::namespaced("default", "none");
+///     assert!(handle.client().get::<ConfigMap>(&key).await?.is_none());
+///     Ok(())
+/// }
+///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let handle: Handle = Manager::builder(client).spawn()?;
-/// // A controller may come later.
-/// let late = Controller::<ConfigMap>::builder("late")
-///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-/// handle.add(late)?.await?.synced().await;
-/// assert!(handle.client().get::<ConfigMap>(&Key::namespaced("default", "none")).await?.is_none());
-/// handle.stop().await
+/// let running = Manager::builder(client).spawn()?;
+/// extend(Handle::clone(&running)).await?;
+/// running.stop().await
 /// # }
 /// ```
+#[derive(Clone)]
 pub struct Handle {
     state: Arc<State>,
-    task: Option<JoinHandle<Result<()>>>,
-}
-
-/// A controller that was added to a manager, which starts it in any case; awaiting this gives its
-/// handle when it has been started.
-///
-/// # Errors
-///
-/// Awaiting it fails if the controller could not be started, or if the manager ended before.
-pub struct Added {
-    name: String,
-    told: oneshot::Receiver<Result<ControllerHandle>>,
-    stopping: CancellationToken,
 }
 
 // === impl Handle ===
 
 impl Handle {
-    pub(super) fn new(state: Arc<State>, task: Option<JoinHandle<Result<()>>>) -> Self {
-        Self { state, task }
+    pub(super) fn new(state: Arc<State>) -> Self {
+        Self { state }
     }
 
-    /// The client of the home cluster: cached reads, live writes.
+    /// The client of the home cluster. It reads from the cache, and writes only while this process
+    /// holds the lease, if the manager uses one.
     pub fn client(&self) -> &Client {
         &self.state.clients[0].1
+    }
+
+    /// A client of the home cluster that writes even if this process does not hold the lease.
+    ///
+    /// For what every replica has to do before one of them leads, such as installing a
+    /// CustomResourceDefinition. Several replicas may write at the same time, so such writes have to
+    /// be idempotent.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use windlass::lease::LeaseOptions;
+    /// use windlass::{Manager, ResultExt};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = server.client();
+    /// let manager = Manager::builder(client).lease(LeaseOptions::new("my-operator")).build()?;
+    /// let mut namespace = Namespace::default();
+    /// namespace.metadata.name = Some("shop".into());
+    /// let refused = manager.handle().client().create(&namespace).await.unwrap_err();
+    /// assert!(refused.to_string().contains("does not hold lease default/my-operator"));
+    /// manager.handle().unfenced_client().create(&namespace).await.ignore_already_exists()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unfenced_client(&self) -> Client {
+        self.client().unfenced()
     }
 
     /// The client of a named cluster.
@@ -78,8 +97,7 @@ impl Handle {
 
     /// Waits until every watch of every controller has delivered its first list.
     ///
-    /// Tells `false` at once if the manager stops before that, or has ended;
-    /// [`wait`](Self::wait) tells why.
+    /// Returns `false` if the manager stops before that, or has ended.
     ///
     /// # Cancel safety
     ///
@@ -93,10 +111,10 @@ impl Handle {
         }
     }
 
-    /// A controller by its name; one of another cluster also by `cluster/controller`.
+    /// Returns a running controller by its name, or by `cluster/controller`.
     pub fn controller(&self, name: &str) -> Option<ControllerHandle> {
         let controllers = self.state.controllers.lock();
-        // Names of clusters and of controllers may have slashes of their own.
+        // Names of clusters and of controllers may contain slashes.
         let named = |cluster: &str, c: &ControllerHandle| {
             let within = name.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('/'));
             c.name() == name || within.is_some_and(|name| !cluster.is_empty() && c.name() == name)
@@ -104,144 +122,117 @@ impl Handle {
         controllers.iter().find(|(cluster, c)| named(cluster, c)).map(|(_, c)| c.clone())
     }
 
-    /// Adds a controller to the manager, at once if it runs; await what is returned to wait for
-    /// that.
+    /// Adds a controller to the home cluster. A manager that runs starts it immediately; await the
+    /// returned future for its handle, or drop the future.
     ///
     /// # Errors
     ///
     /// Fails if the manager stops or has ended, or if there is a controller of that name already.
-    pub fn add<K: Object>(&self, controller: Controller<K>) -> Result<Added> {
+    /// The future fails if the controller cannot be started, or if the manager ends before that.
+    pub fn add<K: Object>(
+        &self,
+        controller: Controller<K>,
+    ) -> Result<impl Future<Output = Result<ControllerHandle>> + Send + use<K>> {
         if self.state.stopping.is_cancelled() {
             return Err(Error::Invalid(
-                "the manager stops or has ended: nothing can be added".into(),
+                "no controller can be added: the manager stops or has ended".into(),
             ));
         }
-        let mut waiting = self.state.waiting.lock();
+        let mut pending = self.state.pending.lock();
         let running = self.state.controllers.lock();
         let taken =
             running.iter().any(|(cluster, c)| cluster.is_empty() && c.name() == controller.name())
-                || waiting
+                || pending
                     .iter()
                     .any(|other| other.cluster == 0 && other.component.name() == controller.name());
         if taken {
             return Err(Error::Invalid(format!("two controllers are named {}", controller.name())));
         }
-        let (told, hears) = oneshot::channel();
+        let (reply, started) = oneshot::channel();
         let (name, stopping) = (controller.name().to_string(), self.state.stopping.clone());
         let component: Box<dyn Component> = Box::new(controller);
         self.client().caches().announce(&component.kinds());
-        waiting.push(Arrival { cluster: 0, component, told: Some(told) });
-        drop((waiting, running));
+        pending.push(PendingController { cluster: 0, component, reply: Some(reply) });
+        drop((pending, running));
         self.state.wake.notify_one();
-        Ok(Added { name, told: hears, stopping })
+        Ok(async move {
+            let started = tokio::select! {
+                biased;
+                started = started => started.ok(),
+                () = stopping.cancelled() => None,
+            };
+            started.unwrap_or_else(|| {
+                let text = format!("controller {name} was not started: the manager has ended");
+                Err(Error::Invalid(text))
+            })
+        })
     }
 
     /// The metrics of this manager.
-    ///
-    /// ```
-    /// use prometheus_client::metrics::gauge::Gauge;
-    /// use windlass::Manager;
-    /// use windlass::metrics::Format;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// let handle = Manager::builder(server.client()).spawn()?;
-    /// let (metrics, open) = (handle.metrics(), Gauge::<i64>::default());
-    /// metrics.register(|registry| registry.register("doors", "Open doors", open.clone()));
-    /// open.set(2);
-    /// assert!(metrics.encode(Format::Prometheus).contains("\ndoors 2\n"));
-    /// # handle.stop().await
-    /// # }
-    /// ```
     pub fn metrics(&self) -> &Metrics {
         &self.state.metrics
     }
 
-    /// Where a server listens: `health probe` or `metrics`.
-    pub fn address(&self, server: &str) -> Option<SocketAddr> {
-        let bound = self.state.bound.lock();
-        bound.iter().find(|(name, _)| *name == server).and_then(|(_, at)| *at.read())
+    /// The address of the server for probes, once it listens.
+    pub fn probe_address(&self) -> Option<SocketAddr> {
+        self.state.probe_address.as_ref().and_then(|address| *address.read())
     }
 
-    /// What a probe such as `/readyz?verbose` is answered, with or without a server for probes.
-    pub fn probe(&self, path: &str) -> (http::StatusCode, String) {
-        let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        self.state.checks.answer(path, query)
+    /// The address of the server for metrics, once it listens.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.state.metrics_address.as_ref().and_then(|address| *address.read())
     }
 
-    /// What is known about the lease, if one is asked for.
+    /// Runs the health checks and returns the page that `/healthz?verbose` shows.
+    ///
+    /// # Errors
+    ///
+    /// Returns the page as an error if a check fails.
+    pub async fn healthz(&self) -> Result<String, String> {
+        self.state.checks.run(Probe::Health).await
+    }
+
+    /// Runs the readiness checks and returns the page that `/readyz?verbose` shows.
+    ///
+    /// # Errors
+    ///
+    /// Returns the page as an error if a check fails.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let running = Manager::builder(server.client()).spawn()?;
+    /// running.ready().await;
+    /// assert_eq!(running.readyz().await.unwrap(), "[+]caches ok\n[+]ping ok\nreadyz check passed\n");
+    /// # running.stop().await
+    /// # }
+    /// ```
+    pub async fn readyz(&self) -> Result<String, String> {
+        self.state.checks.run(Probe::Ready).await
+    }
+
+    /// The status of the lease, if the manager uses one.
     pub fn lease(&self) -> Option<LeaseStatus> {
-        self.state.lease.lock().as_ref().map(|(_, status)| status.borrow().clone())
+        let (_, status) = self.state.lease.as_ref()?;
+        let mut status = status.borrow().clone();
+        // The fence also knows if the renew deadline has passed meanwhile.
+        status.held = status.held && self.client().fence().check().is_ok();
+        Some(status)
     }
 
-    /// Every watch, index, queue and lease, and jumps of the clock, as on the diagnostics page.
+    /// The state of every watch, index, queue and lease, as on the diagnostics page.
+    ///
+    /// This is a document for people; fields may be added and changed in every release.
     pub fn diagnostics(&self) -> Value {
         diagnostics::report(&self.state)
     }
 
-    /// Begins to stop, without waiting.
+    /// Asks the manager to stop, without waiting.
     pub fn shutdown(&self) {
         self.state.stopping.cancel();
-    }
-
-    /// Stops in order and waits for the end.
-    ///
-    /// # Errors
-    ///
-    /// Fails with what [`Manager::run`](super::Manager::run) fails with.
-    pub async fn stop(mut self) -> Result<()> {
-        self.shutdown();
-        self.join().await
-    }
-
-    /// Waits until the manager ends by itself; one of [`Manager::handle`](super::Manager::handle)
-    /// does not wait.
-    ///
-    /// # Errors
-    ///
-    /// As [`stop`](Self::stop).
-    pub async fn wait(mut self) -> Result<()> {
-        self.join().await
-    }
-
-    async fn join(&mut self) -> Result<()> {
-        match self.task.take() {
-            None => Ok(()),
-            Some(task) => match task.await {
-                Ok(result) => result,
-                Err(error) => Err(Error::Panic(format!("the manager: {error}"))),
-            },
-        }
-    }
-}
-
-// === impl Added ===
-
-impl IntoFuture for Added {
-    type Output = Result<ControllerHandle>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { name, told, stopping } = self;
-        async move {
-            let placed = tokio::select! {
-                biased;
-                placed = told => placed.ok(),
-                () = stopping.cancelled() => None,
-            };
-            placed.unwrap_or_else(|| {
-                let text = format!("controller {name} is not started: the manager has ended");
-                Err(Error::Invalid(text))
-            })
-        }
-        .boxed()
-    }
-}
-
-impl fmt::Debug for Added {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Added").field("controller", &self.name).finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tasks of the author beside the controllers.
+//! Tasks of the author that run next to the controllers.
 
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::events::Recorder;
 
-/// A task of the author that runs beside the controllers.
+/// A task of the author that runs next to the controllers.
 pub(super) struct Runnable {
     pub(super) name: String,
     pub(super) start: Start,
@@ -16,8 +16,7 @@ pub(super) struct Runnable {
 
 type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send>;
 
-/// What a task of the author holds in its hands; see
-/// [`Builder::runnable`](super::Builder::runnable).
+/// What a runnable works with, see [`Builder::runnable`](super::Builder::runnable).
 ///
 /// # Examples
 ///
@@ -26,10 +25,10 @@ type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send
 /// use windlass::manager::RunContext;
 /// use windlass::{Key, Manager, Result};
 ///
-/// async fn look(cx: RunContext) -> Result<()> {
+/// async fn check(cx: RunContext) -> Result<()> {
 ///     let default = cx.client().live().get::<Namespace>(&Key::cluster("default")).await?;
 ///     assert!(default.is_some());
-///     cx.stopping().await; // an end before that would be no failure; an error stops the manager
+///     cx.stopping().await; // returning earlier is fine, returning an error stops the manager
 ///     Ok(())
 /// }
 ///
@@ -37,7 +36,7 @@ type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let handle = Manager::builder(client).runnable("look", look).spawn()?;
+/// let handle = Manager::builder(client).runnable("check", check).spawn()?;
 /// handle.ready().await;
 /// handle.stop().await
 /// # }
@@ -53,22 +52,22 @@ pub struct RunContext {
 // === impl RunContext ===
 
 impl RunContext {
-    /// The client of the home cluster.
+    /// The client of the home cluster. That of a runnable of every replica writes without the lease.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Publishes events.
+    /// The recorder, which publishes events.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
-    /// Where timestamps come from.
+    /// The clock, which timestamps are taken from.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Completes when the runnable should end.
+    /// Completes when the runnable has to end.
     ///
     /// # Cancel safety
     ///

@@ -1,5 +1,6 @@
-//! The end of a manager: work drains while the lease is still renewed, then the lease goes back.
+//! Shutdown of a manager: work drains while the lease is still renewed, then the lease is released.
 //!
+//! **Invariant:** every group has been asked to stop before any of them is waited for.
 //! **Invariant:** while anything bound to the lease runs, either the lease is renewed or that work
 //! is being dropped.
 
@@ -11,22 +12,25 @@ use tokio_util::sync::CancellationToken;
 
 use super::group::Group;
 use crate::clock;
-use crate::lease::Lease;
+use crate::lease::Elector;
 
-/// What each of the last words to the server may take where the grace period is used up.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long releasing the lease and sending the last events may each take once the grace period is
+/// over.
+const FINAL_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Until when a last word to the server may take, given the end of the grace period.
+/// Returns the deadline of a final request to the server, given the end of the grace period.
 ///
-/// Without it a lease that could go back would run out, and nobody would read why.
-pub(super) fn last_words(deadline: Instant) -> Instant {
-    deadline.max(clock::after(LAST_WORDS))
+/// Without the extra time a lease that could be released would have to expire instead, and the
+/// last events would be lost.
+pub(super) fn final_request_deadline(deadline: Instant) -> Instant {
+    deadline.max(clock::after(FINAL_REQUEST_TIMEOUT))
 }
 
-/// Lets the tasks end until `deadline`; tells whether none bound to the lease can still be running.
+/// Stops both groups and waits until `deadline` for their tasks to end.
 ///
-/// `election` renews the lease meanwhile and completes when the lease is lost; there is none where
-/// no lease is held. `abort` drops what the lease guards.
+/// Returns `true` if nothing bound to the lease can still be running. `election` renews the lease
+/// meanwhile and completes when the lease is lost; it is `None` if no lease is held. `abort` drops
+/// the work that the lease guards.
 pub(super) async fn drain(
     others: &mut Group,
     leaders: &mut Group,
@@ -34,11 +38,10 @@ pub(super) async fn drain(
     abort: &CancellationToken,
     election: Option<Pin<&mut (impl Future<Output = ()> + Send)>>,
 ) -> bool {
-    let stop_leaders = leaders.stopping();
-    let end = async {
-        others.stop(deadline).await;
-        leaders.stop(deadline).await
-    };
+    // Both before either is waited for: nothing new may begin while the other group drains.
+    leaders.stopping().cancel();
+    others.stopping().cancel();
+    let end = async { tokio::join!(others.stop(deadline), leaders.stop(deadline)).1 };
     let Some(election) = election else { return end.await };
     tokio::pin!(end);
     tokio::select! {
@@ -46,19 +49,20 @@ pub(super) async fn drain(
         ended = &mut end => return ended,
         () = election => {}
     }
-    // Another process may lead already: what drains for this lease ends here.
-    stop_leaders.cancel();
+    // Another process may lead by now, so the work of this lease must not drain any further.
     abort.cancel();
     end.await
 }
 
-/// Gives the lease back if nothing it guards can be running any more.
-pub(super) async fn give_back(lease: &mut Lease, ended: bool, deadline: Instant) {
+/// Releases the lease if nothing it guards can still be running.
+pub(super) async fn release(elector: &mut Elector, ended: bool, deadline: Instant) {
     if !ended {
-        tracing::warn!("the lease is left to run out: what it guards may still be running");
+        tracing::warn!(
+            "lease not released: work it guards may still be running, so the lease has to expire"
+        );
         return;
     }
-    match tokio::time::timeout_at(last_words(deadline), lease.release()).await {
+    match tokio::time::timeout_at(final_request_deadline(deadline), elector.release()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(error = error.chain(), "lease not released"),
         Err(_) => tracing::warn!("lease not released in time"),

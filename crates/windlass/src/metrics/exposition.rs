@@ -1,19 +1,10 @@
-//! The two text formats scrapers read.
+//! The two text formats of metrics.
+
+#![cfg_attr(not(feature = "serve"), allow(dead_code, reason = "only servers need all of it"))]
 
 /// A text format of the metrics endpoint.
-///
-/// # Examples
-///
-/// ```
-/// use windlass::metrics::{Format, Metrics};
-///
-/// let asked = Format::accepted(Some("application/openmetrics-text; version=1.0.0"));
-/// assert_eq!(asked, Format::OpenMetrics);
-/// assert!(Metrics::new().encode(asked).ends_with("# EOF\n"));
-/// assert!(Format::accepted(None).content_type().starts_with("text/plain"));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// `text/plain; version=0.0.4`, what controller-runtime serves by default.
     Prometheus,
     /// `application/openmetrics-text; version=1.0.0`.
@@ -23,16 +14,16 @@ pub enum Format {
 // === impl Format ===
 
 impl Format {
-    /// Chooses by the `Accept` header of a scraper.
-    pub fn accepted(header: Option<&str>) -> Self {
+    /// Chooses the format by the `Accept` header of a scraper.
+    pub(crate) fn accepted(header: Option<&str>) -> Self {
         match header {
             Some(text) if text.contains("application/openmetrics-text") => Self::OpenMetrics,
             _ => Self::Prometheus,
         }
     }
 
-    /// The `Content-Type` of the answer.
-    pub fn content_type(self) -> &'static str {
+    /// The `Content-Type` of the response.
+    pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -40,11 +31,11 @@ impl Format {
     }
 }
 
-/// Turns the encoder's OpenMetrics text into `format`.
+/// Converts the encoder's OpenMetrics text into `format`.
 ///
-/// The older format names a counter family with its `_total`, and knows neither units nor an end
-/// mark; the samples are the same. Bounds of buckets are written as Go does in either, because
-/// dashboards and rules compare them as text.
+/// In the older format the name of a counter family ends in `_total`, and there are neither units
+/// nor an end marker; the samples are the same. Bucket bounds are written as Go writes them in
+/// either format, because dashboards and rules compare them as text.
 pub(super) fn finish(text: String, format: Format) -> String {
     let mut out = String::with_capacity(text.len());
     let lines: Vec<&str> = text.lines().collect();
@@ -78,7 +69,7 @@ pub(super) fn finish(text: String, format: Format) -> String {
     out
 }
 
-/// The line of a bucket, cut before and after its bound; the encoder writes that label first.
+/// Splits the line of a bucket at its bound; the encoder writes that label first.
 fn bucket(line: &str) -> Option<(&str, f64, &str)> {
     let mark = r#"_bucket{le=""#;
     let start = line.find('{')? + r#"{le=""#.len();
@@ -88,7 +79,7 @@ fn bucket(line: &str) -> Option<(&str, f64, &str)> {
     Some((before, bound, &line[end..]))
 }
 
-/// A bound as Go's libraries write it: `0.005`, `1`, `1e-08`, `1e+06`; OpenMetrics wants `1.0`.
+/// Formats a bound as Go does: `0.005`, `1`, `1e-08`, `1e+06`; OpenMetrics requires `1.0`.
 fn bound_text(bound: f64, format: Format) -> String {
     let scientific = format!("{bound:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

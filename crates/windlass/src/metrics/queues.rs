@@ -1,6 +1,4 @@
-//! The work queues, read at scrape time.
-//!
-//! Queues count for themselves; nothing is pushed while keys move.
+//! Metrics of the work queues, read at scrape time.
 
 use std::fmt;
 
@@ -46,16 +44,25 @@ impl Collector for Queues {
             return Ok(());
         }
         depth(&mut encoder, &now)?;
-        counter(&mut encoder, "workqueue_adds", "Entries added", &now, |s| s.adds)?;
-        counter(&mut encoder, "workqueue_retries", "Entries added late", &now, |s| s.retries)?;
-        let (name, help) = ("workqueue_queue_duration_seconds", "How long an entry waits");
+        counter(&mut encoder, "workqueue_adds", "Total number of items added", &now, |s| s.adds)?;
+        counter(
+            &mut encoder,
+            "workqueue_retries",
+            "Total number of items added again",
+            &now,
+            |s| s.retries,
+        )?;
+        let (name, help) =
+            ("workqueue_queue_duration_seconds", "Time from add to processing in seconds");
         histogram(&mut encoder, name, help, &now, |s| &s.queue_latency)?;
-        let (name, help) = ("workqueue_work_duration_seconds", "How long an entry is worked on");
+        let (name, help) =
+            ("workqueue_work_duration_seconds", "Processing time of an item in seconds");
         histogram(&mut encoder, name, help, &now, |s| &s.work_duration)?;
-        let (name, help) = ("workqueue_unfinished_work_seconds", "Work under way, summed");
+        let (name, help) =
+            ("workqueue_unfinished_work_seconds", "Total duration of work in progress");
         gauge(&mut encoder, name, help, &now, |s| s.unfinished.as_secs_f64())?;
         let name = "workqueue_longest_running_processor_seconds";
-        gauge(&mut encoder, name, "Work under way, the longest", &now, |s| s.longest.as_secs_f64())
+        gauge(&mut encoder, name, "Longest work in progress", &now, |s| s.longest.as_secs_f64())
     }
 }
 
@@ -63,7 +70,8 @@ type Now = [(String, QueueStats)];
 
 fn depth(encoder: &mut DescriptorEncoder, now: &Now) -> fmt::Result {
     let kind = MetricType::Gauge;
-    let mut metric = encoder.encode_descriptor("workqueue_depth", "Entries waiting", None, kind)?;
+    let mut metric =
+        encoder.encode_descriptor("workqueue_depth", "Number of waiting items", None, kind)?;
     for (name, stats) in now {
         let mut rest = 0;
         let mut shown = 0;
@@ -147,7 +155,7 @@ fn histogram(
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Format, Metrics};
+    use super::super::Metrics;
     use super::*;
 
     #[test]
@@ -159,7 +167,7 @@ mod tests {
             stats.queue_latency.record(Duration::from_millis(2));
             stats
         });
-        let text = metrics.encode(Format::Prometheus);
+        let text = metrics.encode();
         for line in [
             r#"workqueue_depth{name="web",controller="web",priority="-100"} 2"#,
             r#"workqueue_adds_total{name="web",controller="web"} 4"#,
@@ -185,7 +193,7 @@ mod tests {
             depth_by_priority: (0..40).map(|p| (p, 1)).collect(),
             ..QueueStats::default()
         });
-        let text = metrics.encode(Format::Prometheus);
+        let text = metrics.encode();
         assert!(text.contains(r#"priority="exceeded_cardinality_limit"} 15"#), "{text}");
     }
 }

@@ -1,6 +1,4 @@
-//! The watches and their handlers, read at scrape time.
-//!
-//! Faults of a watch are states and counts of its own; here they get names that alerts can use.
+//! Metrics of the watches and their event handlers, read at scrape time.
 
 use std::fmt;
 
@@ -23,66 +21,89 @@ pub(super) struct Watches {
 }
 
 /// The figures of the event handlers of one controller.
-///
-/// # Examples
-///
-/// ```
-/// use windlass::metrics::{Format, HandlerFigures, Metrics};
-/// let metrics = Metrics::new();
-/// metrics.handlers("mine", || Some(HandlerFigures { panics: 0, lag: 3 }));
-/// let line = r#"windlass_handler_lag{controller="mine"} 3"#;
-/// assert!(metrics.encode(Format::Prometheus).contains(line));
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HandlerFigures {
+pub(crate) struct HandlerFigures {
     /// How often a predicate, a map function or a source panicked.
-    pub panics: u64,
+    pub(crate) panics: u64,
     /// Objects with events that wait to be handled.
-    pub lag: u64,
+    pub(crate) lag: u64,
 }
 
 /// Name, help, whether it is a counter, and where the value comes from.
 type Row = (&'static str, &'static str, bool, fn(&WatchReport) -> f64);
 
 const ROWS: [Row; 16] = [
-    ("windlass_watch_synced", "1 while the watch follows the server", false, synced),
-    ("windlass_watch_stale_seconds", "How long the watch has been broken", false, stale),
-    ("windlass_watch_lists", "Lists sent, counting pages", true, |r| r.stats.lists as f64),
-    ("windlass_watch_watches", "Watches opened", true, |r| r.stats.watches as f64),
-    ("windlass_watch_events", "Events received", true, |r| r.stats.events as f64),
-    ("windlass_watch_bookmarks", "Bookmarks received", true, |r| r.stats.bookmarks as f64),
-    ("windlass_watch_failures", "Failed lists and watches", true, |r| r.stats.failures as f64),
-    ("windlass_watch_fallbacks", "Streaming lists replaced by plain ones", true, |r| {
-        r.stats.fallbacks as f64
+    (
+        "windlass_watch_synced",
+        "Whether the watch is up to date: 1 if it is, 0 otherwise",
+        false,
+        synced,
+    ),
+    ("windlass_watch_stale_seconds", "How long the watch has been stale, in seconds", false, stale),
+    ("windlass_watch_lists", "Total number of list requests, one per page", true, |r| {
+        r.stats.lists as f64
     }),
-    ("windlass_watch_observer_panics", "Panics of who observes requests", true, |r| {
-        r.stats.observer_panics as f64
+    ("windlass_watch_watches", "Total number of watch requests", true, |r| r.stats.watches as f64),
+    ("windlass_watch_events", "Total number of watch events received", true, |r| {
+        r.stats.events as f64
     }),
-    ("windlass_watch_breaks", "Connections of watches that broke", true, |r| r.stats.breaks as f64),
-    ("windlass_watch_skipped_objects", "Objects that could not be read", true, |r| {
-        r.stats.skipped as f64
+    ("windlass_watch_bookmarks", "Total number of bookmarks received", true, |r| {
+        r.stats.bookmarks as f64
     }),
-    ("windlass_cache_undecodable_objects", "Objects that did not decode into a type", true, |r| {
-        r.stats.undecodable as f64
+    ("windlass_watch_failures", "Total number of failed lists and watches", true, |r| {
+        r.stats.failures as f64
     }),
-    ("windlass_cache_index_panics", "Panics of functions of indexes", true, |r| {
+    (
+        "windlass_watch_fallbacks",
+        "Total number of streaming lists replaced by plain lists",
+        true,
+        |r| r.stats.fallbacks as f64,
+    ),
+    (
+        "windlass_watch_observer_panics",
+        "Total number of panics of the request observer",
+        true,
+        |r| r.stats.observer_panics as f64,
+    ),
+    ("windlass_watch_breaks", "Total number of broken watch connections", true, |r| {
+        r.stats.breaks as f64
+    }),
+    (
+        "windlass_watch_skipped_objects",
+        "Total number of objects skipped because they could not be read",
+        true,
+        |r| r.stats.skipped as f64,
+    ),
+    (
+        "windlass_cache_undecodable_objects",
+        "Total number of cached objects that could not be decoded",
+        true,
+        |r| r.stats.undecodable as f64,
+    ),
+    ("windlass_cache_index_panics", "Total number of panics of index functions", true, |r| {
         r.stats.index_panics as f64
     }),
-    ("windlass_cache_objects", "Objects in the cache", false, |r| r.stats.objects as f64),
-    ("windlass_cache_bytes", "Bytes the objects in the cache take", false, |r| {
+    ("windlass_cache_objects", "Number of objects in the cache", false, |r| r.stats.objects as f64),
+    ("windlass_cache_bytes", "Size of the objects in the cache in bytes", false, |r| {
         r.stats.bytes as f64
     }),
-    ("windlass_cache_indexes", "Indexes of the cache", false, |r| r.indexes.len() as f64),
+    ("windlass_cache_indexes", "Number of indexes of the cache", false, |r| r.indexes.len() as f64),
 ];
 
 /// The names that the informers of Kubernetes itself use.
 const INFORMER_ROWS: [Row; 2] = [
-    ("informer_queued_items", "Objects with events that a handler has not taken", false, |r| {
-        r.stats.lag as f64
-    }),
-    ("informer_store_resource_version", "Version of the store, its last 15 digits", false, |r| {
-        (r.version % 1_000_000_000_000_000) as f64
-    }),
+    (
+        "informer_queued_items",
+        "Number of objects with events that a handler has not taken yet",
+        false,
+        |r| r.stats.lag as f64,
+    ),
+    (
+        "informer_store_resource_version",
+        "Resource version of the store, its last 15 digits",
+        false,
+        |r| (r.version % 1_000_000_000_000_000) as f64,
+    ),
 ];
 
 fn synced(report: &WatchReport) -> f64 {
@@ -118,15 +139,18 @@ impl Watches {
         if now.is_empty() {
             return Ok(());
         }
-        let (name, help) =
-            ("windlass_handler_panics", "Panics of predicates, map functions and sources");
+        let (name, help) = (
+            "windlass_handler_panics",
+            "Total number of panics of predicates, map functions and sources",
+        );
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (controller, figures) in &now {
             let labels = [("controller", *controller)];
             let mut series = metric.encode_family(&labels)?;
             series.encode_counter::<NoLabelSet, _, u64>(&figures.panics, None)?;
         }
-        let (name, help) = ("windlass_handler_lag", "Objects with events that wait for handlers");
+        let (name, help) =
+            ("windlass_handler_lag", "Number of objects with events that wait for a handler");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (controller, figures) in &now {
             let labels = [("controller", *controller)];

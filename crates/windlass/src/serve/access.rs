@@ -1,10 +1,10 @@
-//! Who may read the metrics: the cluster's own answer, asked and remembered.
+//! Authentication and authorization of requests for metrics, delegated to the API server.
 //!
-//! A bearer token is reviewed by the API server (remembered for a minute), and so is the right of
-//! its user to the path (yes for five minutes, no for thirty seconds). Without a token nothing is
-//! shown: anonymous is refused.
+//! The API server reviews the bearer token (the result is cached for a minute) and whether its user
+//! may get the path (cached for five minutes if allowed, for thirty seconds if denied). Requests
+//! without a token are refused.
 //!
-//! **Invariant:** both memories are bounded; tokens are kept as hashes only.
+//! **Invariant:** both caches are bounded, and tokens are kept as hashes only.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -23,32 +23,33 @@ const TOKEN_TTL: Duration = Duration::from_secs(60);
 const ALLOW_TTL: Duration = Duration::from_secs(300);
 const DENY_TTL: Duration = Duration::from_secs(30);
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
-const REMEMBERED_MAX: usize = 1024;
+const CACHED_MAX: usize = 1024;
 
-/// Asks the API server who a token belongs to and what its user may do.
+/// Asks the API server for the user of a token and for the permissions of that user.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     client: Client,
-    memory: Arc<Mutex<Memory>>,
+    cache: Arc<Mutex<Cache>>,
     hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct Cache {
     users: BTreeMap<u64, (Option<Value>, Instant)>,
-    rights: BTreeMap<(String, String), (bool, Instant)>,
+    permissions: BTreeMap<(String, String), (bool, Instant)>,
 }
 
 // === impl Access ===
 
 impl Access {
-    /// Asks through `client`, which needs the right to create token and access reviews.
+    /// Creates reviews with `client`, which needs permission to create token and subject access
+    /// reviews.
     pub(crate) fn new(client: &Client) -> Self {
         let client = client.unfenced().timeout(REVIEW_TIMEOUT);
-        Self { client, memory: Arc::default(), hasher: RandomState::new() }
+        Self { client, cache: Arc::default(), hasher: RandomState::new() }
     }
 
-    /// Tells whether the bearer of `authorization` may `verb` the path.
+    /// Checks that the bearer of `authorization` may `verb` the path.
     pub(super) async fn check(
         &self,
         authorization: Option<&str>,
@@ -59,7 +60,7 @@ impl Access {
             return Err((StatusCode::UNAUTHORIZED, "Unauthorized"));
         };
         let broken = |error: crate::error::Error| {
-            tracing::warn!(error = error.chain(), "access to the metrics cannot be reviewed");
+            tracing::warn!(error = error.chain(), "access to the metrics could not be reviewed");
             (StatusCode::INTERNAL_SERVER_ERROR, "Authentication failed")
         };
         let Some(user) = self.user(token).await.map_err(broken)? else {
@@ -73,7 +74,7 @@ impl Access {
 
     async fn user(&self, token: &str) -> Result<Option<Value>> {
         let slot = self.hasher.hash_one(token);
-        if let Some((user, until)) = self.memory.lock().users.get(&slot)
+        if let Some((user, until)) = self.cache.lock().users.get(&slot)
             && Instant::now() < *until
         {
             return Ok(user.clone());
@@ -87,17 +88,17 @@ impl Access {
         let review = self.review(path, "review a token", &body).await?;
         let good = review.pointer("/status/authenticated") == Some(&Value::Bool(true));
         let user = review.pointer("/status/user").cloned().filter(|_| good);
-        let mut memory = self.memory.lock();
-        if memory.users.len() >= REMEMBERED_MAX {
-            memory.users.clear();
+        let mut cache = self.cache.lock();
+        if cache.users.len() >= CACHED_MAX {
+            cache.users.clear();
         }
-        memory.users.insert(slot, (user.clone(), Instant::now() + TOKEN_TTL));
+        cache.users.insert(slot, (user.clone(), Instant::now() + TOKEN_TTL));
         Ok(user)
     }
 
     async fn allowed(&self, user: &Value, path: &str, verb: &str) -> Result<bool> {
         let slot = (user.to_string(), format!("{verb} {path}"));
-        if let Some((allowed, until)) = self.memory.lock().rights.get(&slot)
+        if let Some((allowed, until)) = self.cache.lock().permissions.get(&slot)
             && Instant::now() < *until
         {
             return Ok(*allowed);
@@ -120,11 +121,11 @@ impl Access {
         let review = self.review(at, "review access", &body).await?;
         let allowed = review.pointer("/status/allowed") == Some(&Value::Bool(true));
         let ttl = if allowed { ALLOW_TTL } else { DENY_TTL };
-        let mut memory = self.memory.lock();
-        if memory.rights.len() >= REMEMBERED_MAX {
-            memory.rights.clear();
+        let mut cache = self.cache.lock();
+        if cache.permissions.len() >= CACHED_MAX {
+            cache.permissions.clear();
         }
-        memory.rights.insert(slot, (allowed, Instant::now() + ttl));
+        cache.permissions.insert(slot, (allowed, Instant::now() + ttl));
         Ok(allowed)
     }
 
@@ -136,7 +137,7 @@ impl Access {
     }
 }
 
-/// The token behind the scheme `Bearer`, in whatever case that is written.
+/// Returns the token of the scheme `Bearer`, which is case-insensitive.
 fn bearer(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     let token = token.trim();

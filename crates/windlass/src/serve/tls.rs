@@ -1,11 +1,12 @@
-//! Certificates for the endpoints that are served over TLS.
+//! Certificates of the endpoints that are served over TLS.
 //!
-//! A certificate read from a directory is looked at again every ten seconds, so that one that is
-//! renewed there is served without a restart. Without a certificate one can be made here: nobody
-//! can check who signed it, but nobody can listen in either.
+//! A certificate that was read from a directory is read again every ten seconds, so that a renewed
+//! one is served without a restart. A self-signed certificate can be generated instead: clients
+//! cannot verify it, but the connection is encrypted.
 //!
 //! **Invariant:** files that cannot be used never replace a certificate that can.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,29 +14,33 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use tokio_rustls::server::TlsStream;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How often the files are read.
+const READ_EVERY: Duration = Duration::from_secs(10);
+/// How long reading the files may take.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A certificate and its key, ready to serve.
+/// A certificate and its private key.
 ///
 /// # Examples
 ///
 /// ```
 /// use windlass::serve::Tls;
-/// let made = Tls::self_signed(&["localhost", "127.0.0.1"])?;
+/// let generated = Tls::self_signed(&["localhost", "127.0.0.1"])?;
 ///
-/// // A Secret of type kubernetes.io/tls, mounted; renewed files are served without a restart.
+/// // A mounted Secret of type kubernetes.io/tls; renewed files are served without a restart.
 /// let missing = Tls::from_dir("/no/such/directory").unwrap_err();
 /// assert!(missing.to_string().starts_with("cannot read /no/such/directory/tls.crt: "));
 /// let empty = Tls::from_pem(b"", b"").unwrap_err();
@@ -46,11 +51,26 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 pub struct Tls {
     config: Arc<ServerConfig>,
     served: Arc<Served>,
-    files: Option<PathBuf>,
+    files: Option<Files>,
     metrics: Option<Metrics>,
 }
 
-/// The certificate that is served now.
+/// Where a certificate was read from.
+#[derive(Clone)]
+struct Files {
+    dir: PathBuf,
+    /// The content that is served.
+    content: Content,
+}
+
+/// The content of `tls.crt` and `tls.key`.
+#[derive(Clone, PartialEq, Eq)]
+struct Content {
+    chain: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// The certificate that is being served.
 #[derive(Debug)]
 struct Served(ArcSwap<CertifiedKey>);
 
@@ -63,27 +83,27 @@ impl ResolvesServerCert for Served {
 // === impl Tls ===
 
 impl Tls {
-    /// Reads `tls.crt` and `tls.key` from a directory, the layout of certificate Secrets.
+    /// Reads `tls.crt` and `tls.key` from a directory, such as a mounted Secret of type
+    /// `kubernetes.io/tls`. The server reads the files again every ten seconds.
     ///
     /// # Errors
     ///
-    /// Fails if a file cannot be read or holds no certificate or key.
+    /// Fails if a file cannot be read or contains no certificate or key.
     pub fn from_dir(dir: impl AsRef<Path>) -> Result<Self> {
-        let (chain, key) = read(dir.as_ref())?;
-        let mut tls = Self::from_pem(&chain, &key)?;
-        tls.files = Some(dir.as_ref().to_path_buf());
+        let content = read(dir.as_ref())?;
+        let mut tls = Self::from_pem(&content.chain, &content.key)?;
+        tls.files = Some(Files { dir: dir.as_ref().to_path_buf(), content });
         Ok(tls)
     }
 
-    /// Takes a certificate chain and its key as PEM.
+    /// Uses a certificate chain and its private key in PEM format.
     ///
     /// # Errors
     ///
     /// Fails if there is no certificate or key, or if they do not belong together.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self> {
         let served = Arc::new(Served(ArcSwap::from_pointee(certified(chain, key)?)));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider()?)
             .with_safe_default_protocol_versions()
             .map_err(|e| wrong("TLS setup", &e))?
             .with_no_client_auth()
@@ -93,11 +113,12 @@ impl Tls {
         Ok(Self { config: Arc::new(config), served, files: None, metrics: None })
     }
 
-    /// Makes a certificate for these host names and addresses that nobody signed.
+    /// Generates a self-signed certificate for these host names and IP addresses.
     ///
     /// # Errors
     ///
-    /// Fails if a name is none.
+    /// Fails if a name is not a valid host name.
+    #[cfg(feature = "ring")]
     pub fn self_signed(hosts: &[&str]) -> Result<Self> {
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let made = rcgen::generate_simple_self_signed(hosts).map_err(|e| wrong("host name", &e))?;
@@ -105,7 +126,7 @@ impl Tls {
         Self::from_pem(chain.as_bytes(), key.as_bytes())
     }
 
-    /// Counts how often the certificate is read among the metrics of a client.
+    /// Counts reads of the certificate in the metrics of a client.
     pub(crate) fn counted(mut self, client: &Client) -> Self {
         if self.files.is_some() {
             client.metrics().certificate_read(true);
@@ -114,53 +135,61 @@ impl Tls {
         self
     }
 
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.config.clone())
+    /// Does the handshake with a client.
+    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        TlsAcceptor::from(self.config.clone()).accept(stream).await
     }
 
-    /// Looks after the files until `stop`; never ends before for a certificate without files.
-    pub(super) async fn follow(&self, stop: CancellationToken) {
-        let Some(dir) = &self.files else { return stop.cancelled().await };
-        let mut last = read(dir).ok();
+    /// Serves renewed certificates; never completes.
+    pub(super) async fn follow(&self) -> Infallible {
+        let Some(Files { dir, mut content }) = self.files.clone() else {
+            return std::future::pending().await;
+        };
         loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-            }
-            let now = read(dir);
-            if now.as_ref().ok() == last.as_ref() && now.is_ok() {
-                continue;
-            }
-            let renewed = now.and_then(|(chain, key)| {
-                let served = certified(&chain, &key)?;
-                self.served.0.store(Arc::new(served));
-                last = Some((chain, key));
-                Ok(())
-            });
+            tokio::time::sleep(READ_EVERY).await;
+            let renewed = match read_within(&dir, READ_TIMEOUT).await {
+                Ok(same) if same == content => continue,
+                Ok(new) => certified(&new.chain, &new.key).map(|certificate| {
+                    self.served.0.store(Arc::new(certificate));
+                    content = new;
+                }),
+                Err(error) => Err(error),
+            };
             if let Some(metrics) = &self.metrics {
                 metrics.certificate_read(renewed.is_ok());
             }
             match renewed {
                 Ok(()) => tracing::info!("Updated current TLS certificate"),
                 Err(error) => {
-                    tracing::error!(
-                        error = error.chain(),
-                        "certificate not renewed, keeping the old"
-                    );
+                    let error = error.chain();
+                    tracing::error!(error, "TLS certificate not renewed, keeping the previous one");
                 }
             }
         }
     }
 }
 
-fn read(dir: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
+/// Reads the files on a thread that may block: a mount that hangs must not stop the runtime.
+async fn read_within(dir: &Path, timeout: Duration) -> Result<Content> {
+    let files = dir.to_path_buf();
+    let reading = tokio::task::spawn_blocking(move || read(&files));
+    match tokio::time::timeout(timeout, reading).await {
+        Ok(Ok(content)) => content,
+        Ok(Err(panic)) => Err(Error::Panic(panic.to_string())),
+        Err(_) => {
+            let (dir, seconds) = (dir.display(), timeout.as_secs_f32());
+            Err(Error::Other(format!("{dir} was not read within {seconds} s").into()))
+        }
+    }
+}
+
+fn read(dir: &Path) -> Result<Content> {
     let read = |name: &str| {
         let path = dir.join(name);
         std::fs::read(&path)
             .map_err(|e| Error::Other(format!("cannot read {}: {e}", path.display()).into()))
     };
-    Ok((read("tls.crt")?, read("tls.key")?))
+    Ok(Content { chain: read("tls.crt")?, key: read("tls.key")? })
 }
 
 fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
@@ -171,8 +200,20 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
         return Err(wrong("certificate", &"the file holds none"));
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| wrong("key", &e))?;
-    let provider = rustls::crypto::ring::default_provider();
-    CertifiedKey::from_der(chain, key, &provider).map_err(|e| wrong("certificate", &e))
+    CertifiedKey::from_der(chain, key, &*provider()?).map_err(|e| wrong("certificate", &e))
+}
+
+/// The provider that the process has installed, or that of the feature `ring`.
+fn provider() -> Result<Arc<CryptoProvider>> {
+    if let Some(installed) = CryptoProvider::get_default() {
+        return Ok(installed.clone());
+    }
+    #[cfg(feature = "ring")]
+    return Ok(Arc::new(rustls::crypto::ring::default_provider()));
+    #[cfg(not(feature = "ring"))]
+    Err(Error::Invalid(
+        "TLS needs a crypto provider: install one of rustls, or enable the feature ring".into(),
+    ))
 }
 
 fn wrong(what: &str, error: &dyn fmt::Display) -> Error {
@@ -181,6 +222,31 @@ fn wrong(what: &str, error: &dyn fmt::Display) -> Error {
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+        let dir = self.files.as_ref().map(|files| &files.dir);
+        f.debug_struct("Tls").field("dir", &dir).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn files_that_hang_block_neither_the_runtime_nor_the_reader() {
+        let dir = std::env::temp_dir().join(format!("windlass-fifo-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("created");
+        let pipe = dir.join("tls.crt");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("runs");
+        assert!(made.success());
+        // Nobody writes into the pipe, so reading it does not return.
+        let read = read_within(&dir, Duration::from_millis(20)).await;
+        let error = read.err().expect("too late").to_string();
+        assert_eq!(error, format!("{} was not read within 0.02 s", dir.display()));
+        // Lets the thread end.
+        let release = pipe.clone();
+        tokio::task::spawn_blocking(move || drop(std::fs::write(release, "")))
+            .await
+            .expect("written");
+        std::fs::remove_dir_all(&dir).expect("removed");
     }
 }

@@ -13,7 +13,6 @@ use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::client::Body;
 use serde_json::json;
-use windlass::metrics::Format;
 use windlass::{Client, Kind, List};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
@@ -48,7 +47,7 @@ async fn an_object_of_a_live_list_that_does_not_decode_is_named_counted_and_left
     let found = client.list::<ConfigMap>(&List::all()).await.expect("the rest is kept");
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].metadata.name.as_deref(), Some("good"));
-    let text = client.metrics().encode(Format::Prometheus);
+    let text = client.metrics().encode();
     assert!(
         text.contains(r#"windlass_undecodable_objects_total{kind="ConfigMap.v1"} 1"#),
         "{text}"

@@ -144,7 +144,7 @@ async fn misses_of_discovery_are_remembered_for_a_while() {
         let error = client.kind_of("nope.example.com", "v1", "Nope").await.expect_err("unknown");
         assert!(error.to_string().contains("does not serve Nope.nope.example.com/v1"), "{error}");
     }
-    let text = client.metrics().encode(windlass::metrics::Format::Prometheus);
+    let text = client.metrics().encode();
     let misses = r#"rest_client_requests_total{code="404",method="GET",host="kubernetes"} 1"#;
     assert!(text.contains(misses), "{text}");
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass::controller::{Context, Controller, Next};
 use windlass::lease::LeaseOptions;
-use windlass::metrics::Format;
 use windlass::{Error, IndexBy, Manager};
 use windlass_apiserver::ApiServer;
 
@@ -17,7 +16,7 @@ async fn nothing(_: Context<ConfigMap>) -> windlass::Result<Next> {
 }
 
 fn lease() -> LeaseOptions {
-    LeaseOptions { namespace: Some("default".into()), ..LeaseOptions::new("my-operator") }
+    LeaseOptions::new("my-operator").namespace("default")
 }
 
 /// Names of labels by name of series, the upper bounds of buckets, and the types of the families.
@@ -73,7 +72,7 @@ async fn metrics_have_the_names_labels_types_and_buckets_of_controller_runtime()
     handle.client().create(&config_map("a", &[])).await.expect("created");
     let done = r#"controller_runtime_reconcile_total{controller="maps",result="success"}"#;
     eventually("a reconcile", || metric(&handle, done) > 0.0).await;
-    let page = Page::read(&handle.metrics().encode(Format::Prometheus));
+    let page = Page::read(&handle.metrics().encode());
     for (name, kind, labels) in [
         ("controller_runtime_reconcile_total", "counter", &["controller", "result"][..]),
         ("controller_runtime_reconcile_errors_total", "counter", &["controller"]),
@@ -182,7 +181,7 @@ async fn the_diagnostics_page_shows_every_watch_index_queue_and_lease() {
         Controller::<ConfigMap>::builder("maps").workers(4).owns::<Secret>().build(reconcile);
     let handle = manager(&server)
         .add(controller)
-        .lease(LeaseOptions { identity: "me".into(), ..lease() })
+        .lease(lease().identity("me"))
         .grace(Duration::ZERO)
         .spawn()
         .expect("starts");

@@ -12,7 +12,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass::client::Patch;
 use windlass::controller::{Context, Controller, Next, Predicate, Watch};
-use windlass::metrics::Format;
 use windlass::{Client, IndexBy, Key, List, Result};
 use windlass_apiserver::ApiServer;
 
@@ -99,7 +98,7 @@ async fn what_the_server_says_in_other_words_is_applied_once_and_again_when_anot
         metric(&handle, &format!("rest_client_requests_total{{code=\"{code}\",method=\"PATCH\""))
     };
     assert_eq!(sent("201"), 1.0);
-    assert!(!handle.metrics().encode(Format::Prometheus).contains(r#"{code="200",method="PATCH""#));
+    assert!(!handle.metrics().encode().contains(r#"{code="200",method="PATCH""#));
 
     let other = Patch::Merge(json!({"spec": {"hard": {"cpu": "2"}}}));
     let another = Client::new(server.client());

@@ -273,7 +273,7 @@ async fn a_kind_cached_as_metadata_is_cached_as_a_whole_when_a_controller_wants_
         log.lock().push(format!("{} {data:?}", cx.name()));
         async { Ok(Next::Done) }
     });
-    handle.add(whole).expect("added");
+    drop(handle.add(whole).expect("added"));
     eventually("the whole object", || !seen.lock().is_empty()).await;
     assert_eq!(*seen.lock(), [r#"a {"k": "v"}"#]);
     let watches = handle.diagnostics()["clusters"][0]["watches"].clone();

@@ -318,10 +318,7 @@ async fn a_request_still_waiting_when_the_lease_runs_out_is_given_up() {
             ..Fault::default()
         }
     })));
-    let options = windlass::lease::LeaseOptions {
-        namespace: Some("default".into()),
-        ..windlass::lease::LeaseOptions::new("op")
-    };
+    let options = windlass::lease::LeaseOptions::new("op").namespace("default");
     let controller = Controller::<ConfigMap>::builder("maps")
         .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
     let handle = manager(&server).lease(options).add(controller).spawn().expect("starts");

@@ -34,8 +34,7 @@ async fn repeated_events_become_a_series_and_no_text_is_lost() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     client.create(&config_map("a", &[])).await.expect("created");
-    let (recorder, publisher) = Recorder::new(&client, "maps", Clock::system());
-    let task = tokio::spawn(publisher.run());
+    let recorder = Recorder::spawn(&client, "maps", Clock::system());
     let about = key("a").object_reference(&Kind::of::<ConfigMap>().api_resource());
     for at in 0..10 {
         let note = if at % 5 == 0 { "odd one" } else { "as always" };
@@ -54,8 +53,6 @@ async fn repeated_events_become_a_series_and_no_text_is_lost() {
     assert_eq!(event.type_.as_deref(), Some("Normal"));
     assert_eq!(event.reporting_controller.as_deref(), Some("maps"));
     assert_eq!(event.regarding.as_ref().and_then(|r| r.kind.as_deref()), Some("ConfigMap"));
-    drop(recorder);
-    task.await.expect("ends with its recorders");
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,8 +66,7 @@ async fn where_the_newer_group_is_forbidden_events_go_to_the_core_group() {
     })));
     let client = Client::new(server.client());
     client.create(&config_map("a", &[])).await.expect("created");
-    let (recorder, publisher) = Recorder::new(&client, "maps", Clock::system());
-    tokio::spawn(publisher.run());
+    let recorder = Recorder::spawn(&client, "maps", Clock::system());
     let about = key("a").object_reference(&Kind::of::<ConfigMap>().api_resource());
     for note in ["one", "two", "one"] {
         recorder.publish(EventType::Warning, about.clone(), "Failed", "Sync", note.to_string());
@@ -88,8 +84,7 @@ async fn an_event_that_expired_is_made_anew_and_long_names_and_texts_are_no_obst
     let client = Client::new(server.client());
     let name = "n".repeat(253);
     client.create(&config_map(&name, &[])).await.expect("created");
-    let (recorder, publisher) = Recorder::new(&client, "maps", Clock::system());
-    tokio::spawn(publisher.run());
+    let recorder = Recorder::spawn(&client, "maps", Clock::system());
     let about = key(&name).object_reference(&Kind::of::<ConfigMap>().api_resource());
     let note = "x".repeat(5000);
     let publish = || {
@@ -110,8 +105,7 @@ async fn an_event_that_expired_is_made_anew_and_long_names_and_texts_are_no_obst
 /// A client and a recorder of it, whose publisher runs.
 fn recording(server: &ApiServer) -> (Client, Recorder) {
     let client = Client::new(server.client());
-    let (recorder, publisher) = Recorder::new(&client, "maps", Clock::system());
-    tokio::spawn(publisher.run());
+    let recorder = Recorder::spawn(&client, "maps", Clock::system());
     (client, recorder)
 }
 

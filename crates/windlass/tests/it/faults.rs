@@ -9,7 +9,7 @@ use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
 use windlass::controller::{Context, Controller, Next, Predicate};
-use windlass::manager::Handle;
+use windlass::manager::{Handle, Running};
 use windlass::{Client, IndexBy, Manager};
 use windlass_apiserver::{ApiServer, User};
 
@@ -26,7 +26,7 @@ fn counting(runs: &Arc<AtomicUsize>) -> Controller<ConfigMap> {
     })
 }
 
-fn start(client: kube::Client, runs: &Arc<AtomicUsize>) -> Handle {
+fn start(client: kube::Client, runs: &Arc<AtomicUsize>) -> Running {
     Manager::builder(client).namespaces(["default"]).add(counting(runs)).spawn().expect("starts")
 }
 
@@ -39,23 +39,25 @@ fn figure(handle: &Handle, name: &str) -> f64 {
 }
 
 /// Asserts that a fault shows everywhere.
-fn ill(handle: &Handle, what: &str, says: &str) {
+async fn ill(handle: &Handle, what: &str, says: &str) {
     assert!(state(handle).contains(says), "{what}: {}", state(handle));
     let behind = handle.diagnostics()["behind"].to_string();
     assert!(behind.contains("ConfigMap.v1: ") && behind.contains(says), "{what}: {behind}");
-    let (code, page) = handle.probe("/readyz");
-    assert_eq!(code, 500, "{what}");
-    assert!(page.contains("[-]caches failed"), "{what}: {page}");
-    assert_eq!(handle.probe("/healthz").0, 200, "{what}: restarting would not help");
+    match (handle.diagnostics()["ready"] == true, handle.readyz().await) {
+        (false, Err(page)) => assert!(page.contains("[-]caches failed"), "{what}: {page}"),
+        (true, Ok(page)) => assert!(page.contains("[+]caches ok: ConfigMap.v1 is "), "{page}"),
+        (ready, page) => panic!("{what}: ready {ready}, but {page:?}"),
+    }
+    assert!(handle.healthz().await.is_ok(), "{what}: restarting would not help");
     assert_eq!(figure(handle, "watch_synced"), 0.0, "{what}");
     assert!(figure(handle, "watch_failures_total") >= 1.0, "{what}");
 }
 
 /// Asserts that nothing of a fault is left.
-fn well(handle: &Handle, what: &str) {
+async fn well(handle: &Handle, what: &str) {
     assert!(state(handle).contains("synced"), "{what}: {}", state(handle));
     assert_eq!(handle.diagnostics()["behind"].as_array().map(Vec::len), Some(0), "{what}");
-    assert_eq!(handle.probe("/readyz").0, 200, "{what}");
+    assert!(handle.readyz().await.is_ok(), "{what}");
     assert_eq!(figure(handle, "watch_synced"), 1.0, "{what}");
     assert_eq!(figure(handle, "watch_stale_seconds"), 0.0, "{what}");
 }
@@ -85,11 +87,11 @@ async fn endure(what: &str, says: &str, watch_only: bool, meddle: Meddle) {
     assert!(handle.ready().await, "{what}");
     others.create(&config_map("before", &[])).await.expect("created");
     eventually(what, || runs.load(Ordering::SeqCst) == 1).await;
-    well(&handle, what);
+    well(&handle, what).await;
 
     proxy.meddle(move |request| (!watch_only || is_watch(request)).then(|| meddle.clone()));
     tokio::time::sleep(Duration::from_secs(600)).await;
-    ill(&handle, what, says);
+    ill(&handle, what, says).await;
     let told = log.lines(&["watch failed"]);
     // Once for each face that it shows: an open watch, a streaming list, a list.
     assert!((1..=3).contains(&told.len()), "{what}: {told:#?}");
@@ -102,7 +104,7 @@ async fn endure(what: &str, says: &str, watch_only: bool, meddle: Meddle) {
     others.create(&config_map("meanwhile", &[])).await.expect("created");
     proxy.heal();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    well(&handle, what);
+    well(&handle, what).await;
     others.create(&config_map("after", &[])).await.expect("created");
     eventually(what, || runs.load(Ordering::SeqCst) >= 3).await;
     assert_eq!(runs.load(Ordering::SeqCst), 3, "{what}: one run per object");
@@ -189,10 +191,10 @@ async fn a_watch_that_stalls_within_an_event_is_opened_anew() {
         assert!(seconds < 60, "{}", state(&handle));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    ill(&handle, "stalls", "the rest of an event did not arrive");
+    ill(&handle, "stalls", "the rest of an event did not arrive").await;
     proxy.heal();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    well(&handle, "healed");
+    well(&handle, "healed").await;
     Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     handle.stop().await.expect("stops");
@@ -204,10 +206,7 @@ async fn a_server_that_is_away_for_an_hour_at_the_start_is_waited_for() {
     let server = ApiServer::start();
     let (proxy, runs) = (Proxy::new(&server), Arc::new(AtomicUsize::new(0)));
     proxy.meddle(|_| Some(Meddle::Away));
-    let options = windlass::lease::LeaseOptions {
-        namespace: Some("default".into()),
-        ..windlass::lease::LeaseOptions::new("op")
-    };
+    let options = windlass::lease::LeaseOptions::new("op").namespace("default");
     let handle = Manager::builder(proxy.client())
         .namespaces(["default"])
         .lease(options)
@@ -215,7 +214,7 @@ async fn a_server_that_is_away_for_an_hour_at_the_start_is_waited_for() {
         .spawn()
         .expect("starts");
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    ill(&handle, "away", "unreachable: ");
+    ill(&handle, "away", "unreachable: ").await;
     assert_eq!(log.lines(&["watch failed"]).len(), 1);
     assert_eq!(log.lines(&["lease cannot be read or taken", "default/op"]).len(), 1);
     assert_eq!(log.lines(&["not synced: their controllers wait"]).len(), 1);
@@ -227,7 +226,7 @@ async fn a_server_that_is_away_for_an_hour_at_the_start_is_waited_for() {
     let ready = tokio::time::timeout(Duration::from_secs(120), handle.ready()).await;
     assert!(ready.expect("within two minutes"));
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
-    well(&handle, "back");
+    well(&handle, "back").await;
     handle.stop().await.expect("stops");
 }
 
@@ -240,7 +239,7 @@ async fn what_is_forbidden_from_the_start_runs_when_it_is_allowed() {
     let root = Client::new(server.client());
     root.create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(600)).await;
-    ill(&handle, "forbidden", r#"User \"jane\" cannot list resource"#);
+    ill(&handle, "forbidden", r#"User \"jane\" cannot list resource"#).await;
     let told = log.lines(&["watch failed", "grant get, list and watch of this kind"]);
     assert_eq!(told.len(), 1, "{told:#?}");
     let role: k8s_openapi::api::rbac::v1::ClusterRoleBinding =
@@ -257,7 +256,7 @@ async fn what_is_forbidden_from_the_start_runs_when_it_is_allowed() {
         .expect("a binding");
     root.create(&role).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
-    well(&handle, "allowed");
+    well(&handle, "allowed").await;
     handle.stop().await.expect("stops");
 }
 
@@ -296,6 +295,6 @@ async fn a_predicate_and_an_index_function_that_panic_are_told_and_counted() {
     assert_eq!(handle.diagnostics()["clusters"][0]["watches"][0]["indexPanics"], 1);
     assert_eq!(log.lines(&["index function panicked", "default/unfiled"]).len(), 1);
     assert_eq!(log.lines(&["panicked", "default/unasked", "on purpose"]).len(), 1);
-    well(&handle, "the watch goes on");
+    well(&handle, "the watch goes on").await;
     handle.stop().await.expect("stops");
 }

@@ -49,7 +49,7 @@ async fn every_fault_of_a_request_is_an_error_that_says_what_and_is_counted() {
         }
         let found = client.kind_of("shop.io", "v1", "Cart").await.expect_err(says);
         assert!(!found.is_no_kind(), "{says}: nobody said so: {}", found.chain());
-        let text = client.metrics().encode(windlass::metrics::Format::Prometheus);
+        let text = client.metrics().encode();
         for method in ["GET", "POST"] {
             let series = format!(r#"rest_client_requests_total{{code="{code}",method="{method}""#);
             assert!(text.contains(&series), "{says}: no {series} in\n{text}");
@@ -91,7 +91,7 @@ async fn a_server_that_refuses_every_write_is_tried_until_it_takes_them() {
         assert!((2..=40).contains(&told.len()), "{says}: {} lines", told.len());
         let queue = &handle.diagnostics()["controllers"][0];
         assert!(queue["reconciles"]["errors"].as_u64() >= Some(2), "{says}: {queue}");
-        assert_eq!(handle.probe("/readyz").0, 200, "{says}: its caches are well");
+        assert!(handle.readyz().await.is_ok(), "{says}: its caches are well");
         proxy.heal();
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert!(others.get::<Secret>(&key("a")).await.expect("read").is_some(), "{says}");

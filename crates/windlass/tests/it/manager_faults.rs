@@ -7,7 +7,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Handle;
-use windlass::metrics::Format;
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
@@ -85,7 +84,7 @@ async fn every_watch_and_handler_has_its_figures_among_the_metrics() {
     handle.ready().await;
     handle.client().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let text = handle.metrics().encode(Format::Prometheus);
+    let text = handle.metrics().encode();
     for series in [
         &format!("windlass_watch_watches_total{MAPS} 1"),
         &format!("windlass_watch_events_total{MAPS} 1"),
@@ -124,7 +123,7 @@ async fn every_watch_and_handler_has_its_figures_among_the_metrics() {
 async fn handle_text(server: &ApiServer) -> String {
     let handle = manager(server).spawn().expect("starts");
     handle.ready().await;
-    let text = handle.metrics().encode(Format::Prometheus);
+    let text = handle.metrics().encode();
     handle.stop().await.expect("stops");
     text
 }
@@ -134,7 +133,7 @@ async fn a_second_controller_of_a_name_is_refused_while_running_too() {
     let server = ApiServer::start();
     let handle = manager(&server).add(counting(&Arc::default())).spawn().expect("starts");
     handle.ready().await;
-    let error = handle.add(counting(&Arc::default())).expect_err("refused");
+    let error = handle.add(counting(&Arc::default())).err().expect("refused");
     assert_eq!(error.to_string(), "two controllers are named maps");
     handle.stop().await.expect("stops");
 }
@@ -143,7 +142,7 @@ async fn a_second_controller_of_a_name_is_refused_while_running_too() {
 async fn a_second_controller_of_a_name_is_refused_before_the_first_has_started() {
     let server = ApiServer::start();
     let handle = manager(&server).add(counting(&Arc::default())).spawn().expect("starts");
-    let error = handle.add(counting(&Arc::default())).expect_err("refused");
+    let error = handle.add(counting(&Arc::default())).err().expect("refused");
     assert_eq!(error.to_string(), "two controllers are named maps");
     assert!(handle.ready().await);
     handle.stop().await.expect("stops");
@@ -156,13 +155,13 @@ async fn nobody_waits_for_a_manager_that_has_ended_or_adds_to_it() {
     let address = taken.local_addr().expect("has one").to_string();
     let handle = manager(&server).probes(&address).spawn().expect("starts");
     assert!(!handle.ready().await, "its port is taken");
-    handle.add(counting(&Arc::default())).expect_err("it has ended");
+    assert!(handle.add(counting(&Arc::default())).is_err(), "it has ended");
     handle.wait().await.expect_err("its port is taken");
     let never = manager(&server).build().expect("complete");
     let handle = never.handle();
     drop(never);
     assert!(!handle.ready().await, "it was never run");
-    handle.add(counting(&Arc::default())).expect_err("it will never run");
+    assert!(handle.add(counting(&Arc::default())).is_err(), "it will never run");
 }
 
 /// A server that answers nothing.
@@ -195,7 +194,7 @@ async fn probes_answer_before_the_caches_are_there() {
         .expect("starts");
     let mut tries = 0;
     let address = loop {
-        if let Some(address) = handle.address("health probe") {
+        if let Some(address) = handle.probe_address() {
             break address;
         }
         tries += 1;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next};
-use windlass::manager::{Builder, RunContext};
+use windlass::manager::{Builder, Handle, RunContext};
 use windlass::{Client, Error, Kind, Manager};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
@@ -101,11 +101,13 @@ async fn a_runnable_that_fails_or_panics_stops_the_manager_and_says_which() {
         .spawn()
         .expect("starts");
     let error = handle.wait().await.expect_err("fails");
-    assert_eq!(error.to_string(), "panic: importer: on purpose [recovered]");
+    let text = error.to_string();
+    assert!(text.starts_with("panic: importer: on purpose (at "), "{text}");
+    assert!(text.contains("manager_life.rs:"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn runnables_end_in_order_before_the_caches() {
+async fn all_runnables_are_asked_to_stop_at_once_and_end_before_the_caches() {
     let server = ApiServer::start();
     let log: Arc<Mutex<Vec<&str>>> = Arc::default();
     let (first, second) = (log.clone(), log.clone());
@@ -115,12 +117,13 @@ async fn runnables_end_in_order_before_the_caches() {
         .runnable_everywhere("everywhere", async move |cx| {
             cx.stopping().await;
             tokio::time::sleep(Duration::from_secs(1)).await;
+            // The cache still answers while work drains.
+            cx.client().list::<ConfigMap>(&windlass::List::all()).await?;
             first.lock().push("everywhere");
             Ok(())
         })
         .runnable("leader", async move |cx| {
             cx.stopping().await;
-            // The cache still answers while the leader's work ends.
             cx.client().list::<ConfigMap>(&windlass::List::all()).await?;
             second.lock().push("leader");
             Ok(())
@@ -129,7 +132,30 @@ async fn runnables_end_in_order_before_the_caches() {
         .expect("starts");
     handle.ready().await;
     handle.stop().await.expect("stops");
-    assert_eq!(*log.lock(), ["everywhere", "leader"]);
+    assert_eq!(*log.lock(), ["leader", "everywhere"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_reconcile_begins_while_a_runnable_of_every_replica_is_still_draining() {
+    let server = ApiServer::start();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    let ticking = Controller::<ConfigMap>::builder("ticks").build(move |_: Context<ConfigMap>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Next::After(Duration::from_millis(300))) }
+    });
+    let handle = manager(&server)
+        .add(ticking)
+        .runnable_everywhere("never ends", async |_| std::future::pending().await)
+        .grace(Duration::from_secs(10))
+        .spawn()
+        .expect("starts");
+    handle.ready().await;
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("some reconciles", || begun.load(Ordering::SeqCst) >= 5).await;
+    let before = begun.load(Ordering::SeqCst);
+    handle.stop().await.expect("stops");
+    assert_eq!(begun.load(Ordering::SeqCst), before, "reconciles began after the stop");
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +243,7 @@ async fn a_read_right_after_the_start_waits_for_the_controllers_that_declare_its
     assert!(handle.client().get::<Secret>(&key).await.expect("reads").is_none());
     // The same goes for one that is added, without waiting for it.
     let pods = Controller::<Pod>::builder("pods").build(|_: Context<Pod>| async { Ok(Next::Done) });
-    handle.add(pods).expect("added");
+    drop(handle.add(pods).expect("added"));
     assert!(handle.client().get::<Pod>(&key).await.expect("reads").is_none());
     // What nobody declares is not waited for.
     let began = Instant::now();
@@ -239,7 +265,7 @@ async fn a_read_of_a_manager_that_does_not_run_ends_and_says_so() {
     let added = handle.add(late).expect("waits for the manager");
     drop(manager);
     let error = added.await.expect_err("the manager never ran");
-    let text = "controller late is not started: the manager has ended";
+    let text = "controller late was not started: the manager has ended";
     assert_eq!(error.to_string(), text);
 }
 
@@ -382,11 +408,12 @@ async fn probes_metrics_and_diagnostics_are_served_and_end_with_the_manager() {
         .add(controller)
         .probes("127.0.0.1:0")
         .metrics("127.0.0.1:0")
+        .serve_diagnostics()
         .spawn()
         .expect("starts");
     handle.ready().await;
-    let probes = handle.address("health probe").expect("listens");
-    let metrics = handle.address("metrics").expect("listens");
+    let probes = handle.probe_address().expect("listens");
+    let metrics = handle.metrics_address().expect("listens");
     assert!(http_get(probes, "/healthz").await.ends_with("\r\n\r\nok"));
     let ready = http_get(probes, "/readyz?verbose").await;
     assert!(ready.contains("[+]caches ok\n[+]ping ok\nreadyz check passed"), "{ready}");
@@ -400,17 +427,101 @@ async fn probes_metrics_and_diagnostics_are_served_and_end_with_the_manager() {
 }
 
 #[tokio::test]
+async fn diagnostics_are_not_served_unless_enabled() {
+    let server = ApiServer::start();
+    let handle = manager(&server).metrics("127.0.0.1:0").spawn().expect("starts");
+    handle.ready().await;
+    let metrics = handle.metrics_address().expect("listens");
+    let page = http_get(metrics, "/debug/windlass").await;
+    assert!(page.starts_with("HTTP/1.1 404"), "{page}");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_day_passes_for_a_manager_with_nothing_configured() {
+    let server = ApiServer::start();
+    let times: Arc<Mutex<Vec<jiff::Timestamp>>> = Arc::default();
+    let seen = times.clone();
+    let hourly = Controller::<ConfigMap>::builder("hourly").build(move |cx: Context<ConfigMap>| {
+        seen.lock().push(cx.clock().now());
+        async { Ok(Next::After(Duration::from_secs(3600))) }
+    });
+    let handle = manager(&server).add(hourly).spawn().expect("starts");
+    handle.client().create(&config_map("a", &[])).await.expect("created");
+    eventually("the first run", || !times.lock().is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+    let times = times.lock().clone();
+    assert_eq!(times.len(), 25);
+    let day = times[24].duration_since(times[0]).as_secs();
+    assert!((86_400..86_410).contains(&day), "{day} s");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_is_kept_when_a_watch_is_too_old_and_staleness_is_shown() {
+    let server = ApiServer::start();
+    let controller = Controller::<ConfigMap>::builder("maps").build(nothing);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let page = handle.readyz().await.expect_err("nothing has synced yet");
+    assert!(page.contains("[-]caches failed"), "{page}");
+    handle.ready().await;
+    // From now on every watch is refused as too old, and lists fail for a while.
+    let broken = Arc::new(AtomicBool::new(true));
+    let breaks = broken.clone();
+    server.inject(Some(Box::new(move |request| {
+        let maps = request.resource == "configmaps" && breaks.load(Ordering::SeqCst);
+        let gone = || windlass_apiserver::Status::new(410, "Expired", "too old resource version");
+        let fail = (maps && matches!(request.verb.as_str(), "watch" | "list")).then(gone);
+        Fault { fail, ..Fault::default() }
+    })));
+    let mut stale = 0;
+    for _ in 0..20 * 60 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let page = handle.readyz().await.expect("stays ready");
+        stale += usize::from(page.contains("[+]caches ok: ConfigMap.v1 is stale for "));
+    }
+    assert!(stale > 60, "shown for {stale} s");
+    let series =
+        r#"windlass_watch_stale_seconds{cluster="",group="",version="v1",kind="ConfigMap"}"#;
+    assert!(metric(&handle, series) > 60.0);
+    broken.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(handle.readyz().await.expect("is ready").contains("[+]caches ok\n"));
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_can_be_cloned_and_a_running_manager_waits_for_its_end() {
+    let server = ApiServer::start();
+    let manager = manager(&server)
+        .runnable("slow", async |cx| {
+            cx.stopping().await;
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            Err(Error::from("too late to matter"))
+        })
+        .spawn()
+        .expect("starts");
+    let (one, two) = (Handle::clone(&manager), Handle::clone(&manager));
+    assert!(one.ready().await);
+    two.shutdown();
+    let at = Instant::now();
+    manager.wait().await.expect("was asked to stop");
+    assert_eq!(at.elapsed().as_secs(), 3);
+    assert!(!one.ready().await);
+}
+
+#[tokio::test]
 async fn checks_of_the_author_are_not_replaced_by_the_usual_ones() {
     let server = ApiServer::start();
     let handle = manager(&server)
         .probes("127.0.0.1:0")
-        .health_check("ping", || Err("the author says no".into()))
-        .ready_check("ping", || Err("the author says no".into()))
-        .ready_check("caches", || Err("the author says no".into()))
+        .health_check("ping", || async { Err("the author says no".into()) })
+        .ready_check("ping", || async { Err("the author says no".into()) })
+        .ready_check("caches", || async { Err("the author says no".into()) })
         .spawn()
         .expect("starts");
     handle.ready().await;
-    let probes = handle.address("health probe").expect("listens");
+    let probes = handle.probe_address().expect("listens");
     let health = http_get(probes, "/healthz").await;
     assert!(health.contains("[-]ping failed"), "{health}");
     let ready = http_get(probes, "/readyz").await;
@@ -460,7 +571,6 @@ async fn requests_are_counted_under_the_host_of_their_cluster() {
         .host("https://10.0.0.1:6443/")
         .cluster("edge", edge.client())
         .cluster("far", far.client())
-        .host_of("far", "far.example.com:443")
         .add(controller())
         .add_to("edge", controller())
         .add_to("far", controller())
@@ -472,16 +582,14 @@ async fn requests_are_counted_under_the_host_of_their_cluster() {
         let client = handle.cluster(name).expect("is there");
         client.create(&config_map("a", &[])).await.expect("created");
     }
-    for host in ["10.0.0.1:6443", "edge", "far.example.com:443"] {
+    for host in ["10.0.0.1:6443", "edge", "far"] {
         for (code, method) in [(200, "GET"), (201, "POST")] {
             let labels = format!(r#"{{code="{code}",method="{method}",host="{host}"}}"#);
             let count = metric(&handle, &format!("rest_client_requests_total{labels}"));
             assert!(count >= 1.0, "{labels}");
         }
     }
-    let text = handle.metrics().encode(windlass::metrics::Format::Prometheus);
+    let text = handle.metrics().encode();
     assert!(!text.contains(r#"host="kubernetes""#), "{text}");
     handle.stop().await.expect("stops");
-    let unknown = manager(&home).host_of("near", "near.example.com").spawn().expect_err("refused");
-    assert_eq!(unknown.to_string(), "host near.example.com: no cluster named near");
 }

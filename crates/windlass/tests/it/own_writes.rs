@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use serde_json::json;
 use windlass::client::{Deleted, Deletion, Patch};
 use windlass::controller::{Context, Controller, Next};
-use windlass::manager::Handle;
+use windlass::manager::Running;
 use windlass::{Client, Key, List};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
@@ -19,7 +19,7 @@ async fn nothing(_: Context<ConfigMap>) -> windlass::Result<Next> {
 }
 
 /// A manager that caches config maps, deployments, pods and nodes, from a watch that lags an hour.
-async fn lagging(server: &ApiServer) -> Handle {
+async fn lagging(server: &ApiServer) -> Running {
     let controller = Controller::<ConfigMap>::builder("maps")
         .reads::<Deployment>()
         .reads::<Pod>()

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::client::Patch;
 use windlass::controller::{Context, Controller, Next};
-use windlass::manager::Handle;
+use windlass::manager::Running;
 use windlass::{Client, Result};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
@@ -103,7 +103,7 @@ async fn fields_that_the_status_type_does_not_know_survive() {
 }
 
 /// A manager with a cache of its own whose controller sets one condition, once per object.
-fn writer(server: &ApiServer, name: &'static str) -> Handle {
+fn writer(server: &ApiServer, name: &'static str) -> Running {
     let done: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let reconcile = move |cx: Context<Service>| {
         let done = done.clone();

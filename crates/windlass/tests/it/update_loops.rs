@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use windlass::client::Patch;
 use windlass::clock::Clock;
 use windlass::controller::{Context, Controller, Next};
-use windlass::manager::Handle;
+use windlass::manager::{Handle, Running};
 use windlass::{Client, Kind, Result};
 use windlass_apiserver::ApiServer;
 
@@ -139,7 +139,7 @@ fn deployment(replicas: i32) -> Deployment {
 async fn with_status(
     server: &ApiServer,
     change: impl Fn(&mut DeploymentStatus, i32, Clock) + Copy + Send + Sync + 'static,
-) -> Handle {
+) -> Running {
     let passes = Arc::new(AtomicI32::new(0));
     let reconcile = move |cx: Context<Deployment>| {
         let pass = passes.load(Ordering::SeqCst);

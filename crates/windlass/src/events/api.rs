@@ -1,9 +1,9 @@
-//! The two objects an event can be on the server.
+//! The two APIs that events can be written to.
 //!
-//! `events.k8s.io/v1` is what is wanted. Where an operator was given rights before that group was
-//! usual, or the group is not served, the older `v1` of the core group says the same.
+//! `events.k8s.io/v1` is the default. If it is forbidden or not served in a namespace, the core API
+//! is used there.
 
-use k8s_openapi::api::core::v1::{Event as CountedEvent, EventSource};
+use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::core::{DynamicObject, ObjectMeta};
@@ -13,13 +13,13 @@ use super::{Published, shorten};
 use crate::error::Result;
 use crate::kind::Kind;
 
-/// The form events are written in.
+/// The API that events are written to.
 ///
 /// # Examples
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Event};
-/// use windlass::events::EventForm;
+/// use windlass::events::EventsApi;
 /// use windlass::{Client, Context, Controller, List, Manager, Next};
 ///
 /// # fn config_map(name: &str) -> ConfigMap {
@@ -40,11 +40,11 @@ use crate::kind::Kind;
 ///     },
 /// );
 /// // For an operator whose users sort events by their last timestamp.
-/// let manager = Manager::builder(server.client()).event_form(EventForm::Counted);
+/// let manager = Manager::builder(server.client()).events_api(EventsApi::CoreV1);
 /// let handle = manager.namespaces(["default"]).add(maps).spawn()?;
 /// handle.ready().await;
 /// tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-/// handle.stop().await?; // brings the last events to the server
+/// handle.stop().await?; // sends the last events
 /// let event = client.list::<Event>(&List::within("default")).await?.remove(0);
 /// assert!(event.last_timestamp.is_some() && event.count == Some(1));
 /// assert_eq!(event.reporting_component.as_deref(), Some("shop"));
@@ -52,22 +52,23 @@ use crate::kind::Kind;
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventForm {
-    /// `events.k8s.io/v1`: the time of the event, and a series if it comes again.
+#[non_exhaustive]
+pub enum EventsApi {
+    /// `events.k8s.io/v1`: an event has a time, and a series if it is repeated.
     #[default]
-    Series,
-    /// `v1`: a source, the first and the last time, and a count, as the controllers of Kubernetes
-    /// itself write events; `kubectl get events --sort-by=.lastTimestamp` needs them.
-    Counted,
+    EventsV1,
+    /// `v1`: an event has a source, a first and a last timestamp, and a count, as those of the
+    /// controllers of Kubernetes. `kubectl get events --sort-by=.lastTimestamp` needs them.
+    CoreV1,
 }
 
-// === impl EventForm ===
+// === impl EventsApi ===
 
-impl EventForm {
+impl EventsApi {
     pub(super) fn kind(self) -> Kind {
         match self {
-            Self::Series => Kind::of::<Event>(),
-            Self::Counted => Kind::of::<CountedEvent>(),
+            Self::EventsV1 => Kind::of::<Event>(),
+            Self::CoreV1 => Kind::of::<CoreEvent>(),
         }
     }
 
@@ -84,7 +85,7 @@ impl EventForm {
             ..ObjectMeta::default()
         };
         let object = match self {
-            Self::Series => serde_json::to_value(Event {
+            Self::EventsV1 => serde_json::to_value(Event {
                 metadata,
                 type_: Some(format!("{:?}", event.event_type)),
                 reason: Some(event.reason.clone()),
@@ -96,10 +97,10 @@ impl EventForm {
                 regarding: Some(event.regarding.reference()),
                 ..Event::default()
             }),
-            Self::Counted => {
+            Self::CoreV1 => {
                 let host = Some(event.instance.clone()).filter(|host| !host.is_empty());
                 let component = Some(event.controller.clone());
-                serde_json::to_value(CountedEvent {
+                serde_json::to_value(CoreEvent {
                     metadata,
                     type_: Some(format!("{:?}", event.event_type)),
                     reason: Some(event.reason.clone()),
@@ -111,18 +112,18 @@ impl EventForm {
                     count: Some(1),
                     first_timestamp: Some(Time(now.0)),
                     last_timestamp: Some(Time(now.0)),
-                    ..CountedEvent::default()
+                    ..CoreEvent::default()
                 })
             }
         };
         Ok(serde_json::from_value(object?)?)
     }
 
-    /// What says that an event came so many times, at last now.
-    pub(super) fn again(self, count: i32, now: MicroTime) -> Value {
+    /// The patch of an event that was repeated: it happened `count` times, the last time now.
+    pub(super) fn repetition(self, count: i32, now: MicroTime) -> Value {
         match self {
-            Self::Series => json!({"series": {"count": count, "lastObservedTime": now}}),
-            Self::Counted => json!({"count": count, "lastTimestamp": Time(now.0)}),
+            Self::EventsV1 => json!({"series": {"count": count, "lastObservedTime": now}}),
+            Self::CoreV1 => json!({"count": count, "lastTimestamp": Time(now.0)}),
         }
     }
 }

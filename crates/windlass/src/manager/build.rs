@@ -1,0 +1,178 @@
+//! Turns the settings of a manager into a manager, and runs it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::assembly::{assign, check_names, counted};
+use super::runtime::Runtime;
+use super::{Builder, Cluster, Manager, Running, Server, State, diagnostics};
+use crate::client::{Client, HOST};
+use crate::cluster::Caches;
+use crate::controller::Ground;
+use crate::error::{Error, Result};
+use crate::events::{Publisher, Recorder};
+use crate::fence::Fence;
+use crate::lease::Elector;
+use crate::signal::Signals;
+
+impl Builder {
+    /// Builds the manager.
+    ///
+    /// # Errors
+    ///
+    /// Fails if two controllers of a cluster or two clusters have the same name, if a controller
+    /// names an unknown cluster, or if the durations of the lease leave no margin.
+    pub fn build(mut self) -> Result<Manager> {
+        crate::panic::install_hook();
+        check_names(&self.others)?;
+        let stopping = CancellationToken::new();
+        let (clusters, publishers) = self.clusters(&stopping);
+        let components = std::mem::take(&mut self.components);
+        let pending = assign(&clusters, components)?;
+        for controller in &pending {
+            let caches = clusters[controller.cluster].ground.client.caches();
+            caches.announce(&controller.component.kinds());
+        }
+        let Some(home) = clusters.first().map(|cluster| cluster.ground.clone()) else {
+            return Err(Error::Invalid("a manager needs a cluster".into()));
+        };
+        let elector = match self.lease.take() {
+            None => None,
+            Some(options) => Some(Elector::new(&home.client, self.clock.clone(), options)?),
+        };
+        let probes = self.probe_server();
+        let mut metrics = self.metrics_server(&home.client);
+        let serves_diagnostics = self.serves_diagnostics();
+        let state = Arc::new(State {
+            controllers: Mutex::default(),
+            pending: Mutex::new(pending),
+            wake: tokio::sync::Notify::new(),
+            ready: watch::Sender::new(false),
+            synced: AtomicBool::new(false),
+            lease: elector.as_ref().map(|elector| (elector.label(), elector.status())),
+            checks: self.checks,
+            metrics: self.registry,
+            clients: clusters.iter().map(|c| (c.name.clone(), c.ground.client.clone())).collect(),
+            recorder: home.recorder,
+            probe_address: probes.as_ref().map(Server::bound),
+            metrics_address: metrics.as_ref().map(Server::bound),
+            jumps: Mutex::default(),
+            stopping,
+        });
+        state.add_builtin_checks();
+        if let Some(server) = metrics.as_mut().filter(|_| serves_diagnostics) {
+            let shown = state.clone();
+            server.serve_diagnostics(Box::new(move || diagnostics::report(&shown)));
+        }
+        Ok(Manager {
+            _end: state.stopping.clone().drop_guard(),
+            runtime: Runtime { state, clusters },
+            runnables: self.runnables,
+            servers: probes.into_iter().chain(metrics).collect(),
+            elector,
+            publishers,
+            grace: self.grace,
+        })
+    }
+
+    /// Creates the caches and the client of every cluster, the home cluster first.
+    fn clusters(&mut self, stopping: &CancellationToken) -> (Vec<Cluster>, Vec<Publisher>) {
+        let fence = Fence::new();
+        let others = std::mem::take(&mut self.others);
+        let all = [(String::new(), self.home.clone())].into_iter().chain(others);
+        let create = |(name, kube): (String, kube::Client)| {
+            let mut options = self.cache.clone();
+            let host = match name.as_str() {
+                "" => self.host.as_deref().unwrap_or(HOST),
+                cluster => cluster,
+            };
+            options.observe = Some(counted(self.registry.clone(), host, options.observe));
+            let (namespaces, scopes) = (self.namespaces.clone(), self.scopes.clone());
+            let caches = Caches::new(kube.clone(), options, namespaces, scopes);
+            let weak = caches.downgrade();
+            self.registry.watches(&name, move || weak.upgrade().reports());
+            let (fence, registry) = (fence.clone(), self.registry.clone());
+            let client = Client::build(kube, host, caches, fence, registry).field_owner(&self.name);
+            let (recorder, publisher) = Recorder::new(&client, &self.name, self.clock.clone());
+            let ground = Ground {
+                client,
+                recorder: recorder.with_api(self.events_api),
+                clock: self.clock.clone(),
+                metrics: self.registry.clone(),
+                stopping: stopping.clone(),
+                seed: self.seed.unwrap_or_else(rand::random),
+                cluster: name.clone(),
+            };
+            (Cluster { name, ground }, publisher)
+        };
+        all.map(create).unzip()
+    }
+
+    /// Runs until `shutdown` completes, then stops in order.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`build`](Self::build) and [`Manager::run`] do.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+        self.build()?.run(shutdown).await
+    }
+
+    /// Runs until SIGINT or SIGTERM. A second signal exits the process immediately, even if the
+    /// manager stops for another reason.
+    ///
+    /// With the feature `log`, installs the subscriber of `windlass::log` if the process has no
+    /// `tracing` subscriber.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`run`](Self::run) does.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = server.client();
+    /// # tokio::spawn(async {
+    /// #     let me = std::process::id().to_string();
+    /// #     std::process::Command::new("kill").args(["-TERM", &me]).status().expect("kill runs");
+    /// # });
+    /// // In a cluster, the client is `kube::Client::try_default().await?`.
+    /// Manager::builder(client).name("my-operator").run_until_signal().await
+    /// # }
+    /// ```
+    pub async fn run_until_signal(self) -> Result<()> {
+        #[cfg(feature = "log")]
+        crate::log::ensure();
+        let mut signals = Signals::new();
+        let manager = self.build()?;
+        let stopping = manager.runtime.state.stopping.clone();
+        let result = tokio::select! {
+            biased;
+            result = manager.run(std::future::pending()) => result,
+            never = signals.follow(stopping) => match never {},
+        };
+        signals.leave();
+        result
+    }
+
+    /// Runs in a task of its own.
+    ///
+    /// The caches open when that task starts; until then, cached reads wait or fail. Wait for
+    /// [`Handle::ready`](super::Handle::ready) first.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`build`](Self::build) does.
+    pub fn spawn(self) -> Result<Running> {
+        let manager = self.build()?;
+        let handle = manager.handle();
+        let task = tokio::spawn(manager.run(std::future::pending()));
+        Ok(Running::new(handle, task))
+    }
+}

@@ -1,0 +1,119 @@
+//! The HTTP servers of a manager.
+
+use crate::client::Client;
+use crate::serve::{Access, Pages, Server, Tls};
+
+use super::Builder;
+
+/// What a manager serves, and where.
+#[derive(Debug, Default)]
+pub(super) struct Serving {
+    /// The address for probes.
+    probes: Option<String>,
+    /// The address for metrics.
+    metrics: Option<String>,
+    tls: Option<Tls>,
+    reviewed: bool,
+    diagnostics: bool,
+}
+
+impl Builder {
+    /// Serves `/healthz` and `/readyz` on an address such as `:8081`.
+    ///
+    /// ```
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// use tokio::net::TcpStream;
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client())
+    ///     .probes("127.0.0.1:0")
+    ///     .ready_check("disk", || async { Err("it is full".into()) })
+    ///     .spawn()?;
+    /// handle.ready().await; // the server listens by then
+    /// let at = handle.probe_address().expect("listens");
+    /// let mut probe = TcpStream::connect(at).await?;
+    /// probe.write_all(b"GET /readyz HTTP/1.1\r\nhost: me\r\nconnection: close\r\n\r\n").await?;
+    /// let mut answer = String::new();
+    /// probe.read_to_string(&mut answer).await?;
+    /// assert!(answer.starts_with("HTTP/1.1 500 "));
+    /// assert!(answer.contains("[+]caches ok\n[-]disk failed: reason withheld\n[+]ping ok"));
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn probes(mut self, address: &str) -> Self {
+        self.serving.probes = enabled(address);
+        self
+    }
+
+    /// Serves `/metrics` on an address such as `:8080`.
+    pub fn metrics(mut self, address: &str) -> Self {
+        self.serving.metrics = enabled(address);
+        self
+    }
+
+    /// Serves metrics over TLS, by convention on `:8443`.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    /// use windlass::serve::Tls;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client())
+    ///     .metrics("127.0.0.1:0")
+    ///     .metrics_tls(Tls::self_signed(&["localhost", "127.0.0.1"])?)
+    ///     .metrics_reviewed() // only for users with permission
+    ///     .spawn()?;
+    /// handle.ready().await;
+    /// assert!(handle.metrics_address().is_some());
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn metrics_tls(mut self, tls: Tls) -> Self {
+        self.serving.tls = Some(tls);
+        self
+    }
+
+    /// Serves metrics only to users who may `get` the path `/metrics`, as reviewed by the API server.
+    ///
+    /// The operator needs permission to create `tokenreviews` and `subjectaccessreviews`.
+    pub fn metrics_reviewed(mut self) -> Self {
+        self.serving.reviewed = true;
+        self
+    }
+
+    /// Serves `/debug/windlass` next to `/metrics`: the state of every watch, queue and lease as
+    /// JSON. Off by default, because the page names objects and everybody who reaches the server
+    /// can read it, unless [`metrics_reviewed`](Self::metrics_reviewed) is set.
+    pub fn serve_diagnostics(mut self) -> Self {
+        self.serving.diagnostics = true;
+        self
+    }
+
+    pub(super) fn probe_server(&self) -> Option<Server> {
+        let pages = Pages::Probes(self.checks.clone());
+        self.serving.probes.as_ref().map(|address| Server::new("health probe", address, pages))
+    }
+
+    pub(super) fn metrics_server(&mut self, client: &Client) -> Option<Server> {
+        let address = self.serving.metrics.as_ref()?;
+        let pages = Pages::Metrics { metrics: self.registry.clone(), diagnostics: None };
+        let access = self.serving.reviewed.then(|| Access::new(client));
+        let tls = self.serving.tls.take().map(|tls| tls.counted(client));
+        Some(Server::new("metrics", address, pages).secure(tls, access))
+    }
+
+    pub(super) fn serves_diagnostics(&self) -> bool {
+        self.serving.diagnostics
+    }
+}
+
+/// Returns `None` for an empty address and for `0`, which disable a server.
+fn enabled(address: &str) -> Option<String> {
+    Some(address.to_string()).filter(|address| !address.is_empty() && address != "0")
+}
