@@ -67,7 +67,7 @@ use watches::Watches;
 /// # let server = windlass_apiserver::ApiServer::start();
 /// let handle = Manager::builder(server.client()).spawn()?;
 /// let metrics: &Metrics = handle.metrics();
-/// assert!(metrics.encode().contains("# TYPE rest_client_requests_total counter"));
+/// assert!(metrics.encode().contains("# TYPE process_start_time_seconds gauge"));
 /// # handle.stop().await
 /// # }
 /// ```

@@ -38,7 +38,7 @@ pub fn compile_within(pattern: &str, size_max: usize) -> Result<Option<Regex>, S
     match RegexBuilder::new(&translated).size_limit(size_max).nest_limit(DEPTH_MAX).build() {
         Ok(regex) => Ok(Some(regex)),
         Err(regex::Error::CompiledTooBig(_)) => Ok(None),
-        Err(regex::Error::Syntax(why)) if why.contains("nest limit") => {
+        Err(regex::Error::Syntax(why)) if why.contains("nested parentheses") => {
             Err(fault("expression nests too deeply", pattern))
         }
         Err(_) => Err(fault("invalid or unsupported Perl syntax", pattern)),

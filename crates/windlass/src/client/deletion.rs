@@ -44,7 +44,7 @@ pub struct Deletion {
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use windlass::client::Deleted;
-/// use windlass::{Client, Key, finalizer};
+/// use windlass::{Client, Key};
 ///
 /// # fn config_map(name: &str) -> ConfigMap {
 /// #     let mut map = ConfigMap::default();
@@ -57,13 +57,13 @@ pub struct Deletion {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
 /// let mut map = config_map("a");
-/// finalizer::add(&mut map, "example.com/cleanup");
+/// map.metadata.finalizers = Some(vec!["example.com/cleanup".into()]);
 /// let mut map = client.create(&map).await?;
 /// let key = Key::of(&map);
 /// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::Pending);
 ///
 /// map = (*client.live().get::<ConfigMap>(&key).await?.expect("waits for its finalizer")).clone();
-/// finalizer::remove(&mut map, "example.com/cleanup");
+/// map.metadata.finalizers = None;
 /// client.update(&map).await?;
 /// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::NotFound);
 /// # Ok(())

@@ -8,13 +8,13 @@ use std::time::Duration;
 /// # Examples
 ///
 /// ```
-/// use windlass::queue::WorkQueue;
+/// use windlass::queue::{QueueStats, WorkQueue};
 ///
 /// let queue = WorkQueue::new();
 /// queue.add("a");
 /// queue.add("b");
 /// let work = queue.try_get();
-/// let stats = queue.stats();
+/// let stats: QueueStats = queue.stats();
 /// assert_eq!((stats.depth, stats.processing, stats.adds), (1, 1, 2));
 /// assert_eq!(stats.depth_by_priority[&0], 1);
 /// # drop(work);

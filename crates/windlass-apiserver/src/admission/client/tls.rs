@@ -46,11 +46,19 @@ pub(super) fn explain(error: &std::io::Error) -> String {
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             "certificate signed by unknown authority".to_owned()
         }
+        // What may sign certificates and is not trusted itself: Go looks for its signer, in vain.
+        Some(Error::InvalidCertificate(other)) if is_untrusted_ca(other) => {
+            "certificate signed by unknown authority".to_owned()
+        }
         Some(Error::InvalidCertificate(other)) => other.to_string(),
         _ if error.kind() == std::io::ErrorKind::UnexpectedEof => return "EOF".into(),
         _ => return error.to_string(),
     };
     format!("tls: failed to verify certificate: x509: {why}")
+}
+
+fn is_untrusted_ca(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity")
 }
 
 /// The roots of the operating system, read once.

@@ -86,8 +86,8 @@ fn hexadecimal(text: &str, after: &str) -> Result<(usize, Scalar), String> {
             let used = 3 + at + c.len_utf8();
             match c.to_digit(16) {
                 Some(digit) if value * 16 + digit <= 0x10_FFFF => value = value * 16 + digit,
-                None if c == '}' && at > 0 => return Ok((used + 1, Scalar(value))),
-                _ => return invalid(used + 1),
+                None if c == '}' && at > 0 => return Ok((used, Scalar(value))),
+                _ => return invalid(used),
             }
         }
         return invalid(text.len());
