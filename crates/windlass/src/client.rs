@@ -2,7 +2,7 @@
 //!
 //! [`Client`] wraps a `kube::Client` and adds what a controller needs: reads from the shared
 //! cache, a deadline on every request, server warnings in the log, request metrics, and the
-//! [`Fence`] that stops writes when leadership is lost. The answer to every write is passed to
+//! fence that stops writes when leadership is lost. The answer to every write is passed to
 //! the cache, so that a read after a write never returns an older state.
 //!
 //! Names, namespaces and kinds may come from objects that other people write: a request whose URL
@@ -64,14 +64,14 @@ pub(crate) const HOST: &str = "kubernetes";
 ///
 /// A request fails with
 ///
-/// - [`Error::Invalid`] if it cannot be sent as asked for, for example because of a name with a
+/// - [`Error::Invalid`](crate::Error::Invalid) if it cannot be sent as asked for, for example because of a name with a
 ///   `/`;
-/// - [`Error::Api`] if the server refuses it;
-/// - [`Error::Timeout`] or [`Error::Transport`] if there is no usable answer;
-/// - [`Error::NoKind`] if the server does not serve the kind;
-/// - [`Error::Fenced`] if it is a write and the lease that guards it is not held.
+/// - [`Error::Api`](crate::Error::Api) if the server refuses it;
+/// - [`Error::Timeout`](crate::Error::Timeout) or [`Error::Transport`](crate::Error::Transport) if there is no usable answer;
+/// - [`Error::NoKind`](crate::Error::NoKind) if the server does not serve the kind;
+/// - [`Error::Fenced`](crate::Error::Fenced) if it is a write and the lease that guards it is not held.
 ///
-/// A read from the cache fails with [`Error::NotCached`] or [`Error::NotSynced`] instead.
+/// A read from the cache fails with [`Error::NotCached`](crate::Error::NotCached) or [`Error::NotSynced`](crate::Error::NotSynced) instead.
 ///
 /// # Cancel safety
 ///

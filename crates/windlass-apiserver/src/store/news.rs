@@ -16,7 +16,7 @@ pub struct News {
     notify: Notify,
 }
 
-/// One watcher's view of [`News`].
+/// What one watcher of a resource waits on for new events.
 #[derive(Debug)]
 pub struct NewsSubscription {
     news: Arc<News>,

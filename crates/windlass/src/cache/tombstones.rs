@@ -42,7 +42,7 @@ impl Tombstones {
     }
 
     /// Forgets an object whose deletion the watch has reported.
-    pub(super) fn remove(&mut self, uid: &str) {
+    pub(super) fn remove(&self, uid: &str) {
         if self.used {
             self.by_uid.remove(uid);
         }

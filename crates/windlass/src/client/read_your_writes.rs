@@ -72,7 +72,7 @@ impl<K: Object> Api<K> {
         for kind in self.client.shared.cache.versions(&self.kind) {
             let entry = self.client.shared.cache.entry(&kind, key);
             let uid = entry.as_ref().map_or("", |entry| entry.uid());
-            self.client.dynamic(&kind).refresh(key, &uid).await;
+            self.client.dynamic(&kind).refresh(key, uid).await;
         }
     }
 }

@@ -150,7 +150,7 @@ impl<K: Object> Worker<K> {
             self.metrics.panicked();
             let panic = panic_text(&*panic);
             span.in_scope(|| {
-                tracing::error!(panic, "the limiter panicked; the key is retried in a second")
+                tracing::error!(panic, "the limiter panicked; the key is retried in a second");
             });
             let add = Add::default().priority(work.priority()).after(Duration::from_secs(1));
             self.queue.add_with(key, add);

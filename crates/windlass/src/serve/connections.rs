@@ -114,7 +114,7 @@ mod tests {
         let (busy_ended, mut hears) = tokio::sync::oneshot::channel::<()>();
         connections.add(|busy| async move {
             let _guard = (busy.begin(), busy_ended);
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         // The task has to run once to be busy.
         tokio::task::yield_now().await;
