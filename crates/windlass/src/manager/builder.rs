@@ -56,6 +56,7 @@ pub struct Builder {
     pub(super) indexes: Vec<Arc<dyn Declared>>,
     pub(super) cache: CacheOptions,
     pub(super) lease: Option<LeaseOptions>,
+    #[cfg_attr(not(feature = "serve"), expect(dead_code, reason = "nothing is served"))]
     pub(super) serving: Serving,
     pub(super) checks: Checks,
     pub(super) registry: Metrics,
