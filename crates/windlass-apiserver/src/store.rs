@@ -6,7 +6,7 @@
 //! What changed is appended to an [`EventLog`] per resource, which watchers read with a cursor.
 //!
 //! **Invariant:** revisions grow by one per write, over all resources.
-//! **Invariant:** whoever sees a revision finds its event in the log, and the other way round.
+//! **Invariant:** a revision and its event become visible together: a reader that sees one finds the other.
 //! **Invariant:** a reader never blocks a writer, and a watcher never blocks anybody.
 
 use std::cmp::Ordering;

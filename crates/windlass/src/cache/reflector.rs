@@ -48,7 +48,7 @@ pub struct WatchStats {
     pub(super) breaks: AtomicU64,
 }
 
-/// The options of a reflector; the same for all reflectors of a cache.
+/// The options that all reflectors of a cache share.
 #[derive(Clone)]
 pub(super) struct Rules {
     pub(super) streaming: bool,
