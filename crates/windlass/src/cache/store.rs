@@ -22,7 +22,6 @@ use imbl::OrdMap;
 use kube::core::{ApiResource, Selector};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::decoded::DecodedSet;
@@ -33,6 +32,7 @@ use super::mailbox::Mailbox;
 use super::transform::{self, Transform};
 use super::writer::Writer;
 use super::{Entry, Key, Reader, skim};
+use crate::ordered_watch;
 
 /// The settings of a store.
 ///
@@ -134,7 +134,7 @@ pub(super) struct Shared {
     writer: Mutex<Writer>,
     /// The mailboxes of the writer, for figures.
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
-    version: watch::Sender<u64>,
+    version: ordered_watch::Sender<u64>,
     decoded: Mutex<BTreeMap<TypeId, Decoded>>,
     reader: Mutex<EntryReader>,
     transform: Option<Transform>,
@@ -182,7 +182,7 @@ impl Store {
                 number,
                 writer: Mutex::new(Writer::new(scope, number)),
                 mailboxes: Mutex::default(),
-                version: watch::Sender::new(0),
+                version: ordered_watch::Sender::new(0),
                 decoded: Mutex::default(),
                 reader: Mutex::new(reader),
                 transform,
