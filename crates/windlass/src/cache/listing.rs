@@ -56,20 +56,20 @@ use crate::kind::{Kind, Object};
 /// #     }
 /// #     client.create(&secret).await?;
 /// # }
-/// let (tell, mut told) = tokio::sync::mpsc::channel(1);
+/// let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
 /// let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(
 ///     move |cx: Context<ConfigMap>| {
-///         let tell = tell.clone();
+///         let sender = sender.clone();
 ///         async move {
-///             let _ = tell.send(look(&cx)?).await;
+///             let _ = sender.send(look(&cx)?).await;
 ///             Ok(Next::Done)
 ///         }
 ///     },
 /// );
 /// let handle = Manager::builder(server.client()).namespaces(["default"]).add(controller).spawn()?;
-/// let found = told.recv().await.expect("a reconcile");
+/// let found = receiver.recv().await.expect("a reconcile");
 /// assert_eq!(found, (3, vec!["mine".into()], 2, vec!["red".into()]));
-/// # drop(told);
+/// # drop(receiver);
 /// # handle.stop().await
 /// # }
 /// ```
@@ -91,22 +91,14 @@ type Lookup = dyn Fn(&State) -> Result<Vec<Arc<Entry>>> + Send + Sync;
 #[derive(Debug, Clone)]
 enum Owner {
     Any,
-    /// Controlled by the object with this UID; the empty one stands for nobody.
+    /// Controlled by the object with this UID; the empty one means no controller.
     Is(String),
     /// Controlled by an object that does not exist.
     Missing,
 }
 
-/// Names an object: by name, in the namespace of the reconciled object, or by key.
-///
-/// ```
-/// use windlass::Key;
-/// use windlass::cache::ObjectName;
-///
-/// let key = Key::namespaced("shop", "cart");
-/// assert!(matches!(ObjectName::from("cart"), ObjectName::Name("cart")));
-/// assert!(matches!(ObjectName::from(&key), ObjectName::Key(_)));
-/// ```
+/// Names an object: by name, in the namespace of the reconciled object, or by key. Nobody has to
+/// name the type.
 #[derive(Debug, Clone, Copy)]
 pub enum ObjectName<'a> {
     /// The name, in the namespace at hand.
@@ -301,7 +293,7 @@ impl<T: Object> Listing<T> {
         let labels = select::expressions(&self.list.labels);
         let within = |key: &Key| namespace.is_none() || key.namespace() == namespace;
         let selected = |entry: &Arc<Entry>| {
-            self.owner.controls(entry) && select::matches_all(&labels, entry.labels())
+            self.owner.controls(entry) && select::matches_all(&labels, entry.label_set())
         };
         let state = core.store.state();
         let found = match (&self.index, &self.owner) {

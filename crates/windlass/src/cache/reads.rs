@@ -54,8 +54,8 @@ impl Cache {
         self.of(kind)
     }
 
-    /// Returns reads of a kind as any type, such as `PartialObjectMeta<DynamicObject>`.
-    pub fn of<K: Object>(&self, kind: &Kind) -> Listing<K> {
+    /// Returns reads of a kind as any type.
+    pub(crate) fn of<K: Object>(&self, kind: &Kind) -> Listing<K> {
         Listing::new(self.clone(), kind.clone())
     }
 

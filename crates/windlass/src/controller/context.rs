@@ -259,7 +259,7 @@ impl<K: kind::Object> Context<K> {
         status: impl Into<ConditionStatus>,
     ) -> ConditionBuilder {
         let condition = ConditionBuilder::new(type_, status).clock(self.clock());
-        match self.found().map(Cached::generation) {
+        match self.found().map(|object| object.generation()) {
             Some(generation) if generation > 0 => condition.observed_generation(generation),
             _ => condition,
         }

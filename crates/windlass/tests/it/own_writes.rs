@@ -219,8 +219,8 @@ async fn every_verb_is_read_at_once_through_every_type() {
         let same = cache.dynamic(&kind).get(&key("a")).expect("read").expect("is there");
         assert_eq!(same.data["data"]["k"], value, "{what}");
         assert_eq!(same.metadata.resource_version, version, "{what}");
-        let meta = cache.of::<PartialObjectMeta<DynamicObject>>(&kind);
-        let meta = meta.get(&key("a")).expect("read").expect("is there");
+        let meta = cache.get::<PartialObjectMeta<ConfigMap>>(&key("a"));
+        let meta = meta.expect("read").expect("is there");
         assert_eq!(meta.metadata.resource_version, version, "{what}");
         let listed = cache.list::<ConfigMap>().namespace("default").items().expect("listed");
         let listed = listed.iter().find(|map| map.metadata.name.as_deref() == Some("a"));
