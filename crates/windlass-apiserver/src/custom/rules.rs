@@ -2,7 +2,7 @@
 //!
 //! [`Engine`] is the seam: it turns the rules of one node into [`Program`]s when the definition is
 //! checked and when it is compiled. This module decides which rules run, against which old value,
-//! what failures are forgiven, and how they are told.
+//! which failures are ignored, and how they are reported.
 //!
 //! **Invariant:** one object spends at most [`OBJECT_BUDGET`] cost units, whatever its rules say.
 
@@ -40,7 +40,7 @@ pub struct Rule {
     pub message_expression: String,
     /// The reason of a failure.
     pub reason: Option<String>,
-    /// The field a failure is told at, relative to the node.
+    /// The field that a failure is reported for, relative to the node.
     pub field_path: String,
     /// Whether `oldSelf` is optional.
     pub optional_old_self: Option<bool>,
@@ -86,7 +86,7 @@ pub trait Program: Send + Sync + fmt::Debug {
 
 /// Compiles the rules of one node.
 pub trait Engine: Send + Sync {
-    /// One result per rule of the node; `root` tells that the node is a whole object.
+    /// One result per rule of the node; `root` is `true` if the node is a whole object.
     fn compile(&self, node: &Schema, root: bool) -> Vec<Compiled>;
 }
 
@@ -190,11 +190,11 @@ pub fn any(schema: &Schema) -> bool {
 pub struct Verdict {
     /// What refuses the object.
     pub errors: FieldErrors,
-    /// Failures that were there before, told as warnings.
+    /// Failures that existed before the update, returned as warnings.
     pub warnings: Vec<String>,
 }
 
-/// The error that stands for rules that did not run because the object is broken otherwise.
+/// The error in place of rules that did not run because the object is invalid in other ways.
 pub fn blocked(errors: &[FieldError]) -> Option<FieldError> {
     let blocks = |error: &FieldError| {
         matches!(
@@ -232,7 +232,7 @@ pub fn evaluate(
     run.verdict
 }
 
-/// Where a value stands, and what it correlates with.
+/// The path of a value, and the old value that it correlates with.
 struct Place<'a> {
     path: String,
     /// The old value it correlates with.
@@ -311,7 +311,7 @@ impl Run {
         for rule in &schema.rules {
             let Some(compiled) = rule.compiled() else { continue };
             if let Some(error) = &compiled.error {
-                self.tell(schema, &place.path, format!("rule compile error: {error}"));
+                self.report(schema, &place.path, format!("rule compile error: {error}"));
                 continue;
             }
             let Some(program) = &compiled.program else { continue };
@@ -336,7 +336,7 @@ impl Run {
                          or macro signature for rule: {}",
                         rule.name()
                     );
-                    self.tell(schema, &place.path, text);
+                    self.report(schema, &place.path, text);
                 }
                 Err(error) if error.starts_with(COST_LIMIT) => {
                     let text = format!(
@@ -348,13 +348,13 @@ impl Run {
                 }
                 Err(error) => {
                     let text = format!("{error} evaluating rule: {}", rule.name());
-                    self.tell(schema, &place.path, text);
+                    self.report(schema, &place.path, text);
                 }
             }
         }
     }
 
-    /// Tells a rule that does not hold; false if no further rule may run.
+    /// Reports a rule that does not hold. Returns `false` if no further rule may run.
     fn failed(
         &mut self,
         schema: &Schema,
@@ -446,13 +446,13 @@ impl Run {
         true
     }
 
-    fn tell(&mut self, schema: &Schema, path: &str, text: String) {
+    fn report(&mut self, schema: &Schema, path: &str, text: String) {
         let shown = quote(&schema.kind);
         self.add(FieldError::raw(FieldErrorKind::Invalid, or_nil(path), shown, text), false);
     }
 
     fn stop(&mut self, schema: &Schema, place: &Place<'_>, text: String) {
-        self.tell(schema, &place.path, text);
+        self.report(schema, &place.path, text);
         self.budget = -1;
     }
 

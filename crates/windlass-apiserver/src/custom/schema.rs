@@ -2,8 +2,8 @@
 //!
 //! One node type serves structural parts and the value validations inside `allOf` and friends.
 //!
-//! **Invariant:** parsing never fails and never recurses deeper than [`DEPTH_MAX`]; whether the
-//! schema is acceptable is told by [`super::definition`], before it is stored.
+//! **Invariant:** parsing never fails and never recurses deeper than [`DEPTH_MAX`]; [`super::definition`]
+//! checks whether the schema is acceptable before it is stored.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
