@@ -48,7 +48,7 @@
 //! - **P1** A key is never reconciled twice at once.
 //! - **P2** Every change and deletion of a watched object leads to a reconcile, also one that
 //!   happened while no watch was open.
-//! - **P3** The cache never goes back in time, for no reader.
+//! - **P3** The cache never goes back in time for any reader.
 //! - **P4** A reconcile sees the writes of its predecessor, and everybody who reads with a
 //!   [`Client`] sees what was written with it before.
 //! - **P5** Once the renew deadline of a lost lease has passed, no new mutating request of what the

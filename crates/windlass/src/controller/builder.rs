@@ -26,7 +26,7 @@ use crate::queue::{Limiter, QueueOptions};
 /// use std::time::Duration;
 /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-/// use windlass::queue::FastSlow;
+/// use windlass::queue::Exponential;
 /// use windlass::{Context, Controller, Key, Next, Predicate, Result, Watch};
 ///
 /// async fn reconcile(cx: Context<Deployment>) -> Result<Next> {
@@ -45,7 +45,7 @@ use crate::queue::{Limiter, QueueOptions};
 ///     .reads::<Secret>()
 ///     .workers(4)
 ///     .timeout(minute)
-///     .limiter(FastSlow::new(minute / 60, minute, 3))
+///     .limiter(Exponential::new(minute / 60, minute))
 ///     .build(reconcile);
 /// assert_eq!(controller.name(), "deployments");
 /// ```
@@ -305,7 +305,7 @@ impl<K: Object> Builder<K> {
     /// ```
     /// use std::time::Duration;
     /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass::queue::FastSlow;
+    /// use windlass::queue::Exponential;
     /// use windlass::{Context, Controller, Manager, Next};
     ///
     /// # fn config_map(name: &str) -> ConfigMap {
@@ -322,7 +322,7 @@ impl<K: Object> Builder<K> {
     /// let second = Duration::from_secs(1);
     /// let controller = Controller::<ConfigMap>::builder("slow")
     ///     .timeout(30 * second)
-    ///     .limiter(FastSlow::new(second, 60 * second, 2)) // after two failures it gets slow
+    ///     .limiter(Exponential::new(second, 60 * second))
     ///     .build(move |cx: Context<ConfigMap>| {
     ///         let sender = sender.clone();
     ///         async move {
@@ -337,7 +337,7 @@ impl<K: Object> Builder<K> {
     /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// let took = seen.recv().await.expect("succeeds") - began;
-    /// assert_eq!(took.as_secs(), 3 * 30 + 1 + 1 + 60);
+    /// assert_eq!(took.as_secs(), 3 * 30 + 1 + 2 + 4);
     /// # handle.stop().await
     /// # }
     /// ```
