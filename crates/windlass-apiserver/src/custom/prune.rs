@@ -1,9 +1,9 @@
 //! Pruning of fields that the schema does not know, and of nulls that are not allowed.
 
 use serde_json::Value;
+use windlass_cel::Schema;
 
 use super::meta;
-use super::schema::Schema;
 use crate::status::FieldError;
 
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
