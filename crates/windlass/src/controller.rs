@@ -18,6 +18,7 @@
 
 mod attempt_id;
 mod builder;
+mod children;
 mod component;
 mod context;
 mod env;
@@ -50,6 +51,7 @@ use crate::kind::{Kind, Object};
 use crate::queue::QueueOptions;
 
 pub use builder::Builder;
+pub use children::Children;
 pub use context::Context;
 pub use handle::ControllerHandle;
 pub use predicate::Predicate;
