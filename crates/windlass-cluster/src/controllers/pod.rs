@@ -103,7 +103,7 @@ where
 
 /// Creates a pod and tells so; `None` where the namespace goes and nothing can come.
 pub async fn create<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<Option<Pod>> {
-    match cx.client().create(pod).await {
+    match cx.client().api().create(pod).await {
         Ok(made) => {
             let name = made.metadata.name.clone().unwrap_or_default();
             cx.event("SuccessfulCreate", format!("Created pod: {name}"));
@@ -120,7 +120,7 @@ pub async fn create<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<Option<Pod>
 /// Deletes a pod and tells so.
 pub async fn delete<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<()> {
     let key = Key::of(pod);
-    match cx.client().api::<Pod>().delete(&key, &Deletion::only(pod)).await {
+    match cx.client().api::<Pod>().delete(Deletion::only(pod)).await {
         Ok(Deleted::NotFound) => Ok(()),
         Ok(_) => {
             cx.event("SuccessfulDelete", format!("Deleted pod: {}", key.name()));

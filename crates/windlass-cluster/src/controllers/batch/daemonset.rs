@@ -59,7 +59,7 @@ fn node_controller(tell: mpsc::Sender<Key>) -> Controller<Node> {
         .build(move |cx: Context<Node>| {
             let tell = tell.clone();
             async move {
-                for key in cx.list::<DaemonSet>().all_namespaces().keys()? {
+                for key in cx.client().cached().list::<DaemonSet>().keys()? {
                     // The receiver goes when the manager stops.
                     let _ = tell.send(key).await;
                 }
