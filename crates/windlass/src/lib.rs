@@ -99,6 +99,7 @@
 pub mod clock;
 pub mod error;
 pub mod kind;
+pub mod ordered_watch;
 pub mod scheme;
 
 pub mod cache;
@@ -118,6 +119,7 @@ pub mod condition;
 pub mod finalizer;
 pub mod owner;
 mod panic;
+mod readiness;
 pub mod wait;
 
 pub mod controller;
@@ -144,3 +146,4 @@ pub use error::{Error, Result, ResultExt};
 pub use kind::{Kind, Object};
 pub use list::List;
 pub use manager::Manager;
+pub use readiness::Readiness;

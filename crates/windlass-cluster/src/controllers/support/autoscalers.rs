@@ -25,7 +25,7 @@ use windlass::client::Patch;
 use windlass::controller::{Change, Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Object, Reconciler, Result, ResultExt};
-use windlass_apiserver::select::LabelSelector;
+use windlass_text::select::LabelSelector;
 
 use super::again;
 use crate::controllers::Shared;
