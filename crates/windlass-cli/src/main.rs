@@ -1,4 +1,4 @@
-//! The command `windlass`: an embedded Kubernetes cluster at hand.
+//! The command `windlass`: an embedded Kubernetes cluster.
 
 use std::process::ExitCode;
 
@@ -15,13 +15,14 @@ macro_rules! say {
 
 mod cluster;
 mod demo;
+mod envtest;
 mod failure;
 mod keys;
 mod log;
 mod private_file;
 mod signals;
 
-/// A quarter of the time of a write goes into memory with the system's allocator, and writes are
+/// With the system's allocator a quarter of the time of a write is spent on memory, and writes are
 /// up to a third slower.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -46,9 +47,14 @@ enum Command {
     Cluster(cluster::ClusterArgs),
     /// Watch the Memcached operator at work on an embedded cluster, from nothing.
     Demo(demo::DemoArgs),
+    /// Use the embedded API server in the place of envtest's binaries.
+    Envtest(envtest::EnvtestArgs),
 }
 
 fn main() -> ExitCode {
+    if let Some(binary) = envtest::Binary::of_process() {
+        return ExitCode::from(binary.run());
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -63,15 +69,16 @@ fn main() -> ExitCode {
     };
     // The tour stops servers and controllers on purpose: what they say to it is not for its guests.
     let default = match cli.command {
-        Command::Cluster(_) => "warn",
+        Command::Cluster(_) | Command::Envtest(_) => "warn",
         Command::Demo(_) => "error",
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
-        Command::Cluster(args) => cluster::run(args),
-        Command::Demo(args) => demo::run(args),
+        Command::Cluster(args) => cluster::run(args).map(|()| 0),
+        Command::Demo(args) => demo::run(args).map(|()| 0),
+        Command::Envtest(args) => envtest::run(args),
     });
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(failure) => {
             eprintln!("windlass: {failure}");
             ExitCode::from(failure.code)

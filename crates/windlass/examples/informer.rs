@@ -14,7 +14,7 @@ use k8s_openapi::api::autoscaling::v2::{
 use parking_lot::Mutex;
 use serde_json::json;
 use windlass::cache::{Cache, FullStateStore, Index, Reader, Scope};
-use windlass::queue::WorkQueue;
+use windlass::queue::{Bucket, Exponential, MaxOf, WorkQueue};
 use windlass::scheme::Scheme;
 use windlass::{Client, Error, Key, Result};
 use windlass_apiserver::ApiServer;
@@ -40,8 +40,10 @@ pub async fn run() -> Result<Vec<Vec<String>>> {
     let scalers = cache.informer::<OldScaler>(&Scope::all().namespace("default"));
     let lister = scalers.reader();
 
-    // A queue holds each key once, and delays those that fail.
-    let queue = Arc::new(WorkQueue::<Key>::new());
+    // A queue holds each key once, and delays those that fail: each key by itself, and all keys
+    // together once more than 100 have failed at about the same time.
+    let limiter = MaxOf::default().and(Exponential::default()).and(Bucket::new(10.0, 100));
+    let queue = Arc::new(WorkQueue::<Key>::with_limiter(limiter));
     let (adds, mut changes) = (queue.clone(), scalers.subscribe());
     tokio::spawn(async move {
         while let Some(change) = changes.recv().await {
@@ -56,18 +58,20 @@ pub async fn run() -> Result<Vec<Vec<String>>> {
         written.lock().push(rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>());
     });
 
+    let rows = || tables.lock().last().map_or(0, Vec::len);
+
     let scheme = scheme();
     for (name, max) in [("shop", 5), ("web", 3)] {
-        client.create(&scaler(name, max)?).await?;
+        client.api().create(&scaler(name, max)?).await?;
     }
-    while table.list().len() < 2 {
+    while rows() < 2 {
         work(&queue, &lister, &scheme, &table).await;
     }
     let found = lister.by(&by_target, &"web".to_string())?;
     assert_eq!(found.iter().map(Key::of).collect::<Vec<_>>(), [Key::namespaced("default", "web")]);
 
-    client.delete::<OldScaler>(&Key::namespaced("default", "shop")).await?;
-    while table.list().len() > 1 {
+    client.api::<OldScaler>().delete(&Key::namespaced("default", "shop")).await?;
+    while rows() > 1 {
         work(&queue, &lister, &scheme, &table).await;
     }
     Ok(std::mem::take(&mut *tables.lock()))

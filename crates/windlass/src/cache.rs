@@ -23,7 +23,7 @@
 //! | `ResourceEventHandler`, `OnAdd`, `OnUpdate`, `OnDelete` | [`Subscription`], which receives [`Change`]s |
 //! | `DeletedFinalStateUnknown` | [`Change::last_state_unknown`] |
 //! | `SharedInformerFactory` | [`Cache`] |
-//! | `Lister` | [`Reader`] of one informer, [`Listing`] of a cache |
+//! | `Lister` | [`Reader`] of one informer, [`List`](crate::List) of a cache |
 //! | `TransformFunc` | [`CacheOptions::transform`] |
 //! | `ExpirationCache` | [`ExpiringStore`] |
 //! | `UndeltaStore` | [`FullStateStore`] |
@@ -84,8 +84,7 @@ pub use self::index::Index;
 pub(crate) use self::index::IndexId;
 pub use self::informer::Informer;
 pub use self::key::Key;
-pub use self::listing::Listing;
-pub(crate) use self::listing::ObjectName;
+pub(crate) use self::listing::{IndexLookup, OwnerFilter};
 pub(crate) use self::malformed::{Malformed, redacted};
 pub use self::options::{CacheOptions, Scope};
 pub(crate) use self::protobuf::as_json;

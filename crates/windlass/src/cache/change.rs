@@ -38,17 +38,17 @@ use crate::kind::{Kind, Object};
 /// let cache = Cache::new(server.client());
 /// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
 /// let mut changes = maps.subscribe();
-/// let key = Key::of(&client.create(&config_map("a")).await?);
+/// let key = Key::of(&client.api().create(&config_map("a")).await?);
 /// let created = changes.recv().await.expect("the watch runs");
 /// assert!(created.old.is_none() && created.key() == &key);
 ///
-/// client.patch::<ConfigMap>(&key, &Patch::Merge(json!({"data": {"k": "v"}}))).await?;
+/// client.api::<ConfigMap>().patch(&key, &Patch::Merge(json!({"data": {"k": "v"}}))).await?;
 /// let updated = changes.recv().await.expect("the watch runs");
 /// assert!(updated.old.is_some() && updated.cause == Cause::Watch);
 /// let map = updated.object::<ConfigMap>().expect("a config map");
 /// assert_eq!(map.data.as_ref().expect("has data")["k"], "v");
 ///
-/// client.delete::<ConfigMap>(&key).await?;
+/// client.api::<ConfigMap>().delete(&key).await?;
 /// let deleted: Change = changes.recv().await.expect("the watch runs");
 /// assert!(deleted.is_delete() && deleted.entry().uid() == updated.entry().uid());
 /// # Ok(())

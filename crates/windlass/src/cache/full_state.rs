@@ -56,8 +56,8 @@ impl<K: Ord + Clone, V: Clone> FullStateStore<K, V> {
         });
     }
 
-    /// Returns everything, in order.
-    pub fn list(&self) -> Vec<(K, V)> {
+    #[cfg(test)]
+    fn list(&self) -> Vec<(K, V)> {
         let inner = self.inner.lock();
         inner.entries.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }

@@ -41,7 +41,7 @@ use crate::ordered_watch;
 /// # let mut map = ConfigMap::default();
 /// # map.metadata.name = Some("settings".into());
 /// # map.metadata.namespace = Some("default".into());
-/// # client.create(&map).await?;
+/// # client.api().create(&map).await?;
 /// # let cache = Cache::new(server.client());
 /// let maps: Informer<ConfigMap> = cache.informer(&Scope::all().namespace("default"));
 /// maps.synced(Duration::from_secs(30)).await.expect("config maps can be watched");

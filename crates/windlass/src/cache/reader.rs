@@ -38,7 +38,7 @@ const KEPT_PART: usize = 16;
 /// #         "metadata": {"namespace": "default", "name": name, "labels": {"app": app}},
 /// #         "data": {"size": size.to_string()},
 /// #     }))?;
-/// #     client.create::<ConfigMap>(&map).await?;
+/// #     client.api::<ConfigMap>().create(&map).await?;
 /// # }
 /// let cache = Cache::new(server.client());
 /// let by_size = Index::new("size", |map: &ConfigMap| {

@@ -73,7 +73,7 @@ pub(super) struct StoreOptions {
 /// let store: &Store = maps.store();
 /// assert_eq!(store.resource_version(), 0, "nothing is known yet");
 ///
-/// let map = client.create(&config_map("a")).await?;
+/// let map = client.api().create(&config_map("a")).await?;
 /// let version = map.metadata.resource_version.as_deref().unwrap_or_default();
 /// let version: u64 = version.parse().expect("a number");
 /// store.wait_for(version, Duration::from_secs(30)).await?;
