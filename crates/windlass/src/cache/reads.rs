@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Key;
 use super::informer::Core;
 use super::registry::{Cache, not_synced, scoped};
+use super::{Entry, Key};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::list::List;
@@ -82,6 +82,14 @@ impl Cache {
     /// Fails if the kind is not cached, or cached as metadata only.
     pub fn json(&self, kind: &Kind, key: &Key) -> Result<Option<Value>> {
         read(&*self.readable::<DynamicObject>(kind)?, kind, key)
+    }
+
+    /// Returns a whole object without decoding it, own writes included.
+    pub(crate) fn whole_entry(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>> {
+        let core = self.readable::<DynamicObject>(kind)?;
+        let key = &scoped(kind, key);
+        core.within(kind, key.namespace())?;
+        Ok(core.store.entry(key))
     }
 
     /// Returns the metadata of an object, own writes included.
