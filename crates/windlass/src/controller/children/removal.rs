@@ -42,7 +42,7 @@ pub(super) async fn remove(
         return Ok(Removal::NotOurs);
     }
     if let Some(since) = &metadata.deletion_timestamp {
-        return Ok(Removal::Pending((clock.since(since.0) / 2).clamp(LOOKS.0, LOOKS.1)));
+        return Ok(Removal::Pending((age(clock, since.0) / 2).clamp(LOOKS.0, LOOKS.1)));
     }
     // The version too: an object that has lost its mark since it was read is not ours any more.
     let version = metadata.resource_version.as_deref().unwrap_or_default();
@@ -99,4 +99,9 @@ async fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
     let found: APIGroup =
         serde_json::from_slice(&bytes).map_err(|source| Error::Decode { what: action, source })?;
     Ok(found.versions.into_iter().map(|version| version.version).collect())
+}
+
+/// Returns how long ago a time was.
+fn age(clock: &Clock, then: jiff::Timestamp) -> Duration {
+    Duration::try_from(clock.now().duration_since(then)).unwrap_or_default()
 }
