@@ -30,7 +30,7 @@ use self::mark::Mark;
 use self::removal::{Removal, remove};
 use super::Context;
 use crate::cache::Key;
-use crate::client::{Api, Patch};
+use crate::client::Patch;
 use crate::error::{Error, Result, ResultExt};
 use crate::kind::{Kind, Object};
 use crate::readiness::Readiness;
@@ -101,21 +101,21 @@ const TIMED: Duration = Duration::from_secs(15);
 /// let client = handle.client();
 /// let names = async || -> Result<Vec<String>> {
 ///     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-///     let secrets = client.api::<Secret>().list().namespace("default").items().await?;
+///     let secrets = client.live().list::<Secret>(&windlass::List::within("default")).await?;
 ///     Ok(secrets.iter().filter_map(|secret| secret.metadata.name.clone()).collect())
 /// };
 /// let mut map = ConfigMap::default();
 /// map.metadata.name = Some("list".into());
 /// map.metadata.namespace = Some("default".into());
 /// map.data = Some([("secrets".into(), "gold silver".into())].into());
-/// client.api().create(&map).await?;
+/// client.create(&map).await?;
 /// assert_eq!(names().await?, ["gold", "silver"]);
 ///
 /// let patch = windlass::client::Patch::Merge(serde_json::json!({"data": {"secrets": "silver"}}));
-/// client.api::<ConfigMap>().patch(&Key::of(&map), &patch).await?;
+/// client.patch::<ConfigMap>(&Key::of(&map), &patch).await?;
 /// assert_eq!(names().await?, ["silver"], "what is no longer wanted is deleted");
 ///
-/// client.api::<ConfigMap>().delete(&Key::of(&map)).await?;
+/// client.delete::<ConfigMap>(&Key::of(&map)).await?;
 /// assert!(names().await?.is_empty());
 /// # handle.stop().await
 /// # }
@@ -283,10 +283,6 @@ impl<K: Object> Children<K> {
         Ok(Some(Owner { metadata, recorded }))
     }
 
-    fn api(&self) -> Api<DynamicObject> {
-        self.cx.client().api_of(self.cx.kind())
-    }
-
     fn memory(&self) -> &Memory {
         self.cx.children_memory()
     }
@@ -314,7 +310,11 @@ impl<K: Object> Children<K> {
         }
         if !kept || stored != Some(&text) {
             let patch = self.patch(owner, &json!(text), &finalizers);
-            self.api().patch(self.cx.key(), &patch).await?;
+            self.cx
+                .client()
+                .api_of::<DynamicObject>(self.cx.kind())
+                .patch(self.cx.key(), &patch)
+                .await?;
         }
         self.remember(owner, &text);
         Ok(all)
@@ -445,7 +445,12 @@ impl<K: Object> Children<K> {
             return Ok(());
         }
         let patch = self.patch(&owner, &inventory, &finalizers);
-        let done = self.api().patch(self.cx.key(), &patch).await;
+        let done = self
+            .cx
+            .client()
+            .api_of::<DynamicObject>(self.cx.kind())
+            .patch(self.cx.key(), &patch)
+            .await;
         if finished {
             done.ignore_not_found()?;
             self.memory().forget_owner(&self.name, self.cx.key());
