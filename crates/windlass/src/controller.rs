@@ -20,6 +20,7 @@ mod attempt_id;
 mod builder;
 mod children;
 mod component;
+mod conflicts;
 mod context;
 mod env;
 mod event_handler;
@@ -32,6 +33,7 @@ mod owned;
 mod pool;
 mod predicate;
 mod reconcile;
+mod report;
 mod running_watch;
 mod source;
 mod status;
@@ -102,6 +104,7 @@ struct Options {
     timeout: Option<Duration>,
     queue: QueueOptions<Key>,
     leader: bool,
+    conditions: bool,
 }
 
 // === impl Options ===

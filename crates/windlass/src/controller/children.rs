@@ -252,6 +252,12 @@ impl<K: Object> Children<K> {
     /// Fails if a child belongs to somebody else, or if the server refuses a request. A conflict
     /// means that the owner or a child changed in between; the retry starts from the newest state.
     pub async fn apply(self) -> Result<Readiness> {
+        let state = self.bring().await?;
+        self.cx.notes().report(None, state.clone());
+        Ok(state)
+    }
+
+    async fn bring(&self) -> Result<Readiness> {
         check_name(&self.name)?;
         let Some(owner) = self.owner()? else { return Ok(Readiness::Terminating) };
         if owner.metadata.deletion_timestamp.is_some() {

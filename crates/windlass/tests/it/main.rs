@@ -9,6 +9,7 @@ mod client_garbage;
 mod client_verbs;
 mod clock_jumps;
 mod common;
+mod conditions;
 mod contract;
 mod controller_faults;
 mod controller_flow;
