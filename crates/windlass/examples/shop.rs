@@ -23,6 +23,7 @@ use windlass_apiserver::ApiServer;
 /// The finalizer of a shop, and the name of the annotation that lists its children.
 const CHILDREN: &str = "example.com/shop";
 
+/// What a shop asks for.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
 pub struct ShopSpec {
@@ -33,6 +34,7 @@ pub struct ShopSpec {
     open: bool,
 }
 
+/// What is known about a shop.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShopStatus {
@@ -94,7 +96,10 @@ fn shops_of(change: &Change, cache: &Cache) -> Result<Vec<Key>> {
 fn controller() -> Controller<Shop> {
     Controller::builder("shops")
         .owns::<ClusterRole>()
+        .deletes::<ClusterRole>()
         .owns::<ConfigMap>()
+        .deletes::<ConfigMap>()
+        .finalizes()
         .watch(Watch::reading(Kind::of::<ConfigMap>(), shops_of))
         .conditions()
         .build(reconcile)
@@ -103,7 +108,7 @@ fn controller() -> Controller<Shop> {
 /// What can be seen of the shop: its conditions, and which children exist.
 async fn look(client: &Client) -> Result<String> {
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let shop = client.live().get::<Shop>(&Key::namespaced("default", "books")).await?;
+    let shop = client.api::<Shop>().get(&Key::namespaced("default", "books")).await?;
     let status = shop.and_then(|shop| shop.status.clone()).unwrap_or_default();
     let mut seen: Vec<String> = status
         .conditions
@@ -112,10 +117,10 @@ async fn look(client: &Client) -> Result<String> {
         .collect();
     seen.sort();
     let settings = Key::namespaced("shops", "books-settings");
-    if client.live().get::<ConfigMap>(&settings).await?.is_some() {
+    if client.api::<ConfigMap>().get(&settings).await?.is_some() {
         seen.push("settings".into());
     }
-    if client.live().get::<ClusterRole>(&Key::cluster("visit-books")).await?.is_some() {
+    if client.api::<ClusterRole>().get(&Key::cluster("visit-books")).await?.is_some() {
         seen.push("visitors".into());
     }
     Ok(seen.join(" "))
@@ -125,30 +130,30 @@ async fn look(client: &Client) -> Result<String> {
 pub async fn run() -> Result<Vec<String>> {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    client.create(&Shop::crd()).await?;
+    client.api().create(&Shop::crd()).await?;
     let mut shops = Namespace::default();
     shops.metadata.name = Some("shops".into());
-    client.create(&shops).await?;
+    client.api().create(&shops).await?;
     let running = Manager::builder(server.client()).add(controller()).spawn()?;
     let mut seen = Vec::new();
 
     let mut shop = Shop::new("books", ShopSpec { prices: "prices".into(), open: true });
     shop.metadata.namespace = Some("default".into());
-    client.create(&shop).await?;
+    client.api().create(&shop).await?;
     seen.push(look(&client).await?);
 
     let mut prices = ConfigMap::default();
     prices.metadata.name = Some("prices".into());
     prices.metadata.namespace = Some("default".into());
     prices.data = Some([("tea".into(), "3".into())].into());
-    client.create(&prices).await?;
+    client.api().create(&prices).await?;
     seen.push(look(&client).await?);
 
     let close = Patch::Merge(json!({"spec": {"open": false}}));
-    client.patch::<Shop>(&Key::of(&shop), &close).await?;
+    client.api::<Shop>().patch(&Key::of(&shop), &close).await?;
     seen.push(look(&client).await?);
 
-    client.delete::<Shop>(&Key::of(&shop)).await?;
+    client.api::<Shop>().delete(&Key::of(&shop)).await?;
     seen.push(look(&client).await?);
     running.stop().await?;
     Ok(seen)

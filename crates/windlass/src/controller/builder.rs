@@ -26,12 +26,12 @@ use crate::queue::{Limiter, QueueOptions};
 /// use std::time::Duration;
 /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-/// use windlass::queue::FastSlow;
+/// use windlass::queue::Exponential;
 /// use windlass::{Context, Controller, Key, Next, Predicate, Result, Watch};
 ///
 /// async fn reconcile(cx: Context<Deployment>) -> Result<Next> {
 ///     let Some(_deployment) = cx.object() else { return Ok(Next::Done) };
-///     let replica_sets = cx.list::<ReplicaSet>().owned().count()?;
+///     let replica_sets = cx.list::<ReplicaSet>().owned().keys()?.len();
 ///     cx.event("Counted", format!("{replica_sets} replica sets"));
 ///     Ok(Next::After(Duration::from_secs(3600)))
 /// }
@@ -45,13 +45,13 @@ use crate::queue::{Limiter, QueueOptions};
 ///     .reads::<Secret>()
 ///     .workers(4)
 ///     .timeout(minute)
-///     .limiter(FastSlow::new(minute / 60, minute, 3))
+///     .limiter(Exponential::new(minute / 60, minute))
 ///     .build(reconcile);
 /// assert_eq!(controller.name(), "deployments");
 /// ```
 #[must_use = "a controller does nothing until it is built and given to a manager"]
 pub struct Builder<K: Object> {
-    options: Options,
+    pub(super) options: Options,
     own: Option<Predicate>,
     resync: Option<Duration>,
     object: PhantomData<fn() -> K>,
@@ -65,6 +65,7 @@ impl<K: Object> Builder<K> {
             name: name.to_string(),
             kind,
             watches: Vec::new(),
+            writes: Vec::new(),
             indexes: Vec::new(),
             filter: None,
             channels: Vec::new(),
@@ -110,10 +111,10 @@ impl<K: Object> Builder<K> {
     ///     },
     /// );
     /// let handle = Manager::builder(server.client()).add(controller).spawn()?;
-    /// handle.client().create(&config_map("other")).await?;
+    /// handle.client().api().create(&config_map("other")).await?;
     /// let mut map = config_map("map");
     /// map.metadata.labels = Some([("mine".into(), "yes".into())].into());
-    /// handle.client().create(&map).await?;
+    /// handle.client().api().create(&map).await?;
     /// assert_eq!(seen.recv().await, Some(Key::of(&map)), "the other one did not pass");
     /// # handle.stop().await
     /// # }
@@ -135,9 +136,10 @@ impl<K: Object> Builder<K> {
         self
     }
 
-    /// Reconciles the controlling owner when an object of this kind changes, and caches the kind.
+    /// Reconciles the controlling owner when an object of this kind changes, caches the kind, and
+    /// declares that the reconcile function applies such objects.
     pub fn owns<T: Object<DynamicType = ()>>(self) -> Self {
-        self.watch(Watch::owned::<T>())
+        self.applies::<T>().watch(Watch::owned::<T>())
     }
 
     /// Reconciles the keys that `map` returns when an object of this kind changes, and caches the
@@ -164,12 +166,12 @@ impl<K: Object> Builder<K> {
         self.watch(if T::metadata_api() { read.metadata_only() } else { read })
     }
 
-    /// Declares an index of a kind that this controller caches, for [`Listing::by`].
+    /// Declares an index of a kind that this controller caches, for [`List::by`].
     ///
     /// An example is at [`Index`]. The controller does not start if the kind is not cached, or if
     /// the index is declared elsewhere with another function.
     ///
-    /// [`Listing::by`]: crate::cache::Listing::by
+    /// [`List::by`]: crate::List::by
     pub fn index<T, V>(mut self, index: &Index<T, V>) -> Self
     where
         T: Object<DynamicType = ()>,
@@ -306,7 +308,7 @@ impl<K: Object> Builder<K> {
     /// ```
     /// use std::time::Duration;
     /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass::queue::FastSlow;
+    /// use windlass::queue::Exponential;
     /// use windlass::{Context, Controller, Manager, Next};
     ///
     /// # fn config_map(name: &str) -> ConfigMap {
@@ -323,7 +325,7 @@ impl<K: Object> Builder<K> {
     /// let second = Duration::from_secs(1);
     /// let controller = Controller::<ConfigMap>::builder("slow")
     ///     .timeout(30 * second)
-    ///     .limiter(FastSlow::new(second, 60 * second, 2)) // after two failures it gets slow
+    ///     .limiter(Exponential::new(second, 60 * second))
     ///     .build(move |cx: Context<ConfigMap>| {
     ///         let sender = sender.clone();
     ///         async move {
@@ -338,7 +340,7 @@ impl<K: Object> Builder<K> {
     /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// let took = seen.recv().await.expect("succeeds") - began;
-    /// assert_eq!(took.as_secs(), 3 * 30 + 1 + 1 + 60);
+    /// assert_eq!(took.as_secs(), 3 * 30 + 1 + 2 + 4);
     /// # handle.stop().await
     /// # }
     /// ```
@@ -399,11 +401,11 @@ impl<K: Object> Builder<K> {
     /// # let pod: Pod = serde_json::from_value(serde_json::json!({
     /// #     "metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}]},
     /// # }))?;
-    /// # setup.create(&pod).await?;
+    /// # setup.api().create(&pod).await?;
     /// # let service: Service = serde_json::from_value(serde_json::json!({
     /// #     "metadata": metadata, "spec": {"ports": [{"port": 80}]},
     /// # }))?;
-    /// # setup.create(&service).await?;
+    /// # setup.api().create(&service).await?;
     /// let controller = Controller::<Service>::builder("services")
     ///     .watches(|pod: &Pod| vec![Key::of(pod)])
     ///     .conditions()
@@ -412,7 +414,7 @@ impl<K: Object> Builder<K> {
     /// let handle = manager.spawn()?;
     /// let (client, second) = (handle.client(), std::time::Duration::from_secs(1));
     /// windlass::wait::until("the conditions", second / 10, 10 * second, || async {
-    ///     let web = client.live().get::<Service>(&Key::namespaced("default", "web")).await?;
+    ///     let web = client.api::<Service>().get(&Key::namespaced("default", "web")).await?;
     ///     let status: ServiceStatus = web.and_then(|web| web.status.clone()).unwrap_or_default();
     ///     let ready = status.conditions.iter().flatten().find(|c| c.type_ == "Ready").cloned();
     ///     Ok(ready.is_some_and(|ready| ready.status == "False" && ready.reason == "PodPending"))
@@ -423,7 +425,7 @@ impl<K: Object> Builder<K> {
     /// ```
     pub fn conditions(mut self) -> Self {
         self.options.conditions = true;
-        self
+        self.writes_status()
     }
 
     /// Completes the controller with a function, or a closure, that reconciles one object.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Context, Next};
-use crate::condition::{self, ConditionBuilder, ConditionStatus};
+use crate::condition::{self, ConditionBuilder};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::readiness::{Readiness, is_built_in};
@@ -115,9 +115,8 @@ impl<K: Object> Context<K> {
                 notes.parts.iter().filter_map(|(type_, part)| Some((type_.clone()?, part.clone())));
             named.collect()
         };
-        let start = |type_: &str, status: ConditionStatus| {
-            let condition = ConditionBuilder::new(type_, status).clock(self.clock());
-            generation.iter().fold(condition, |condition, n| condition.observed_generation(*n))
+        let start = |type_: &str, holds: Option<bool>| {
+            ConditionBuilder::new(type_.into(), holds, generation, self.clock())
         };
         let wrote = self
             .status_as(|status: &mut Status| {
@@ -125,7 +124,7 @@ impl<K: Object> Context<K> {
                     status.observed_generation = generation;
                 }
                 for (type_, part) in &parts {
-                    let condition = start(type_, status_of(part));
+                    let condition = start(type_, holds(part));
                     filled(condition, part, part.reason()).set(&mut status.conditions);
                 }
                 outcome.set(&mut status.conditions, start);
@@ -172,34 +171,35 @@ impl Outcome {
         Some(Self { ready, retries })
     }
 
-    fn set(&self, all: &mut Vec<Value>, start: impl Fn(&str, ConditionStatus) -> ConditionBuilder) {
-        let ready = start("Ready", status_of(&self.ready));
+    fn set(&self, all: &mut Vec<Value>, start: impl Fn(&str, Option<bool>) -> ConditionBuilder) {
+        let ready = start("Ready", holds(&self.ready));
         filled(ready, &self.ready, "Succeeded").set(all);
         let busy = matches!(self.ready, Readiness::InProgress { .. } | Readiness::Terminating);
         let stuck = matches!(self.ready, Readiness::Failed { .. });
         let reason = if self.retries { "ProgressingWithRetry" } else { "Progressing" };
         match busy {
             true => {
-                let reconciling = start("Reconciling", ConditionStatus::True).reason(reason);
+                let reconciling = start("Reconciling", Some(true)).reason(reason);
                 reconciling.message(shortened(self.ready.message())).set(all);
             }
-            false => drop(condition::remove(all, "Reconciling")),
+            false => condition::remove(all, "Reconciling"),
         }
         match stuck {
             true => {
-                let stalled = start("Stalled", ConditionStatus::True);
+                let stalled = start("Stalled", Some(true));
                 filled(stalled, &self.ready, "Failed").set(all);
             }
-            false => drop(condition::remove(all, "Stalled")),
+            false => condition::remove(all, "Stalled"),
         }
     }
 }
 
-fn status_of(readiness: &Readiness) -> ConditionStatus {
+/// Returns whether a condition about this readiness holds; `None` if that is unknown.
+fn holds(readiness: &Readiness) -> Option<bool> {
     match readiness {
-        Readiness::Ready => ConditionStatus::True,
-        Readiness::Unknown { .. } => ConditionStatus::Unknown,
-        _ => ConditionStatus::False,
+        Readiness::Ready => Some(true),
+        Readiness::Unknown { .. } => None,
+        _ => Some(false),
     }
 }
 
@@ -236,7 +236,9 @@ mod tests {
     fn conditions(result: &Result<Next>, notes: &Notes) -> Vec<String> {
         let mut all = Vec::new();
         if let Some(outcome) = Outcome::of(result, &notes.summary()) {
-            outcome.set(&mut all, |type_, status| ConditionBuilder::new(type_, status));
+            outcome.set(&mut all, |type_, holds| {
+                ConditionBuilder::new(type_.into(), holds, None, &crate::clock::Clock::system())
+            });
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
         all.iter()

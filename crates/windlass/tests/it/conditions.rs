@@ -38,8 +38,8 @@ async fn world(status: Value) -> (ApiServer, Api<DynamicObject>) {
         },
     }))
     .expect("a definition");
-    client.create(&definition).await.expect("created");
-    (server, client.dynamic(&shops()))
+    client.api().create(&definition).await.expect("created");
+    (server, client.api_of::<DynamicObject>(&shops()))
 }
 
 fn open() -> Value {
@@ -185,10 +185,10 @@ async fn the_children_of_a_built_in_kind_show_in_its_conditions() {
         "metadata": {"name": "web", "namespace": "default"}, "spec": {"ports": [{"port": 80}]},
     }))
     .expect("a service");
-    client.create(&service).await.expect("created");
+    client.api().create(&service).await.expect("created");
     tokio::time::sleep(Duration::from_secs(10)).await;
     let web = Key::namespaced("default", "web");
-    let found = client.live().get::<Service>(&web).await.expect("read").expect("is there");
+    let found = client.api::<Service>().get(&web).await.expect("read").expect("is there");
     let conditions = found.status.as_ref().and_then(|status| status.conditions.clone());
     let conditions = conditions.expect("has conditions");
     assert_eq!((&*conditions[0].type_, &*conditions[0].status), ("Ready", "True"));

@@ -15,6 +15,7 @@ mod controller_faults;
 mod controller_flow;
 mod controller_helpers;
 mod controller_hostile;
+mod controller_pool;
 mod controller_scale;
 mod controller_watches;
 mod events_series;
