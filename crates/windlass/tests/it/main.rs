@@ -3,6 +3,7 @@
 mod cache;
 mod children;
 mod children_world;
+mod claims;
 mod client_care;
 mod client_faults;
 mod client_garbage;
