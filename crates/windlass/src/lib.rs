@@ -100,6 +100,7 @@
 pub mod clock;
 pub mod error;
 pub mod kind;
+pub mod ordered_watch;
 pub mod scheme;
 
 pub mod cache;
@@ -118,6 +119,7 @@ pub mod condition;
 pub mod finalizer;
 pub mod owner;
 mod panic;
+mod readiness;
 pub mod wait;
 
 pub mod controller;
@@ -147,6 +149,7 @@ pub use kind::{Kind, Object};
 pub use manager::Manager;
 #[cfg(feature = "operator")]
 pub use operator::Operator;
+pub use readiness::Readiness;
 /// Manifests: roles, and everything else that installs an operator.
 #[cfg(feature = "operator")]
 pub use windlass_manifests as manifests;
