@@ -19,6 +19,7 @@
 mod access;
 mod attempt_id;
 mod builder;
+mod children;
 mod component;
 mod context;
 mod env;
@@ -52,6 +53,7 @@ use crate::queue::QueueOptions;
 
 pub use access::Access;
 pub use builder::Builder;
+pub use children::Children;
 pub use context::Context;
 pub use handle::ControllerHandle;
 pub use predicate::Predicate;

@@ -48,7 +48,7 @@
 //! - **P1** A key is never reconciled twice at once.
 //! - **P2** Every change and deletion of a watched object leads to a reconcile, also one that
 //!   happened while no watch was open.
-//! - **P3** The cache never goes back in time, for no reader.
+//! - **P3** The cache never goes back in time for any reader.
 //! - **P4** A reconcile sees the writes of its predecessor, and everybody who reads with a
 //!   [`Client`] sees what was written with it before.
 //! - **P5** Once the renew deadline of a lost lease has passed, no new mutating request of what the
@@ -108,6 +108,7 @@ pub mod queue;
 
 pub mod client;
 mod fence;
+mod list;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(not(feature = "metrics"))]
@@ -141,11 +142,12 @@ pub use kube;
 #[cfg(feature = "metrics")]
 pub use prometheus_client;
 
-pub use cache::{Index, Key, Listing};
-pub use client::{Client, List};
+pub use cache::{Index, Key};
+pub use client::Client;
 pub use controller::{Context, Controller, Next, Predicate, Reconciler, Watch};
 pub use error::{Error, Result, ResultExt};
 pub use kind::{Kind, Object};
+pub use list::List;
 pub use manager::Manager;
 #[cfg(feature = "operator")]
 pub use operator::Operator;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::{fmt, slice};
 
 use super::Predicate;
+use super::children::marked_owner;
 use super::map_output::{MapError, MapOutput};
 use crate::cache::{Cache, Entry, Key};
 use crate::kind::{Kind, Object};
@@ -237,8 +238,8 @@ impl Watch {
     /// let handle = manager.spawn()?;
     /// handle.ready().await;
     /// let secret = Secret { metadata: config_map("a").metadata, ..Secret::default() };
-    /// handle.client().create(&secret).await?;
-    /// handle.client().delete::<Secret>(&Key::of(&secret)).await?;
+    /// handle.client().api().create(&secret).await?;
+    /// handle.client().api::<Secret>().delete(&Key::of(&secret)).await?;
     /// assert_eq!(keys.recv().await, Some(Key::of(&secret)));
     /// # handle.stop().await
     /// # }
@@ -298,7 +299,7 @@ impl Watch {
     /// handle.ready().await;
     /// assert_eq!(keys.recv().await.as_deref(), Some("uses-gold"), "the first list");
     /// # let gold = Secret { metadata: config_map("gold").metadata, ..Secret::default() };
-    /// handle.client().create(&gold).await?;
+    /// handle.client().api().create(&gold).await?;
     /// assert_eq!(keys.recv().await.as_deref(), Some("uses-gold"), "the secret is there now");
     /// # handle.stop().await
     /// # }
@@ -385,6 +386,7 @@ impl Watch {
 fn owners(change: &Change, reconciled: &Kind, controller_only: bool) -> Vec<Key> {
     let mut keys = Vec::new();
     for entry in [&change.old, &change.new].into_iter().flatten() {
+        let known = keys.len();
         for owner in entry.owners() {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
             let same = &*owner.kind == reconciled.kind() && group == reconciled.group();
@@ -392,6 +394,10 @@ fn owners(change: &Change, reconciled: &Kind, controller_only: bool) -> Vec<Key>
                 let namespace = entry.key().namespace().filter(|_| reconciled.namespaced());
                 keys.push(Key::new(namespace, &owner.name));
             }
+        }
+        // Children in other namespaces and cluster-scoped ones have a mark instead.
+        if keys.len() == known {
+            keys.extend(marked_owner(entry, reconciled));
         }
     }
     keys

@@ -81,7 +81,7 @@ fn versions_of_a_kind_share_a_definition() {
     assert_eq!(api.definition["spec"]["versions"].as_array().map(Vec::len), Some(2));
     assert_eq!(api.version(), "v1");
     let twice = operator().api::<Shop>().model().expect_err("the same version twice");
-    let text = "two versions of shops.example.com have the same name";
+    let text = "version v1 of shops.example.com is defined twice";
     assert!(twice.to_string().contains(text), "{twice}");
 }
 

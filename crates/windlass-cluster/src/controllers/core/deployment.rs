@@ -1,7 +1,7 @@
 //! Deployments: one ReplicaSet per template, and the way from one to the next.
 //!
 //! A reconcile is one `Rollout`: it finds the ReplicaSets of the Deployment, decides in
-//! `rolling` or `recreate` what to scale, and tells in `status` how far it is.
+//! `rolling` or `recreate` what to scale, and reports the progress in `status`.
 
 mod numbers;
 mod recreate;
@@ -159,13 +159,14 @@ impl Rollout<'_> {
 
     /// Stores the Deployment's status and annotations as they are here.
     async fn save(&mut self) -> Result<()> {
-        self.deployment = self.cx.client().update_status(&self.deployment).await?;
+        self.deployment =
+            self.cx.client().api().subresource("status").update(&self.deployment).await?;
         Ok(())
     }
 
     /// Stores a ReplicaSet in place of the one known.
     async fn save_set(&mut self, at: usize, set: &ReplicaSet) -> Result<()> {
-        self.sets[at] = self.cx.client().update(set).await?;
+        self.sets[at] = self.cx.client().api().update(set).await?;
         Ok(())
     }
 }

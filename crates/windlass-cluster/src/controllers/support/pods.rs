@@ -64,11 +64,14 @@ pub fn node_of(change: &Change) -> Option<Key> {
 pub async fn patch_status(client: &Client, pod: &Pod, status: &Value) -> Result<()> {
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
     let api = client.api::<Pod>();
-    api.patch_status(&Key::of(pod), &Patch::Strategic(patch)).await.ignore_not_found()?;
+    api.subresource("status")
+        .patch(&Key::of(pod), &Patch::Strategic(patch))
+        .await
+        .ignore_not_found()?;
     Ok(())
 }
 
-/// The condition that tells why a pod goes.
+/// The condition with the reason why a pod is deleted.
 pub fn disruption(pod: &Pod, now: &str, reason: &str, message: &str) -> Value {
     let mut condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
