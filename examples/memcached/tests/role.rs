@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, PostParams};
-use memcached_operator::{Memcached, MemcachedSpec, operator};
-use windlass::condition;
+use memcached_operator::{Memcached, MemcachedSpec, operator, reconcile};
+use windlass::{Controller, Operator, condition};
 use windlass_cluster::{Cluster, RoleTest};
 
 /// Waits until something holds.
@@ -46,5 +47,31 @@ async fn the_role_allows_exactly_what_the_operator_does() {
     if let Err(report) = test.check() {
         panic!("{report}");
     }
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_declaration_is_named() {
+    let silent = || {
+        let controller = Controller::<Memcached>::builder("memcached")
+            .reads::<Deployment>()
+            .reads::<Pod>()
+            .finalizes()
+            .build(reconcile);
+        Operator::new("memcached-operator").api::<Memcached>().controller(controller)
+    };
+    let cluster = Cluster::start().await;
+    let model = silent().model().expect("the operator is well described");
+    let test = RoleTest::install(cluster.server(), &model).await.expect("can be installed");
+    let running = silent().manager(test.client()).spawn().expect("starts");
+    let all: Api<Memcached> = Api::namespaced(cluster.client(), "default");
+    let sample = Memcached::new("sample", MemcachedSpec { size: 2 });
+    all.create(&PostParams::default(), &sample).await.expect("created");
+    let missing = || test.check().err().unwrap_or_default().missing;
+    until("a forbidden request", || async { !missing().is_empty() }).await;
+    let sentence = "the role does not allow patch on deployments.apps: declare it with applies, \
+                    owns or finalizes";
+    assert_eq!(missing(), [sentence]);
+    running.stop().await.expect("stops");
     cluster.stop().await;
 }
