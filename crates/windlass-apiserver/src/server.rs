@@ -35,6 +35,7 @@ mod documents;
 mod expiry;
 mod flight;
 mod health;
+mod history;
 mod read;
 
 use flight::{InFlight, TimeLimit};

@@ -227,6 +227,26 @@ impl Store {
             .clone()
     }
 
+    /// All changes after a revision, over all resources and in order.
+    ///
+    /// # Errors
+    /// If some of them are forgotten.
+    pub fn changes_since(
+        &self,
+        revision: u64,
+    ) -> Result<Vec<(ResourceKey, Arc<Event>)>, Gone> {
+        let mut changes = Vec::new();
+        for (resource, log) in self.logs.read().iter() {
+            // A log may begin later than the revision: what was before it changed nothing.
+            if self.world.load().table(resource).revision > revision {
+                let events = log.since(revision)?;
+                changes.extend(events.into_iter().map(|event| (resource.clone(), event)));
+            }
+        }
+        changes.sort_by_key(|(_, event)| event.revision);
+        Ok(changes)
+    }
+
     /// Drops the history of a resource that has no objects: its definition is gone. Watches and
     /// exact lists from before its last change get 410.
     pub fn forget(&self, resource: &ResourceKey) {

@@ -51,7 +51,7 @@ use crate::queue::{Limiter, QueueOptions};
 /// ```
 #[must_use = "a controller does nothing until it is built and given to a manager"]
 pub struct Builder<K: Object> {
-    options: Options,
+    pub(super) options: Options,
     own: Option<Predicate>,
     resync: Option<Duration>,
     object: PhantomData<fn() -> K>,
@@ -65,6 +65,7 @@ impl<K: Object> Builder<K> {
             name: name.to_string(),
             kind,
             watches: Vec::new(),
+            writes: Vec::new(),
             indexes: Vec::new(),
             filter: None,
             channels: Vec::new(),
@@ -134,9 +135,10 @@ impl<K: Object> Builder<K> {
         self
     }
 
-    /// Reconciles the controlling owner when an object of this kind changes, and caches the kind.
+    /// Reconciles the controlling owner when an object of this kind changes, caches the kind, and
+    /// declares that the reconcile function applies such objects.
     pub fn owns<T: Object<DynamicType = ()>>(self) -> Self {
-        self.watch(Watch::owned::<T>())
+        self.applies::<T>().watch(Watch::owned::<T>())
     }
 
     /// Reconciles the keys that `map` returns when an object of this kind changes, and caches the

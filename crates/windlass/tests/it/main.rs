@@ -1,6 +1,8 @@
 //! The toolkit on the embedded API server, in virtual time.
 
 mod cache;
+mod children;
+mod children_world;
 mod client_care;
 mod client_faults;
 mod client_garbage;
