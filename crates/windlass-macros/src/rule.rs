@@ -465,7 +465,11 @@ fn docs(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
                 docs.insert("description".into(), argument.string()?.value().into());
             }
             _ => {
-                return Err(attribute::unknown(&argument.key, &["url", "description"], "in `docs`"));
+                return Err(attribute::unknown(
+                    &argument.key,
+                    &["url", "description"],
+                    "in `docs`",
+                ));
             }
         }
     }

@@ -149,9 +149,9 @@ pub use error::{Error, Result, ResultExt};
 pub use kind::{Kind, Object};
 pub use list::List;
 pub use manager::Manager;
-pub use readiness::Readiness;
 #[cfg(feature = "operator")]
 pub use operator::Operator;
+pub use readiness::Readiness;
 /// Manifests: roles, and everything else that installs an operator.
 #[cfg(feature = "operator")]
 pub use windlass_manifests as manifests;

@@ -1,4 +1,4 @@
-//! Taking and letting go: which objects belong to a controller's object by owner and by selector.
+//! Adoption and release: which objects belong to a controller's object by owner and by selector.
 //!
 //! **Invariant:** an object that another controller owns is never adopted, and an owner that is
 //! being deleted adopts nothing.
