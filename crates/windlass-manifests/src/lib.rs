@@ -36,12 +36,21 @@
 //! ```
 //!
 //! [`schema`] makes structural schemas of types, [`crd`] makes definitions of kinds, merges their
-//! versions, and checks them as the API server would.
+//! versions, and checks them as the API server would. [`model`] describes a whole operator, from which
+//! [`files`] renders everything that installs it; [`rbac`] knows roles.
 
 pub use windlass_macros::{api, k8s};
 
 pub mod crd;
+pub mod files;
+pub mod model;
+pub mod rbac;
+mod render;
 pub mod schema;
+pub mod yaml;
+
+pub use files::Files;
+pub use model::Model;
 
 /// What the code that the macros generate refers to.
 #[doc(hidden)]

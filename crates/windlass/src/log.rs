@@ -33,8 +33,14 @@ const FILTER: &str = "info,kube_client=off";
 /// assert!(!windlass::log::init(), "there is one already");
 /// ```
 pub fn init() -> bool {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
-    let layer = match std::io::stderr().is_terminal() {
+    start(None, None)
+}
+
+/// Starts the log with a filter and a format, if they are given.
+pub(crate) fn start(filter: Option<EnvFilter>, json: Option<bool>) -> bool {
+    let default = || EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
+    let filter = filter.unwrap_or_else(default);
+    let layer = match !json.unwrap_or_else(|| !std::io::stderr().is_terminal()) {
         true => fmt::layer().with_writer(std::io::stderr).boxed(),
         false => JsonLines::new(std::io::stderr).boxed(),
     };
