@@ -93,7 +93,7 @@ async fn logs_carry_the_conventional_keys() {
     use tracing_subscriber::layer::SubscriberExt;
     let lines = Lines::default();
     let writer = lines.clone();
-    let layer = windlass::log::JsonLines::new(move || writer.clone());
+    let layer = windlass::log::json(move || writer.clone());
     let filter = tracing_subscriber::EnvFilter::new("info");
     let subscriber = tracing_subscriber::Registry::default().with(filter).with(layer);
     let guard = tracing::subscriber::set_default(subscriber);
