@@ -40,8 +40,8 @@ async fn spoil(server: &ApiServer) {
     let informer = cache.informer_of::<Odd>(&kind, &windlass::cache::Scope::all());
     informer.synced(Duration::from_secs(60)).await.expect("synced");
     assert!(informer.reader().list().is_empty());
-    let mut events = informer.subscribe(Default::default());
-    let _taken = events.try_recv().expect("there is a secret");
+    let mut events = informer.subscribe();
+    let _taken = events.recv().await.expect("there is a secret");
     let client = windlass::Client::new(server.client());
     for at in 0..40 {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -90,7 +90,7 @@ type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
 
 /// Keeps an index of a store up to date; the index ends when the last of its guards is dropped.
 #[must_use = "the index ends when this is dropped"]
-pub struct IndexGuard {
+pub(crate) struct IndexGuard {
     store: Weak<Shared>,
     id: Arc<IndexId>,
 }

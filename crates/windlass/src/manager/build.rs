@@ -90,7 +90,7 @@ impl Builder {
                 "" => self.host.as_deref().unwrap_or(HOST),
                 cluster => cluster,
             };
-            options.observe = Some(counted(self.registry.clone(), host, options.observe));
+            options.observe = Some(counted(self.registry.clone(), host));
             let (namespaces, scopes) = (self.namespaces.clone(), self.scopes.clone());
             let cache = Cache::limited(kube.clone(), options, namespaces, scopes);
             self.indexes.iter().try_for_each(|index| cache.declare_any(index.clone()))?;
