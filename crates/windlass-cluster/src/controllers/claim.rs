@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use serde_json::{Value, json};
-use windlass::cache::Cache;
+use windlass::cache::{Cache, Change};
 use windlass::client::Patch;
-use windlass::controller::{Change, Watch};
+use windlass::controller::Watch;
 use windlass::{Context, Error, Key, Kind, Object, Result, ResultExt};
 
 /// How objects are claimed.
@@ -157,7 +157,7 @@ pub fn matching<K: Object<DynamicType = ()>>(
 /// Pods without a controller, for the objects of kind `K` whose selector matches them.
 pub fn orphans<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSelector>) -> Watch {
     Watch::reading(Kind::of::<Pod>(), move |change: &Change, cache: &Cache| {
-        let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
+        let namespace = change.key().namespace().map(str::to_string);
         let labels = orphan_labels(change).into_iter().filter(|labels| !labels.is_empty());
         let keys =
             labels.flat_map(|labels| matching::<K>(cache, namespace.as_deref(), &labels, selector));
@@ -169,7 +169,7 @@ pub fn orphans<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSele
 pub fn orphan_labels(change: &Change) -> Vec<BTreeMap<String, String>> {
     let states = [&change.old, &change.new].into_iter().flatten();
     let free = states.filter(|entry| !entry.owners().iter().any(|o| o.controller));
-    let labels = free
-        .map(|entry| entry.labels().iter().map(|(k, v)| (k.to_string(), v.to_string())).collect());
+    let labels =
+        free.map(|entry| entry.labels().map(|(k, v)| (k.to_string(), v.to_string())).collect());
     labels.collect()
 }

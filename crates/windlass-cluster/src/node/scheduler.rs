@@ -10,7 +10,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use windlass::controller::{Change, Context, Controller, Next, Watch};
+use windlass::cache::Change;
+use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, Result, ResultExt};
 

@@ -16,8 +16,8 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetSpec, D
 use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use windlass::cache::Key;
-use windlass::controller::{Change, Predicate};
+use windlass::cache::{Change, Key};
+use windlass::controller::Predicate;
 use windlass::manager::Builder;
 use windlass::{Context, Controller, Error, Next, Reconciler, Result};
 
@@ -71,7 +71,7 @@ fn node_controller(sender: mpsc::Sender<Key>) -> Controller<Node> {
 fn placement_changed(change: &Change) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     let spec = |entry: &windlass::cache::Entry| entry.decode::<Node>().ok().map(|n| n.spec);
-    old.labels() != new.labels() || spec(old) != spec(new)
+    !old.labels().eq(new.labels()) || spec(old) != spec(new)
 }
 
 struct DaemonSets {

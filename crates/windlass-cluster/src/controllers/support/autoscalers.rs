@@ -21,8 +21,9 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use parking_lot::Mutex;
 use serde_json::json;
+use windlass::cache::Change;
 use windlass::client::Patch;
-use windlass::controller::{Change, Context, Predicate, Watch};
+use windlass::controller::{Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Object, Reconciler, Result, ResultExt};
 use windlass_text::select::LabelSelector;
@@ -93,10 +94,9 @@ fn target<K: Object<DynamicType = ()>>(state: &Arc<State>) -> Watch {
     let (state, kind) = (state.clone(), Kind::of::<K>());
     let name = kind.kind().to_string();
     let map = move |change: &Change| {
-        let Some(entry) = change.entry() else { return Vec::new() };
         let targets = state.targets.lock();
-        let found = targets.get(&(name.clone(), entry.key().clone()));
-        found.into_iter().flatten().cloned().collect()
+        let found = targets.get(&(name.clone(), change.key().clone()));
+        found.into_iter().flatten().cloned().collect::<Vec<_>>()
     };
     Watch::changes(kind, map).when(Predicate::generation_changed())
 }
@@ -144,13 +144,13 @@ impl State {
 
     /// The autoscalers of the same pods, which have to be reconciled when one of them changes.
     fn rivals_of(&self, change: &Change) -> Vec<Key> {
-        let Some(entry) = change.entry() else { return Vec::new() };
+        let key = change.key();
         let mut rivals = self.rivals.lock();
-        let mut found = rivals.get(entry.key()).cloned().unwrap_or_default();
-        found.remove(entry.key());
+        let mut found = rivals.get(key).cloned().unwrap_or_default();
+        found.remove(key);
         if change.is_delete() {
-            rivals.remove(entry.key());
-            self.selectors.lock().remove(entry.key());
+            rivals.remove(key);
+            self.selectors.lock().remove(key);
         }
         found.into_iter().collect()
     }

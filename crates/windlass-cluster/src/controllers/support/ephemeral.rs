@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use windlass::controller::{Change, Context, Predicate, Watch};
+use windlass::cache::Change;
+use windlass::controller::{Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Result, owner};
 
@@ -53,13 +54,12 @@ pub(super) fn claim_name(pod: &Pod, volume: &Volume) -> String {
 fn brings_claims(change: &Change) -> bool {
     change.old.is_none()
         && change
-            .entry()
-            .and_then(|entry| entry.decode::<Brief>().ok())
+            .object::<Brief>()
             .is_some_and(|pod| pod.spec.volumes.iter().any(|volume| volume.ephemeral.is_some()))
 }
 
 fn owning_pod(change: &Change) -> Vec<Key> {
-    let Some(entry) = change.entry() else { return Vec::new() };
+    let entry = change.entry();
     let pod = entry.owners().iter().find(|o| o.controller && &*o.kind == "Pod");
     pod.map(|pod| Key::new(entry.key().namespace(), &pod.name)).into_iter().collect()
 }

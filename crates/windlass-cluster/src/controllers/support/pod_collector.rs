@@ -11,8 +11,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
+use windlass::cache::Change;
 use windlass::client::Deletion;
-use windlass::controller::{Change, Context, Watch};
+use windlass::controller::{Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Client, Controller, Error, Index, Key, Kind, Next, Reconciler, Result};
 

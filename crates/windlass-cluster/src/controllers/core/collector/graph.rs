@@ -195,7 +195,7 @@ impl Graph {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::json;
-    use windlass::cache::{Delta, Store};
+    use windlass::cache::Change;
 
     use super::*;
 
@@ -215,10 +215,8 @@ mod tests {
             object["metadata"]["deletionTimestamp"] = json!("2024-01-01T00:00:00Z");
             object["metadata"]["finalizers"] = json!([FOREGROUND]);
         }
-        let store = Store::detached(&kind().api_resource());
-        let entry = store.read(object.to_string().as_bytes()).expect("is an object");
-        store.apply([Delta::Upsert(entry)]);
-        store.entry(&Key::namespaced("n", uid)).expect("was stored")
+        let object: ConfigMap = serde_json::from_value(object).expect("a config map");
+        Change::between(None, Some(&object)).expect("has a name").entry().clone()
     }
 
     fn kind() -> Kind {
