@@ -73,9 +73,12 @@ impl<K: Object> Builder<K> {
         self
     }
 
-    /// Declares that the reconcile function deletes objects of type `T`.
+    /// Declares that the reconcile function deletes objects of type `T`, or has them among its
+    /// [children](super::Children).
     pub fn deletes<T: Object<DynamicType = ()>>(mut self) -> Self {
         self.options.writes.push(Access::new(&Kind::of::<T>(), &["delete"]));
+        // A child is read before it is deleted.
+        self.options.writes.push(Access::new(&Kind::of::<T>(), &["get"]).rare());
         self
     }
 
