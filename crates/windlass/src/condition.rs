@@ -11,6 +11,24 @@ use serde_json::json;
 use crate::clock::Clock;
 
 /// A condition to be set in a status, made by [`Context::condition`](crate::Context::condition).
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+/// use windlass::Context;
+/// use windlass::condition::{self, ConditionBuilder};
+///
+/// /// Sets the condition `Ready`; returns `true` if it has become true.
+/// fn set_ready(cx: &Context<ConfigMap>, pods: usize, all: &mut Vec<Condition>) -> bool {
+///     let before = condition::is_true(all, "Ready");
+///     let ready: ConditionBuilder = match pods {
+///         0 => cx.condition("Ready", None).reason("NoPods"), // unknown
+///         _ => cx.condition("Ready", pods == 3).reason("Counted"),
+///     };
+///     ready.message(format!("{pods} of 3 pods are ready")).set(all);
+///     !before && condition::is_true(all, "Ready")
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "a condition does nothing until it is set"]
 pub struct ConditionBuilder {

@@ -62,7 +62,7 @@ pub use context::Context;
 pub use handle::ControllerHandle;
 pub use predicate::Predicate;
 pub use reconcile::{Next, Reconciler};
-pub use source::{Change, Watch};
+pub use source::Watch;
 pub use watch_guard::WatchGuard;
 
 pub(crate) use component::{Component, Prepared};

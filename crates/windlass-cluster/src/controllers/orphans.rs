@@ -6,8 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
-use windlass::cache::Cache;
-use windlass::controller::{Change, Watch};
+use windlass::cache::{Cache, Change};
+use windlass::controller::Watch;
 use windlass::{Key, Kind, Object};
 
 /// The keys of all cached objects of kind `K` whose selector matches these labels.
@@ -29,7 +29,7 @@ pub fn matching<K: Object<DynamicType = ()>>(
 /// Pods without a controller, for the objects of kind `K` whose selector matches them.
 pub fn watch<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSelector>) -> Watch {
     Watch::reading(Kind::of::<Pod>(), move |change: &Change, cache: &Cache| {
-        let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
+        let namespace = change.key().namespace().map(str::to_string);
         let labels = labels_of(change).into_iter().filter(|labels| !labels.is_empty());
         let keys =
             labels.flat_map(|labels| matching::<K>(cache, namespace.as_deref(), &labels, selector));
@@ -42,6 +42,6 @@ pub fn labels_of(change: &Change) -> Vec<BTreeMap<String, String>> {
     let states = [&change.old, &change.new].into_iter().flatten();
     let free = states.filter(|entry| !entry.owners().iter().any(|o| o.controller));
     let labels = free
-        .map(|entry| entry.labels().iter().map(|(k, v)| (k.to_string(), v.to_string())).collect());
+        .map(|entry| entry.labels().map(|(k, v)| (k.to_string(), v.to_string())).collect());
     labels.collect()
 }

@@ -280,7 +280,7 @@ impl<K: kind::Object> Context<K> {
         type_: impl Into<String>,
         status: impl Into<Option<bool>>,
     ) -> ConditionBuilder {
-        let generation = self.found().map(Cached::generation).filter(|known| *known > 0);
+        let generation = self.found().map(|object| object.generation()).filter(|known| *known > 0);
         ConditionBuilder::new(type_.into(), status.into(), generation, self.clock())
     }
 

@@ -439,7 +439,7 @@ async fn reads_of_undeclared_kinds_fail_and_say_what_to_do() {
     assert_eq!(
         *text.lock(),
         "Secret.v1 is not in the cache: declare it with owns, watches or reads, or read it with \
-         live()"
+         Client::api"
     );
     handle.stop().await.expect("stops");
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use windlass::cache::Cache;
-use windlass::controller::{Change, Context, Controller, Next, Watch};
+use windlass::cache::{Cache, Change};
+use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, Result};
 
@@ -46,7 +46,7 @@ struct Rollout<'a> {
 }
 
 fn orphans(change: &Change, cache: &Cache) -> Vec<Key> {
-    let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
+    let namespace = change.key().namespace().map(str::to_string);
     let labels = orphans::labels_of(change).into_iter().filter(|l| !l.is_empty());
     let selector = |d: &Deployment| d.spec.as_ref().map(|s| s.selector.clone());
     let keys = labels.flat_map(|labels| {
@@ -55,12 +55,12 @@ fn orphans(change: &Change, cache: &Cache) -> Vec<Key> {
     keys.collect()
 }
 
-/// A Deployment that recreates waits for its last pod to go.
+/// A Deployment that recreates waits until its last pod is deleted.
 fn of_deleted_pod(change: &Change, cache: &Cache) -> Vec<Key> {
     if !change.is_delete() {
         return Vec::new();
     }
-    let Some(pod) = change.entry() else { return Vec::new() };
+    let pod = change.entry();
     let namespace = pod.key().namespace();
     let set = pod.owners().iter().find(|o| o.controller && &*o.kind == "ReplicaSet");
     let set = set.and_then(|set| {
@@ -164,7 +164,7 @@ impl Rollout<'_> {
         Ok(())
     }
 
-    /// Stores a ReplicaSet in place of the one known.
+    /// Replaces the known state of a ReplicaSet.
     async fn save_set(&mut self, at: usize, set: &ReplicaSet) -> Result<()> {
         self.sets[at] = self.cx.client().api().update(set).await?;
         Ok(())
