@@ -139,6 +139,10 @@ async fn a_selector_that_is_not_valid_is_a_terminal_error() {
     let running = manager(&server).add(controller).spawn().expect("starts");
     client.api().create(&config_map("web", &[])).await.expect("created");
     eventually("a reconcile", || !said.lock().is_empty()).await;
-    assert!(said.lock()[0].starts_with("true terminal error: label selector: "), "{:?}", said.lock());
+    assert!(
+        said.lock()[0].starts_with("true terminal error: label selector: "),
+        "{:?}",
+        said.lock()
+    );
     running.stop().await.expect("stops");
 }
