@@ -231,10 +231,7 @@ impl Store {
     ///
     /// # Errors
     /// If some of them are forgotten.
-    pub fn changes_since(
-        &self,
-        revision: u64,
-    ) -> Result<Vec<(ResourceKey, Arc<Event>)>, Gone> {
+    pub fn changes_since(&self, revision: u64) -> Result<Vec<(ResourceKey, Arc<Event>)>, Gone> {
         let mut changes = Vec::new();
         for (resource, log) in self.logs.read().iter() {
             // A log may begin later than the revision: what was before it changed nothing.

@@ -310,7 +310,11 @@ impl<K: Object> Children<K> {
         }
         if !kept || stored != Some(&text) {
             let patch = self.patch(owner, &json!(text), &finalizers);
-            self.cx.client().api_of::<DynamicObject>(self.cx.kind()).patch(self.cx.key(), &patch).await?;
+            self.cx
+                .client()
+                .api_of::<DynamicObject>(self.cx.kind())
+                .patch(self.cx.key(), &patch)
+                .await?;
         }
         self.remember(owner, &text);
         Ok(all)
@@ -441,7 +445,12 @@ impl<K: Object> Children<K> {
             return Ok(());
         }
         let patch = self.patch(&owner, &inventory, &finalizers);
-        let done = self.cx.client().api_of::<DynamicObject>(self.cx.kind()).patch(self.cx.key(), &patch).await;
+        let done = self
+            .cx
+            .client()
+            .api_of::<DynamicObject>(self.cx.kind())
+            .patch(self.cx.key(), &patch)
+            .await;
         if finished {
             done.ignore_not_found()?;
             self.memory().forget_owner(&self.name, self.cx.key());
