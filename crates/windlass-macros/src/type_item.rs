@@ -241,7 +241,7 @@ pub fn rule_tokens(
                 Err(error) => errors.push(error),
             }
         }
-        tokens.push(crate::rule::one_of_tokens(root, count, &names));
+        tokens.push(crate::argument::one_of_tokens(root, count, &names));
     }
     crate::rule::join(errors)?;
     Ok(tokens)
