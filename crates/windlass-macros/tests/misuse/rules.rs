@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use windlass_macros::{api, k8s};
+use windlass_macros::api;
 
 #[api(group = "example.com", version = "v1", kind = "Wrong")]
 pub struct WrongSpec {
