@@ -34,6 +34,9 @@ fn start(server: &ApiServer) -> (Running, Arc<Mutex<Vec<String>>>) {
             let selector = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
             let claim = cx.claim(selector)?.finalizer(FINALIZER);
             let found = claim.objects::<Secret>(|_| true).await?;
+            if cx.object().is_none() {
+                return Ok(Next::Done); // a name of another label
+            }
             *sees.lock() = found.iter().filter_map(|s| s.metadata.name.clone()).collect();
             Ok(Next::Done)
         }
