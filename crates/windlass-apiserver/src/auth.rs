@@ -27,7 +27,7 @@ pub use authn::{Authenticator, PeerCertificate};
 pub use impersonate::Impersonator;
 pub use rbac::{Attributes, Authorizer, Decision};
 pub use rule::Rule;
-pub use token::Signer;
+pub use token::{DEFAULT_ISSUER, Signer};
 
 /// The group whose members may do everything.
 pub const MASTERS: &str = "system:masters";
