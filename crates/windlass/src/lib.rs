@@ -118,6 +118,7 @@ pub mod condition;
 pub mod finalizer;
 pub mod owner;
 mod panic;
+mod readiness;
 pub mod wait;
 
 pub mod controller;
@@ -143,3 +144,4 @@ pub use controller::{Context, Controller, Next, Predicate, Reconciler, Watch};
 pub use error::{Error, Result, ResultExt};
 pub use kind::{Kind, Object};
 pub use manager::Manager;
+pub use readiness::Readiness;

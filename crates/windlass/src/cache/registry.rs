@@ -374,7 +374,7 @@ impl Cache {
     /// Hides an object from readers that a write of this process has deleted.
     pub(crate) fn deleted(&self, kind: &Kind, key: &Key, uid: &str) {
         for core in self.cores(kind) {
-            core.store.observe_delete(&scoped(kind, key), uid, None);
+            core.store.observe_delete(&scoped(kind, key), uid);
         }
     }
 

@@ -286,14 +286,13 @@ impl Store {
             }
         };
         let entry = Arc::new(entry);
-        self.write(|writer| writer.observe_write(entry));
+        self.write(|writer| writer.observe_write(&entry));
         Ok(())
     }
 
     /// Hides an object that was deleted by an own request before the watch brings it.
     ///
-    /// `version` is that of the deletion if the server sent it. An object that has to be
-    /// finalized first is not a deletion, but a write.
+    /// The start of a deletion that finalizers delay is a write, not a deletion.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -309,14 +308,14 @@ impl Store {
     /// };
     /// store.apply([Delta::Upsert(store.read(json("1", 1).as_bytes())?)]);
     /// let key = Key::cluster("a");
-    /// store.observe_delete(&key, "2", None);
+    /// store.observe_delete(&key, "2");
     /// assert!(store.entry(&key).is_some(), "another of that name was deleted");
-    /// store.observe_delete(&key, "1", None);
+    /// store.observe_delete(&key, "1");
     /// assert!(store.entry(&key).is_none());
     /// # Ok::<(), windlass::cache::Malformed>(())
     /// ```
-    pub fn observe_delete(&self, key: &Key, uid: &str, version: Option<u64>) {
-        self.write(|writer| writer.observe_delete(key, uid, version));
+    pub fn observe_delete(&self, key: &Key, uid: &str) {
+        self.write(|writer| writer.observe_delete(key, uid));
     }
 
     /// Applies deltas as a reflector would bring them.
@@ -421,16 +420,5 @@ impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = &self.shared.kind.kind;
         f.debug_struct("Store").field("kind", kind).field("len", &self.len()).finish()
-    }
-}
-
-// === impl StoreScope ===
-
-impl StoreScope {
-    pub(super) fn holds_namespace(&self, namespace: Option<&str>) -> bool {
-        self.namespaces.iter().any(|held| match held {
-            None => true,
-            Some(held) => Some(held.as_str()) == namespace,
-        })
     }
 }
