@@ -81,6 +81,8 @@ async fn play(run: &Run) -> Outcome {
     leader.abort().await;
     let grow = Patch::Merge(json!({"spec": {"size": 5}}));
     api.patch(&key("sample"), &grow).await.expect("patched");
+    // The lease of the crashed leader has to expire.
+    tokio::time::sleep(Duration::from_secs(30)).await;
     available(&person, "sample", 5).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     follower.stop().await.expect("the second replica ends well");
@@ -143,7 +145,8 @@ fn outcome(server: &ApiServer, tape: &Tape) -> Outcome {
     for (resource, table) in server.world().resources() {
         for entry in table.items.values() {
             let name = format!("{} {}/{}", resource.plural, entry.key.namespace, entry.key.name);
-            trace.push(format!("= {name} {}", String::from_utf8_lossy(&entry.body)));
+            let body = String::from_utf8_lossy(&entry.body);
+            trace.push(format!("= {name} {}", body.replace('\n', "\\n")));
             let uid: Value = entry.object()["metadata"]["uid"].take();
             uids.push((name, uid.as_str().unwrap_or_default().to_owned()));
         }

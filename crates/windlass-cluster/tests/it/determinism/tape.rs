@@ -42,7 +42,8 @@ impl Tape {
     }
 
     pub fn note(&self, actor: &str, text: &str) {
-        let at = self.began.elapsed();
+        // One line for each note, so that a trace can be written to a file and read again.
+        let (at, text) = (self.began.elapsed(), text.replace('\n', "\\n"));
         let mut lines = self.lines.lock().expect("no writer panics");
         lines.push(format!("{at:?} {actor} {text}"));
     }
