@@ -15,6 +15,8 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
 pub use json::JsonLines;
 
+use crate::clock::Clock;
+
 /// The filter if `RUST_LOG` is not set. `kube_client` logs as an error what this crate retries and
 /// reports itself.
 const FILTER: &str = "info,kube_client=off";
@@ -33,17 +35,21 @@ const FILTER: &str = "info,kube_client=off";
 /// assert!(!windlass::log::init(), "there is one already");
 /// ```
 pub fn init() -> bool {
+    init_with(&Clock::system())
+}
+
+fn init_with(clock: &Clock) -> bool {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
     let layer = match std::io::stderr().is_terminal() {
         true => fmt::layer().with_writer(std::io::stderr).boxed(),
-        false => JsonLines::new(std::io::stderr).boxed(),
+        false => JsonLines::new(std::io::stderr).clock(clock.clone()).boxed(),
     };
     Registry::default().with(filter).with(layer).try_init().is_ok()
 }
 
-/// Calls [`init`] if the process has no subscriber, so that no operator runs without a log.
-pub(crate) fn ensure() {
+/// Sends the log to stderr if the process has no subscriber, so that no operator runs without a log.
+pub(crate) fn ensure(clock: &Clock) {
     if !tracing::dispatcher::has_been_set() {
-        init();
+        init_with(clock);
     }
 }

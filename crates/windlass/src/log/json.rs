@@ -12,6 +12,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::clock::Clock;
+
 /// A `tracing` layer that writes every log event as a line of JSON with flat keys.
 ///
 /// # Examples
@@ -28,6 +30,7 @@ use tracing_subscriber::registry::LookupSpan;
 #[derive(Debug, Clone)]
 pub struct JsonLines<W> {
     writer: W,
+    clock: Clock,
 }
 
 /// The fields of a span.
@@ -38,7 +41,13 @@ struct Fields(Map<String, Value>);
 impl<W> JsonLines<W> {
     /// Creates a layer that writes lines to `writer`.
     pub fn new(writer: W) -> Self {
-        Self { writer }
+        Self { writer, clock: Clock::system() }
+    }
+
+    /// Sets the clock that the times of lines are taken from; [`Clock::system`] by default.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
     }
 }
 
@@ -87,7 +96,7 @@ where
         }
         line.0.insert("level".into(), level.into());
         line.0.insert("logger".into(), meta.target().into());
-        line.0.insert("ts".into(), jiff::Timestamp::now().to_string().into());
+        line.0.insert("ts".into(), self.clock.now().to_string().into());
         let mut text = Value::Object(line.0).to_string();
         text.push('\n');
         // There is nowhere else to report an error.
