@@ -23,7 +23,7 @@ pub mod rule;
 pub mod token;
 
 pub use aggregate::aggregate;
-pub use authn::{Authenticator, PeerCertificate};
+pub use authn::{Authenticator, PeerCertificate, parse_token_file};
 pub use impersonate::Impersonator;
 pub use rbac::{Attributes, Authorizer, Decision};
 pub use rule::Rule;
