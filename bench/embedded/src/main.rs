@@ -17,9 +17,9 @@ async fn main() -> windlass::Result<()> {
     let client = server.client();
     let (started, started_cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     let done = Arc::new(Notify::new());
-    let told = done.clone();
+    let first = done.clone();
     let controller = Controller::<ConfigMap>::builder("first").build(move |_| {
-        told.notify_one();
+        first.notify_one();
         async { Ok(Next::Done) }
     });
     let object = serde_json::from_value(json!({

@@ -172,7 +172,7 @@ impl Stage {
     fn begin(&self, text: &str) -> Instant {
         if self.live {
             let mut out = std::io::stdout();
-            // A terminal that went away shows nothing; the tour goes on.
+            // A terminal that was closed shows nothing; the demo continues.
             let _ = write!(out, "  \x1b[33m…\x1b[0m {text}").and_then(|()| out.flush());
         }
         Instant::now()

@@ -8,7 +8,6 @@ use windlass::clock::Clock;
 use windlass::events::EventsApi;
 use windlass::manager::{Handle, Running};
 use windlass_apiserver::ApiServer;
-use windlass_apiserver::store::ResourceKey;
 
 use crate::controllers::{self, Settings, Shared};
 use crate::node;
@@ -116,7 +115,7 @@ impl Cluster {
         let shared = Shared { server: server.clone(), settings: settings.into() };
         // Timestamps of controllers and server come from one clock, virtual time included.
         let clock = Clock::fixed(server.clock().now());
-        // Within one process JSON is what the server has at hand, so protobuf would be a detour.
+        // The server of this process stores JSON, so protobuf would be a detour.
         let cache = CacheOptions { protobuf: false, ..CacheOptions::default() };
         let client = options.client.unwrap_or_else(|| server.client());
         let mut builder = Manager::builder(client)
@@ -132,9 +131,9 @@ impl Cluster {
             node::register(&server, options.nodes).await.expect("a fresh node is a valid object");
             builder = node::add(builder);
         }
-        for entry in controllers::all() {
-            if !options.without.iter().any(|name| name == entry.name) {
-                builder = (entry.add)(builder, &shared);
+        for (name, add) in controllers::all() {
+            if !options.without.iter().any(|n| n == name) {
+                builder = add(builder, &shared);
             }
         }
         let manager = builder.spawn().expect("the embedded controllers have names of their own");
@@ -160,22 +159,7 @@ impl Cluster {
 
     /// The names of all controllers, for [`Options::without`].
     pub fn controllers() -> Vec<&'static str> {
-        controllers::all().iter().map(|entry| entry.name).collect()
-    }
-
-    /// The names of the controllers that have nothing to do as long as nobody writes an object of
-    /// another resource than these, for [`Options::without`].
-    ///
-    /// ```
-    /// use windlass_apiserver::store::ResourceKey;
-    /// use windlass_cluster::Cluster;
-    ///
-    /// let idle = Cluster::idle_controllers(&[ResourceKey::new("apps", "deployments")]);
-    /// assert!(idle.contains(&"job") && !idle.contains(&"deployment"));
-    /// ```
-    pub fn idle_controllers(resources: &[ResourceKey]) -> Vec<&'static str> {
-        let idle = controllers::all().into_iter().filter(|entry| !entry.is_needed_for(resources));
-        idle.map(|entry| entry.name).collect()
+        controllers::all().into_iter().map(|(name, _)| name).collect()
     }
 
     /// Ends the controllers and waits until they have.

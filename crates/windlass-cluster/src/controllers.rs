@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use windlass::manager::Builder;
 use windlass_apiserver::ApiServer;
-use windlass_apiserver::store::ResourceKey;
 
 mod amount;
 pub mod batch;
@@ -34,35 +33,7 @@ pub struct Settings {
 /// Adds one controller to a manager.
 pub type Add = fn(Builder, &Shared) -> Builder;
 
-/// A controller in the list of all.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    /// The name that switches it off.
-    pub name: &'static str,
-    /// How it is added.
-    pub add: Add,
-    /// The resources, as `plural.group` or `plural`, that give it something to do; always if empty.
-    pub serves: &'static [&'static str],
-}
-
-/// All controllers.
-pub fn all() -> Vec<Entry> {
+/// All controllers: the name that switches one off, and how it is added.
+pub fn all() -> Vec<(&'static str, Add)> {
     [core::LIST, batch::LIST, support::LIST, core::LAST].concat()
-}
-
-// === impl Entry ===
-
-impl Entry {
-    const fn new(name: &'static str, add: Add, serves: &'static [&'static str]) -> Self {
-        Self { name, add, serves }
-    }
-
-    /// Returns `true` if writes of these resources may give the controller something to do.
-    pub(crate) fn is_needed_for(&self, resources: &[ResourceKey]) -> bool {
-        let name = |resource: &ResourceKey| match &*resource.group {
-            "" => resource.plural.to_string(),
-            group => format!("{}.{group}", resource.plural),
-        };
-        self.serves.is_empty() || resources.iter().any(|r| self.serves.contains(&name(r).as_str()))
-    }
 }

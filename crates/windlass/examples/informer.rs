@@ -14,7 +14,7 @@ use k8s_openapi::api::autoscaling::v2::{
 use parking_lot::Mutex;
 use serde_json::json;
 use windlass::cache::{Cache, FullStateStore, HandlerOptions, Index, Reader, Scope};
-use windlass::queue::WorkQueue;
+use windlass::queue::{Bucket, Exponential, MaxOf, WorkQueue};
 use windlass::scheme::Scheme;
 use windlass::{Client, Error, Key, Result};
 use windlass_apiserver::ApiServer;
@@ -40,8 +40,10 @@ pub async fn run() -> Result<Vec<Vec<String>>> {
         Index::new("target", |scaler: &OldScaler| vec![scaler.spec.scale_target_ref.name.clone()]);
     let _index = lister.declare(&by_target)?;
 
-    // A queue holds each key once, and delays those that fail.
-    let queue = Arc::new(WorkQueue::<Key>::new());
+    // A queue holds each key once, and delays those that fail: each key by itself, and all keys
+    // together once more than 100 have failed at about the same time.
+    let limiter = MaxOf::default().and(Exponential::default()).and(Bucket::new(10.0, 100));
+    let queue = Arc::new(WorkQueue::<Key>::with_limiter(limiter));
     let adds = queue.clone();
     let _handler =
         scalers.handle(HandlerOptions::default(), move |event| adds.add(event.key().clone()));

@@ -87,7 +87,7 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
 /// Returns the hash of the UID of `current` and of its values for the fields of `wanted`.
 ///
 /// Returns `None` if a field that is not empty is missing, or if a list has another length.
-fn hash_of_part(current: &Value, wanted: &Value) -> Option<u64> {
+pub(crate) fn hash_of_part(current: &Value, wanted: &Value) -> Option<u64> {
     fn add(current: &Value, wanted: &Value, to: &mut DefaultHasher) -> bool {
         match (current, wanted) {
             (Value::Object(current), Value::Object(wanted)) => {

@@ -48,7 +48,7 @@
 //! - **P1** A key is never reconciled twice at once.
 //! - **P2** Every change and deletion of a watched object leads to a reconcile, also one that
 //!   happened while no watch was open.
-//! - **P3** The cache never goes back in time, for no reader.
+//! - **P3** The cache never goes back in time for any reader.
 //! - **P4** A reconcile sees the writes of its predecessor, and everybody who reads with a
 //!   [`Client`] sees what was written with it before.
 //! - **P5** Once the renew deadline of a lost lease has passed, no new mutating request of what the
@@ -69,6 +69,7 @@
 //! | `tls` | TLS for these servers; includes `serve` |
 //! | `metrics` | Prometheus metrics ([`metrics`]); without it, nothing is counted |
 //! | `log` | a subscriber for structured logs ([`log`]) |
+//! | `operator` | [`Operator`]: the program of an operator, with its command line and manifests |
 //! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
 //!
 //! # What is not promised
@@ -127,6 +128,8 @@ pub mod lease;
 #[cfg(feature = "log")]
 pub mod log;
 pub mod manager;
+#[cfg(feature = "operator")]
+pub mod operator;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod signal;
@@ -144,4 +147,9 @@ pub use controller::{Context, Controller, Next, Predicate, Reconciler, Watch};
 pub use error::{Error, Result, ResultExt};
 pub use kind::{Kind, Object};
 pub use manager::Manager;
+#[cfg(feature = "operator")]
+pub use operator::Operator;
 pub use readiness::Readiness;
+/// Manifests: roles, and everything else that installs an operator.
+#[cfg(feature = "operator")]
+pub use windlass_manifests as manifests;

@@ -35,12 +35,14 @@ const FILTER: &str = "info,kube_client=off";
 /// assert!(!windlass::log::init(), "there is one already");
 /// ```
 pub fn init() -> bool {
-    init_with(&Clock::system())
+    start(None, None, &Clock::system())
 }
 
-fn init_with(clock: &Clock) -> bool {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
-    let layer = match std::io::stderr().is_terminal() {
+/// Starts the log with a filter and a format, if they are given, and the times of this clock.
+pub(crate) fn start(filter: Option<EnvFilter>, json: Option<bool>, clock: &Clock) -> bool {
+    let default = || EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
+    let filter = filter.unwrap_or_else(default);
+    let layer = match !json.unwrap_or_else(|| !std::io::stderr().is_terminal()) {
         true => fmt::layer().with_writer(std::io::stderr).boxed(),
         false => JsonLines::new(std::io::stderr).clock(clock.clone()).boxed(),
     };
@@ -50,6 +52,6 @@ fn init_with(clock: &Clock) -> bool {
 /// Sends the log to stderr if the process has no subscriber, so that no operator runs without a log.
 pub(crate) fn ensure(clock: &Clock) {
     if !tracing::dispatcher::has_been_set() {
-        init_with(clock);
+        start(None, None, clock);
     }
 }

@@ -41,7 +41,7 @@ fn the_page_shows_what_runs_and_counts_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_short_operator_makes_mends_and_tells() {
+async fn the_short_operator_creates_repairs_and_reports() {
     let cluster = Cluster::start().await;
     let client = Client::new(cluster.client());
     client.create(&Memcached::crd()).await.expect("the definition is valid");

@@ -171,7 +171,7 @@ impl Call {
         }
     }
 
-    /// What is wrong with a patched document that says it is of a kind nobody knows.
+    /// The error for a patched document of an unknown kind.
     fn unknown_kind(&self, document: &Value) -> Option<String> {
         if document.is_array() {
             return Some(decode::no_identity("array"));
@@ -191,8 +191,8 @@ impl Call {
 
     /// The result of a patch as an object of the kind.
     ///
-    /// `map` is the patch, if it was a strategic one: its result never is text, and what is wrong
-    /// with it is told with the patch. `strict` is what is odd about the patch itself.
+    /// `map` is the patch, if it was a strategic one: its result is never text, and errors in
+    /// it are reported with the patch. `strict` has the strict decoding errors of the patch itself.
     pub(super) fn decode_patched(
         &self,
         document: Value,
@@ -277,7 +277,7 @@ impl Call {
             FieldValidation::Ignore => Ok(()),
             FieldValidation::Warn => {
                 for text in strict {
-                    // Keys that stand twice in YAML come as one text, a line for each.
+                    // Duplicate keys in YAML are one text with a line for each.
                     match text.split_once('\n') {
                         Some((_, lines)) => lines.lines().for_each(|line| self.warn(line.trim())),
                         None => self.warn(text.clone()),
@@ -289,7 +289,7 @@ impl Call {
         }
     }
 
-    /// Whether a body's kind can stand where `gvk` is wanted.
+    /// Returns `true` if a body of this kind is acceptable where `gvk` is wanted.
     fn check_kind(&self, api_version: &str, kind: &str, gvk: &Gvk) -> Result<()> {
         let (group, version) = split_api_version(api_version);
         if (kind.is_empty() || kind == &*gvk.kind)
@@ -385,7 +385,7 @@ impl Call {
     }
 }
 
-/// Options in protobuf as JSON; what is wrong with them is told as it is.
+/// Options in protobuf as JSON; decoding errors are returned unchanged.
 fn delete_options_json(body: &[u8]) -> Result<Vec<u8>> {
     let wrong = |error: windlass_protobuf::Error| Status::bad_request(error.reason().to_string());
     let envelope = Envelope::read(body).map_err(wrong)?;

@@ -6,13 +6,13 @@ mod history;
 mod job;
 mod statefulset;
 
-use super::Entry;
+use super::Add;
 
 /// The controllers of this group.
-pub const LIST: &[Entry] = &[
-    Entry::new("statefulset", statefulset::add, &["statefulsets.apps"]),
-    Entry::new("daemonset", daemonset::add, &["daemonsets.apps"]),
-    Entry::new("job", job::add, &["jobs.batch"]),
-    Entry::new("ttl-after-finished", job::add_ttl, &["jobs.batch"]),
-    Entry::new("cronjob", cronjob::add, &["cronjobs.batch"]),
+pub const LIST: &[(&str, Add)] = &[
+    ("statefulset", statefulset::add),
+    ("daemonset", daemonset::add),
+    ("job", job::add),
+    ("ttl-after-finished", job::add_ttl),
+    ("cronjob", cronjob::add),
 ];

@@ -1,6 +1,7 @@
 //! Taking and letting go: which objects belong to a controller's object by owner and by selector.
 //!
-//! **Invariant:** nothing is taken that another controller owns, and nothing by an owner that goes.
+//! **Invariant:** an object that another controller owns is never adopted, and an owner that is
+//! being deleted adopts nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub struct Claim<'a, O: Object> {
     pub owner: &'a O,
     /// What has to match.
     pub selector: Selector,
-    /// A finalizer that comes with ownership and goes with it.
+    /// A finalizer that is added and removed together with the owner reference.
     pub finalizer: Option<&'static str>,
 }
 
@@ -36,8 +37,8 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
         Ok(Self { cx, owner, selector, finalizer: None })
     }
 
-    /// All objects that are the owner's after taking orphans that match and releasing those that
-    /// do not; `may_own` looks at whatever else has to fit.
+    /// All objects of the owner, after adopting orphans that match and releasing objects that do
+    /// not; `may_own` checks all other conditions.
     pub async fn objects<K>(&self, may_own: impl Fn(&K) -> bool) -> Result<Vec<Arc<K>>>
     where
         K: Object<DynamicType = ()>,
@@ -117,7 +118,7 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
         self.patch(object, patch).await.map(drop)
     }
 
-    /// An object that is gone, or another by now, is nobody's concern any more.
+    /// Patches an object; `None` if it has been deleted or replaced.
     async fn patch<K>(&self, object: &K, patch: Value) -> Result<Option<K>>
     where
         K: Object<DynamicType = ()>,
@@ -147,7 +148,7 @@ pub fn matching<K: Object<DynamicType = ()>>(
     candidates.iter().filter(fits).map(|object| Key::of(&**object)).collect()
 }
 
-/// Pods nobody controls, for the objects of kind `K` whose selector matches them.
+/// Pods without a controller, for the objects of kind `K` whose selector matches them.
 pub fn orphans<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSelector>) -> Watch {
     Watch::reading(Kind::of::<Pod>(), move |change: &Change, cache: &Cache| {
         let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass::events::{EventType, Recorder};
 use windlass::{Key, Kind, Next, Object, Result};
 
-use super::{Entry, Shared};
+use super::{Add, Shared};
 
 mod interest;
 mod pods;
@@ -33,39 +33,23 @@ pub use autoscalers::Metrics;
 pub(crate) use pods::by_node;
 
 /// The controllers of this group.
-pub const LIST: &[Entry] = &[
-    Entry::new("endpointslice", slices::add, &["services"]),
-    Entry::new("endpoints", endpoints::add, &["services"]),
-    Entry::new("endpointslice-mirroring", mirrors::add, &["endpoints"]),
-    Entry::new("disruption", budgets::add, &["poddisruptionbudgets.policy"]),
-    Entry::new("resourcequota", quotas::add, &["resourcequotas"]),
-    Entry::new(
-        "persistentvolume-binder",
-        volumes::add,
-        &["persistentvolumes", "persistentvolumeclaims"],
-    ),
-    Entry::new("ephemeral-volume", ephemeral::add, &["pods"]),
-    Entry::new(
-        "persistentvolumeclaim-protection",
-        protection::add_claims,
-        &["persistentvolumeclaims"],
-    ),
-    Entry::new("persistentvolume-protection", protection::add_volumes, &["persistentvolumes"]),
-    Entry::new("clusterrole-aggregation", roles::add, &["clusterroles.rbac.authorization.k8s.io"]),
-    Entry::new(
-        "validatingadmissionpolicy-status",
-        policies::add,
-        &["validatingadmissionpolicies.admissionregistration.k8s.io"],
-    ),
-    Entry::new(
-        "horizontal-pod-autoscaler",
-        autoscalers::add,
-        &["horizontalpodautoscalers.autoscaling"],
-    ),
-    Entry::new("pod-garbage-collector", pod_collector::add, &["pods"]),
-    Entry::new("node-lifecycle", node_life::add, &["nodes"]),
-    Entry::new("ttl", node_life::add_ttl, &["nodes"]),
-    Entry::new("taint-eviction", evictions::add, &["nodes"]),
+pub const LIST: &[(&str, Add)] = &[
+    ("endpointslice", slices::add),
+    ("endpoints", endpoints::add),
+    ("endpointslice-mirroring", mirrors::add),
+    ("disruption", budgets::add),
+    ("resourcequota", quotas::add),
+    ("persistentvolume-binder", volumes::add),
+    ("ephemeral-volume", ephemeral::add),
+    ("persistentvolumeclaim-protection", protection::add_claims),
+    ("persistentvolume-protection", protection::add_volumes),
+    ("clusterrole-aggregation", roles::add),
+    ("validatingadmissionpolicy-status", policies::add),
+    ("horizontal-pod-autoscaler", autoscalers::add),
+    ("pod-garbage-collector", pod_collector::add),
+    ("node-lifecycle", node_life::add),
+    ("ttl", node_life::add_ttl),
+    ("taint-eviction", evictions::add),
 ];
 
 /// How soon a write that met a newer version is tried again.

@@ -1,4 +1,4 @@
-//! The Node objects: made at the start, and kept saying what their annotations tell.
+//! The Node objects: created at the start, with a status that follows their annotations.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
@@ -17,7 +17,7 @@ use super::steer::{Health, health};
 
 const VERSION: &str = "v1.36.4";
 
-/// Makes the nodes `node-1` to `node-N`; those that are there already stay as they are.
+/// Creates the nodes `node-1` to `node-N`; existing ones are left unchanged.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ fn storage_class() -> StorageClass {
     }
 }
 
-/// The sign of life of a node; a simulated one lives without renewing it.
+/// The lease of a node; a simulated node does not have to renew it.
 fn lease(node: &Node, clock: &Clock) -> Lease {
     let name = node.metadata.name.clone();
     let owner = OwnerReference {
@@ -131,7 +131,7 @@ fn arch() -> &'static str {
     if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }
 }
 
-/// The status of a node in this health, with what is there already kept.
+/// The status of a node in this health; fields that it does not concern are kept.
 fn status(node: &Node, health: Health, clock: &Clock) -> NodeStatus {
     let mut status = node.status.clone().unwrap_or_default();
     let name = node.metadata.name.as_deref().unwrap_or_default();
@@ -189,7 +189,7 @@ fn put_conditions(status: &mut NodeStatus, health: Health, clock: &Clock) {
             put(status, "Ready", "True", "KubeletReady", text, clock);
         }
         Health::NotReady => {
-            let text = "the node is told not to be ready";
+            let text = "the annotations of the node say that it is not ready";
             put(status, "Ready", "False", "KubeletNotReady", text, clock);
         }
         Health::Offline => unknown(status, "Ready", clock),

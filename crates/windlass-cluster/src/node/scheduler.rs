@@ -40,7 +40,7 @@ pub fn add(builder: Builder) -> Builder {
 
 const CONDITION: &str = "PodScheduled";
 
-/// A pod that ends or goes makes room.
+/// A pod that ends or is deleted makes room.
 fn frees(change: &Change) -> bool {
     change.is_delete() || change.object::<Pod>().is_some_and(|pod| pod::is_finished(&pod))
 }

@@ -82,7 +82,7 @@ async fn orphans_stay_without_their_reference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_owner_keeps_an_object_until_it_goes_too() {
+async fn a_second_owner_keeps_an_object_until_it_is_deleted_too() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     let one = map(&client, "one", &[]).await;

@@ -61,7 +61,7 @@ async fn a_new_image_rolls_out_and_going_back_uses_the_old_set_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scaling_is_told_in_events() {
+async fn scaling_is_reported_in_events() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     client.create(&deployment("web", 1)).await.expect("created");
@@ -168,7 +168,7 @@ async fn only_as_many_old_sets_stay_as_the_history_allows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_names_a_revision_goes_back_to_it() {
+async fn an_annotation_that_names_a_revision_rolls_back_to_it() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     client.create(&deployment("web", 1)).await.expect("created");

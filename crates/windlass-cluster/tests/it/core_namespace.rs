@@ -1,4 +1,4 @@
-//! Namespaces: what they come with, and how they go.
+//! Namespaces: what is created with them, and how they are deleted.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
@@ -34,7 +34,7 @@ async fn an_account_and_the_root_certificate_come_back_when_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_goes_with_all_its_content() {
+async fn a_namespace_is_deleted_with_all_its_contents() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     namespace(&client).await;
@@ -78,7 +78,7 @@ async fn an_object_with_a_finalizer_holds_its_namespace_and_the_conditions_say_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_secret_is_filled_and_goes_with_its_account() {
+async fn a_token_secret_is_filled_and_deleted_with_its_account() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     let account =

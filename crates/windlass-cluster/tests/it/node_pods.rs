@@ -85,7 +85,7 @@ async fn a_pod_that_fits_nowhere_waits_until_a_node_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_too_large_for_what_is_left_gets_its_place_when_another_goes() {
+async fn a_pod_too_large_for_the_free_capacity_is_scheduled_when_another_is_deleted() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     for name in ["first", "second"] {
@@ -138,7 +138,7 @@ async fn a_pod_that_crashes_is_restarted_ever_later_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_image_is_told_until_it_is_there() {
+async fn a_missing_image_is_reported_until_it_is_there() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     client.create(&pod("p", json!({"windlass.dev/image": "missing"}))).await.expect("created");
@@ -155,12 +155,13 @@ async fn a_missing_image_is_told_until_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_ends_with_the_code_it_is_told() {
+async fn a_pod_ends_with_the_exit_code_of_its_annotation() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     for (name, code, phase) in [("good", "0", "Succeeded"), ("bad", "7", "Failed")] {
-        let told = json!({"windlass.dev/complete-after": "5s", "windlass.dev/exit-code": code});
-        let mut once = value(&pod(name, told));
+        let annotations =
+            json!({"windlass.dev/complete-after": "5s", "windlass.dev/exit-code": code});
+        let mut once = value(&pod(name, annotations));
         once["spec"]["restartPolicy"] = json!("Never");
         client.create(&object::<Pod>(once)).await.expect("created");
         let ended = |p: &Value| p["status"]["phase"] == phase;
@@ -176,8 +177,8 @@ async fn a_pod_ends_with_the_code_it_is_told() {
 async fn a_deleted_pod_may_take_its_time() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    let told = json!({"windlass.dev/terminate-after": "12s"});
-    client.create(&pod("p", told)).await.expect("created");
+    let annotations = json!({"windlass.dev/terminate-after": "12s"});
+    client.create(&pod("p", annotations)).await.expect("created");
     until::<Pod>(&client, &key("p"), ready).await;
     let start = Instant::now();
     client.delete::<Pod>(&key("p")).await.expect("deleted");
@@ -188,7 +189,7 @@ async fn a_deleted_pod_may_take_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_says_what_it_is_told() {
+async fn a_node_reports_what_its_annotations_say() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     let node = Key::cluster("node-1");

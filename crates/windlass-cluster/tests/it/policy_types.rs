@@ -8,7 +8,7 @@ use windlass_cluster::Cluster;
 use crate::common::{client, object, until};
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_is_told_which_fields_its_kinds_do_not_have() {
+async fn a_policy_reports_which_fields_its_kinds_do_not_have() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     let policy = |name: &str, expressions: &[&str]| -> ValidatingAdmissionPolicy {

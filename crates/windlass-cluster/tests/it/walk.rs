@@ -136,7 +136,7 @@ async fn a_container_for_debugging_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_has_a_lease_that_goes_with_it() {
+async fn a_node_has_a_lease_that_is_deleted_with_it() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     let lease = Key::namespaced("kube-node-lease", "node-1");

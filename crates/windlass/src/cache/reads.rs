@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::informer::Core;
 use super::registry::{Cache, not_synced, scoped};
-use super::{Key, Listing};
+use super::{Entry, Key, Listing};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 
@@ -78,6 +78,14 @@ impl Cache {
             let source = serde::de::Error::custom(malformed.message);
             Error::Decode { what, source }
         })
+    }
+
+    /// Returns a whole object without decoding it, own writes included.
+    pub(crate) fn whole_entry(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>> {
+        let core = self.readable::<DynamicObject>(kind)?;
+        let key = &scoped(kind, key);
+        core.within(kind, key.namespace())?;
+        Ok(core.store.entry(key))
     }
 
     /// Returns the metadata of an object, own writes included.

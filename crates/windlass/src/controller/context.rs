@@ -3,10 +3,14 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use kube::core::DynamicObject;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::Next;
+use super::children::Memory;
 use crate::apply::Applied;
 use crate::cache::{Cached, Key, Listing, Malformed, ObjectName, Reader};
 use crate::client::{Client, Live};
@@ -93,6 +97,8 @@ struct Inner<K> {
     /// The decoded object, once it was needed.
     decoded: OnceLock<Arc<K>>,
     failures: u32,
+    /// When to reconcile again at the latest, if something waits.
+    wake: Mutex<Option<Duration>>,
 }
 
 /// The parts that all reconciles of a controller share.
@@ -103,6 +109,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) clock: Clock,
     pub(crate) applied: Applied,
+    pub(crate) children: Memory,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -131,9 +138,11 @@ impl<K: kind::Object> Context<K> {
         {
             (inner.key, inner.failures) = (key, failures);
             (inner.object, inner.decoded) = (object, decoded);
+            *inner.wake.get_mut() = None;
             return Ok(before);
         }
-        Ok(Self(Arc::new(Inner { shared: shared.clone(), key, object, decoded, failures })))
+        let (shared, wake) = (shared.clone(), Mutex::default());
+        Ok(Self(Arc::new(Inner { shared, key, object, decoded, failures, wake })))
     }
 
     /// Drops the object when the reconcile is over; `None` if somebody else holds the context.
@@ -146,6 +155,26 @@ impl<K: kind::Object> Context<K> {
     /// The last applies of the controller.
     pub(super) fn applied(&self) -> &Applied {
         &self.0.shared.applied
+    }
+
+    /// What the controller remembers of the children it has applied.
+    pub(super) fn children_memory(&self) -> &Memory {
+        &self.0.shared.children
+    }
+
+    /// Reconciles again after this time at the latest, although the author asks for nothing.
+    pub(super) fn wake_after(&self, after: Duration) {
+        let mut wake = self.0.wake.lock();
+        *wake = Some(wake.map_or(after, |known| known.min(after)));
+    }
+
+    /// Returns what comes next: what the author asks for, or earlier if something waits.
+    pub(super) fn next(&self, asked: Next) -> Next {
+        match (asked, *self.0.wake.lock()) {
+            (asked, None) => asked,
+            (Next::After(asked), Some(wake)) => Next::After(asked.min(wake)),
+            (Next::Done, Some(wake)) => Next::After(wake),
+        }
     }
 
     /// The object without decoding it.

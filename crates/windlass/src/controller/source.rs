@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::{fmt, slice};
 
 use super::Predicate;
+use super::children::marked_owner;
 use super::map_output::{MapError, MapOutput};
 use crate::cache::{Cache, Entry, Key};
 use crate::kind::{Kind, Object};
@@ -385,6 +386,7 @@ impl Watch {
 fn owners(change: &Change, reconciled: &Kind, controller_only: bool) -> Vec<Key> {
     let mut keys = Vec::new();
     for entry in [&change.old, &change.new].into_iter().flatten() {
+        let known = keys.len();
         for owner in entry.owners() {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
             let same = &*owner.kind == reconciled.kind() && group == reconciled.group();
@@ -392,6 +394,10 @@ fn owners(change: &Change, reconciled: &Kind, controller_only: bool) -> Vec<Key>
                 let namespace = entry.key().namespace().filter(|_| reconciled.namespaced());
                 keys.push(Key::new(namespace, &owner.name));
             }
+        }
+        // Children in other namespaces and cluster-scoped ones have a mark instead.
+        if keys.len() == known {
+            keys.extend(marked_owner(entry, reconciled));
         }
     }
     keys

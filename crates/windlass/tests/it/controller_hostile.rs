@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next, Predicate, Watch};
-use windlass::queue::{LOW_PRIORITY, Limiter};
+use windlass::queue::LOW_PRIORITY;
 use windlass::{Client, Error, Key, Kind};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
@@ -59,21 +59,6 @@ async fn an_object_replaced_in_a_watch_gap_passes_every_comparing_predicate() {
     handle.stop().await.expect("stops");
 }
 
-struct Explosive(AtomicUsize);
-
-impl Limiter<Key> for Explosive {
-    fn when(&mut self, _: &Key) -> Duration {
-        assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "explodes once");
-        Duration::ZERO
-    }
-
-    fn forget(&mut self, _: &Key) {}
-
-    fn failures(&self, _: &Key) -> u32 {
-        0
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_limiter_that_panics_loses_no_key() {
     let server = ApiServer::start();
@@ -83,9 +68,12 @@ async fn a_limiter_that_panics_loses_no_key() {
         let run = count.fetch_add(1, Ordering::SeqCst);
         async move { if run < 2 { Err(Error::from("again")) } else { Ok(Next::Done) } }
     };
-    let controller = Controller::<ConfigMap>::builder("limits")
-        .limiter(Explosive(AtomicUsize::new(0)))
-        .build(reconcile);
+    let calls = AtomicUsize::new(0);
+    let limiter = move |_: &Key, _: u32| {
+        assert!(calls.fetch_add(1, Ordering::SeqCst) > 0, "panics once");
+        Duration::ZERO
+    };
+    let controller = Controller::<ConfigMap>::builder("limits").limiter(limiter).build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.client().create(&config_map("a", &[])).await.expect("created");
     eventually("three runs", || runs.load(Ordering::SeqCst) == 3).await;

@@ -58,7 +58,7 @@ impl Reconciler<CronJob> for CronJobs {
         let jobs = cx.list::<Job>().owned().items()?;
         let now = self.shared.server.clock().now();
         let mut sync = Sync { cx: &cx, cron: &cron, spec, now, status, jobs };
-        // A job that goes at once is not told to have completed.
+        // No event reports the completion of a job that is deleted here.
         let cleaned = sync.clean().await;
         let next = sync.run().await;
         let Sync { mut status, .. } = sync;
@@ -72,7 +72,7 @@ impl Reconciler<CronJob> for CronJobs {
 // === impl Sync ===
 
 impl Sync<'_> {
-    /// Follows the jobs and starts one if its moment has come; says when to look again.
+    /// Tracks the jobs and starts one if it is due. Returns when to look again.
     async fn run(&mut self) -> Result<Option<Duration>> {
         self.follow().await?;
         if self.cron.metadata.deletion_timestamp.is_some() || self.spec.suspend == Some(true) {
@@ -206,7 +206,7 @@ impl Sync<'_> {
             (None, Missed::None) => since,
             (None, _) => self.now,
         };
-        // A schedule that never comes is looked at once a year.
+        // A schedule that never matches is looked at once a year.
         let year = Duration::from_secs(366 * 86_400);
         let Some(next) = schedule.next(from) else { return year };
         let left = Duration::try_from(next.duration_since(self.now)).unwrap_or_default();

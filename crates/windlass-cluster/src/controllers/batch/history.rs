@@ -72,7 +72,7 @@ pub fn name(revision: &ControllerRevision) -> &str {
     revision.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Tells whether a revision stores this.
+/// Returns `true` if a revision stores this.
 pub fn stores(revision: &ControllerRevision, data: &Value) -> bool {
     revision.data.as_ref().is_some_and(|RawExtension(stored)| stored == data)
 }

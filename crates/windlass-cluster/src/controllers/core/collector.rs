@@ -1,10 +1,11 @@
-//! The garbage collector: what loses its last owner goes, in the order that was asked for.
+//! The garbage collector: deletes objects that have lost their last owner, in the order that the
+//! propagation policy asks for.
 //!
 //! Every kind that can be listed, watched and deleted is followed as metadata, custom ones from
-//! the moment their definition is served. The `graph` knows who refers to whom; each decision
-//! is made on what the server says at that moment, and written under the version it was made on.
+//! the moment their definition is served. The `graph` knows which objects refer to which; each
+//! decision is based on a live read, and written with the version it is based on.
 //!
-//! **Invariant:** nothing is deleted on what a watch said alone.
+//! **Invariant:** nothing is deleted because of a watch event alone.
 
 mod graph;
 mod verdict;
@@ -129,7 +130,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes one change into the graph and queues whom it concerns.
+    /// Applies one change to the graph and queues the objects that it affects.
     fn see(&self, kind: &Kind, event: &Event<DynamicObject>) {
         let affected = match event {
             Event::Resync { .. } => return,

@@ -1,7 +1,7 @@
 //! Deployments: one ReplicaSet per template, and the way from one to the next.
 //!
 //! A reconcile is one `Rollout`: it finds the ReplicaSets of the Deployment, decides in
-//! `rolling` or `recreate` what to scale, and tells in `status` how far it is.
+//! `rolling` or `recreate` what to scale, and reports the progress in `status`.
 
 mod numbers;
 mod recreate;

@@ -1,4 +1,4 @@
-//! Namespaces that end: all content goes, pods first, then the namespace itself.
+//! Deletion of namespaces: first the contents, beginning with pods, then the namespace itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,8 +46,8 @@ async fn reconcile(cx: &Context<Namespace>) -> Result<Next> {
         return Ok(Next::Done);
     }
     let rest = empty(cx.client(), cx.name()).await?;
-    if let Err(error) = tell(cx, &rest).await {
-        // Gone, or changed by somebody: the next look tells.
+    if let Err(error) = record(cx, &rest).await {
+        // Deleted, or changed by another client: the next reconcile sees it.
         return if error.is_not_found() { Ok(Next::Done) } else { Err(error) };
     }
     if rest.kinds.is_empty() && rest.failures.is_empty() {
@@ -77,7 +77,7 @@ async fn empty(client: &Client, namespace: &str) -> Result<Rest> {
     Ok(rest)
 }
 
-/// The kinds that live in namespaces and can be deleted.
+/// The namespaced kinds that can be deleted.
 async fn content(client: &Client) -> Result<Vec<Kind>> {
     let discovery = Discovery::new(client.kube()).run_aggregated().await?;
     let mut kinds = Vec::new();
@@ -119,8 +119,8 @@ async fn clear(client: &Client, kind: &Kind, namespace: &str, rest: &mut Rest) {
     }
 }
 
-/// Notes in the status what is left.
-async fn tell(cx: &Context<Namespace>, rest: &Rest) -> Result<()> {
+/// Records in the status what is left.
+async fn record(cx: &Context<Namespace>, rest: &Rest) -> Result<()> {
     let texts = rest.texts();
     let clock = cx.clock();
     cx.status_as(|status: &mut NamespaceStatus| {

@@ -26,7 +26,7 @@ use crate::controllers::{amount, pod};
 
 /// The longest wait for a pod to become available before it is looked at again.
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(3600);
-/// How long a status that tells of some more ready pods waits for the others.
+/// How long a status with a few more ready pods waits for the others.
 const HOLD: Duration = Duration::from_millis(50);
 
 /// Adds the controller of ReplicaSets.
@@ -51,12 +51,12 @@ fn controller<K: Replicated>(name: &str) -> Controller<K> {
         })
 }
 
-/// Since when sets have more ready pods than they tell.
+/// Since when sets have more ready pods than their status says.
 ///
 /// While the pods of a set become ready one after the other, a status for each would cost more
-/// than the pods; what is not the last word waits for the next ones a moment.
+/// than the pods; so an intermediate status waits a moment for the next pods.
 ///
-/// **Invariant:** a set that is gone, complete or told is not in it.
+/// **Invariant:** a set that is deleted, complete or has an up-to-date status is not in it.
 #[derive(Debug, Default)]
 struct Held(Mutex<BTreeMap<Key, Instant>>);
 
@@ -76,7 +76,7 @@ pub trait Replicated: Object<DynamicType = ()> {
     fn with_counters(&self, counters: Counters) -> Self;
 }
 
-/// What the status tells.
+/// The counters of a status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counters {
     replicas: i32,
@@ -122,10 +122,11 @@ impl Held {
 
 impl Counters {
     /// Whether nothing happened but that more pods are ready, and more are to follow.
-    fn only_grew(&self, told: &Self, wanted: usize) -> bool {
-        let same = Self { ready: told.ready, available: told.available, ..self.clone() } == *told;
-        same && self.ready >= told.ready
-            && self.available >= told.available
+    fn only_grew(&self, stored: &Self, wanted: usize) -> bool {
+        let same =
+            Self { ready: stored.ready, available: stored.available, ..self.clone() } == *stored;
+        same && self.ready >= stored.ready
+            && self.available >= stored.available
             && self.failure.is_none()
             && usize::try_from(self.ready).is_ok_and(|ready| ready < wanted)
     }
@@ -164,9 +165,9 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
     let now = cx.clock().now();
     let counters = count(cx, &*set, &active, leaving.len(), outcome.as_ref().err(), now);
     let next = set.with_counters(counters);
-    let (told, known) = (set.counters(), next.counters());
-    if known != told {
-        if let Some(wait) = held.wait(cx.key(), known.only_grew(&told, set.replicas())) {
+    let (stored, known) = (set.counters(), next.counters());
+    if known != stored {
+        if let Some(wait) = held.wait(cx.key(), known.only_grew(&stored, set.replicas())) {
             return Ok(Next::After(wait));
         }
         cx.client().update_status(&next).await?;
@@ -313,9 +314,9 @@ impl Replicated for ReplicaSet {
         }));
         let status = ReplicaSetStatus {
             replicas: counters.replicas,
-            fully_labeled_replicas: amount::told(counters.fully_labeled),
-            ready_replicas: amount::told(counters.ready),
-            available_replicas: amount::told(counters.available),
+            fully_labeled_replicas: amount::non_zero(counters.fully_labeled),
+            ready_replicas: amount::non_zero(counters.ready),
+            available_replicas: amount::non_zero(counters.available),
             terminating_replicas: Some(counters.terminating),
             observed_generation: Some(counters.observed_generation),
             conditions: Some(conditions).filter(|c| !c.is_empty()),
@@ -369,9 +370,9 @@ impl Replicated for ReplicationController {
         }));
         let status = ReplicationControllerStatus {
             replicas: counters.replicas,
-            fully_labeled_replicas: amount::told(counters.fully_labeled),
-            ready_replicas: amount::told(counters.ready),
-            available_replicas: amount::told(counters.available),
+            fully_labeled_replicas: amount::non_zero(counters.fully_labeled),
+            ready_replicas: amount::non_zero(counters.ready),
+            available_replicas: amount::non_zero(counters.available),
             observed_generation: Some(counters.observed_generation),
             conditions: Some(conditions).filter(|c| !c.is_empty()),
         };

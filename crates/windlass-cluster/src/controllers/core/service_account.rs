@@ -87,7 +87,9 @@ fn meta(namespace: &str, name: &str) -> ObjectMeta {
 /// A namespace that ends, or one that has the object already, wants nothing more.
 fn settled<T>(outcome: Result<T>) -> Result<Next> {
     match outcome.ignore_already_exists().map(|_| ()) {
-        Err(error) if pod::namespace_goes(&error) || error.is_not_found() => Ok(Next::Done),
+        Err(error) if pod::namespace_is_terminating(&error) || error.is_not_found() => {
+            Ok(Next::Done)
+        }
         other => other.map(|()| Next::Done),
     }
 }

@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// Writes down what an autoscaler selects; names all of those that select one of the pods.
+    /// Stores the selector of an autoscaler, and returns all autoscalers that select one of the pods.
     fn select(&self, key: &Key, selector: LabelSelector, pods: &[Arc<Pod>]) -> BTreeSet<Key> {
         let mut selectors = self.selectors.lock();
         selectors.insert(key.clone(), selector);
@@ -140,7 +140,7 @@ impl State {
         selecting
     }
 
-    /// The autoscalers of the same pods, to whom a change of one matters.
+    /// The autoscalers of the same pods, which have to be reconciled when one of them changes.
     fn rivals_of(&self, change: &Change) -> Vec<Key> {
         let Some(entry) = change.entry() else { return Vec::new() };
         let mut rivals = self.rivals.lock();
@@ -202,7 +202,7 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
 // === impl Autoscalers ===
 
 impl Autoscalers {
-    /// One look at the target and the metrics; what it finds goes into `status`.
+    /// Looks at the target and the metrics once, and records what it finds in `status`.
     async fn step(
         &self,
         cx: &Cx,
@@ -262,7 +262,7 @@ impl Autoscalers {
         Ok(())
     }
 
-    /// The target's scale, or why there is none.
+    /// The target's scale, or the reason why it cannot be read.
     async fn scale(&self, cx: &Cx, spec: &HorizontalPodAutoscalerSpec) -> Result<Scale, String> {
         let target = &spec.scale_target_ref;
         let api_version = target.api_version.as_deref().unwrap_or_default();
@@ -288,7 +288,7 @@ impl Autoscalers {
         })
     }
 
-    /// The largest number of replicas any metric asks for; `None` if they can not tell.
+    /// The largest number of replicas any metric asks for; `None` if no metric is available.
     fn by_metrics(
         &self,
         cx: &Cx,
@@ -353,7 +353,7 @@ impl Autoscalers {
         Ok(best)
     }
 
-    /// The pods of the target, or why they can not be told; the conditions say so then.
+    /// The pods of the target, or the reason why they are unknown, which the conditions then show.
     fn pods(
         &self,
         cx: &Cx,

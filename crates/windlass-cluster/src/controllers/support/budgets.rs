@@ -53,7 +53,7 @@ struct Budgets {
     interest: Arc<Interest>,
 }
 
-/// What the pods of a budget come to.
+/// The numbers of pods of a budget.
 struct Counts {
     expected: i32,
     desired: i32,

@@ -197,7 +197,7 @@ fn address(service: &Service, pod: &Pod) -> Option<Value> {
     Some(address)
 }
 
-/// Keeps at most [`MAX`] addresses, ready ones first; tells whether any had to go.
+/// Keeps at most [`MAX`] addresses, ready ones first. Also returns `true` if any were removed.
 fn truncate(mut subsets: Vec<Value>) -> (Value, bool) {
     let mut left = MAX;
     let mut cut = false;

@@ -1,7 +1,7 @@
-//! Ephemeral volumes: claims that a pod brings along, and takes along.
+//! Ephemeral volumes: claims that are created and deleted with their pod.
 //!
-//! A claim is made when the pod comes, owned by it, so that the garbage collector takes it when the
-//! pod goes. A claim of that name that is not the pod's is left alone, and the pod told so.
+//! The pod owns its claims, so the garbage collector deletes them with it. An existing claim of that
+//! name that the pod does not own is left alone, and an event on the pod reports it.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
 use kube::core::ObjectMeta;
@@ -84,7 +84,7 @@ async fn reconcile(cx: &Context<Pod>) -> Result<Next> {
     Ok(Next::Done)
 }
 
-/// Makes the claim of a volume unless it is there; the inner error is what the pod is told.
+/// Creates the claim of a volume unless it exists; the inner error is reported on the pod.
 async fn provide(cx: &Context<Pod>, pod: &Pod, volume: &Volume) -> Result<Result<(), String>> {
     let name = claim_name(pod, volume);
     if let Some(there) = cx.get::<PersistentVolumeClaim>(&name)? {

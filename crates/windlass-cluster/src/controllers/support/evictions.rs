@@ -84,7 +84,7 @@ impl Reconciler<Node> for Evictions {
             let Stay::For(time) = stay(&taints, pod) else {
                 if since.is_some() {
                     let text = format!("Cancelling deletion of Pod {}", Key::of(&**pod));
-                    self.tell(cx, pod, text);
+                    self.publish(cx, pod, text);
                 }
                 continue;
             };
@@ -108,7 +108,7 @@ impl Reconciler<Node> for Evictions {
 
 impl Evictions {
     async fn evict(&self, cx: &Context<Node>, pod: &Arc<Pod>) -> Result<()> {
-        self.tell(cx, pod, format!("Marking for deletion Pod {}", Key::of(&**pod)));
+        self.publish(cx, pod, format!("Marking for deletion Pod {}", Key::of(&**pod)));
         let now = self.shared.server.clock().stamp();
         let message = "Taint manager: deleting due to NoExecute taint";
         let condition = pods::disruption(pod, &now, "DeletionByTaintManager", message);
@@ -120,7 +120,7 @@ impl Evictions {
         }
     }
 
-    fn tell(&self, cx: &Context<Node>, pod: &Pod, text: String) {
+    fn publish(&self, cx: &Context<Node>, pod: &Pod, text: String) {
         super::publish(cx.recorder(), EventType::Normal, pod, "TaintManagerEviction", text);
     }
 }

@@ -1,11 +1,11 @@
-//! Who wants to hear of whose changes.
+//! Which objects have to be reconciled when another object changes.
 //!
-//! A map function of a watch sees one changed object and has to name the objects it matters to. The
-//! objects with a selector (services, budgets, replication controllers) write down here what they
-//! select, at the start of each reconcile; the map functions look it up.
+//! The map function of a watch gets one changed object and returns the keys to reconcile. Objects
+//! with a selector (services, budgets, replication controllers) register it here at the start of
+//! each reconcile, and map functions look it up.
 //!
-//! **Invariant:** a reconciler registers before it lists, so a change that comes before the entry is
-//! part of the list, and one that comes after is mapped.
+//! **Invariant:** a reconciler registers before it lists, so a change before the registration is
+//! part of the list, and a change after it is mapped.
 
 use std::collections::BTreeMap;
 

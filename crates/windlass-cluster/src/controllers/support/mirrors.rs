@@ -63,7 +63,7 @@ async fn reconcile(cx: Context<Endpoints>) -> Result<Next> {
     Ok(Next::Done)
 }
 
-/// Whether somebody other than a controller keeps these addresses.
+/// Returns `true` if the addresses are maintained by something other than a controller.
 fn is_mirrored(endpoints: &Endpoints) -> bool {
     let label = |name: &str| endpoints.metadata.labels.as_ref().and_then(|l| l.get(name));
     let annotations = endpoints.metadata.annotations.as_ref();

@@ -37,7 +37,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
         Controller::<Node>::builder("node-lifecycle-controller")
             .reports_as("node-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), |change| {
-                // A pod that comes to a node that is down already.
+                // A pod that is scheduled to a node that is already down.
                 let new = change.old.is_none();
                 pods::node_of(change).filter(|_| new).into_iter().collect::<Vec<_>>()
             }))
@@ -46,7 +46,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     )
 }
 
-/// Adds the controller of the annotation that tells kubelets how long to cache objects.
+/// Adds the controller of the annotation with the time for which kubelets cache objects.
 pub fn add_ttl(builder: Builder, _: &Shared) -> Builder {
     builder.add(Controller::<Node>::builder("ttl-controller").build(ttl))
 }
@@ -112,7 +112,7 @@ impl Life {
         Ok(())
     }
 
-    /// Marks the ready pods of a node that is down: nobody else will.
+    /// Marks the ready pods of a node that is down as not ready, because its kubelet cannot.
     async fn pods_not_ready(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
         if matches!(ready(node), None | Some("True")) {
             return Ok(());

@@ -42,7 +42,8 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     )
 }
 
-/// The node of a pod; the pod itself if it goes and has none; one key for all that finished.
+/// The node of a pod; the pod itself if it is being deleted and has no node; one key for all
+/// finished pods.
 fn keys(change: &Change) -> Vec<Key> {
     let Some(entry) = &change.new else { return Vec::new() };
     let pod = Brief::of(entry);
@@ -125,7 +126,7 @@ impl Collector {
         Ok(Next::Done)
     }
 
-    /// Deleted pods of a node that somebody declared dead.
+    /// Deleted pods of a node with the out-of-service taint.
     async fn out_of_service(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
         let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
         let dead = taints.into_iter().any(|t| t.key == "node.kubernetes.io/out-of-service");

@@ -68,7 +68,7 @@ pub async fn patch_status(client: &Client, pod: &Pod, status: &Value) -> Result<
     Ok(())
 }
 
-/// The condition that tells why a pod goes.
+/// The condition with the reason why a pod is deleted.
 pub fn disruption(pod: &Pod, now: &str, reason: &str, message: &str) -> Value {
     let mut condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,

@@ -65,7 +65,7 @@ async fn volume(cx: Context<PersistentVolume>) -> Result<Next> {
     again(protect(&cx, volume, VOLUME, bound).await)
 }
 
-/// Adds the finalizer to what lives and takes it from what goes and is not used.
+/// Adds the finalizer to an object, and removes it from one that is being deleted and not in use.
 async fn protect<K>(cx: &Context<K>, object: Arc<K>, finalizer: &str, used: bool) -> Result<()>
 where
     K: Object<DynamicType = ()> + Resource,

@@ -51,8 +51,8 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
             keys
         }));
     }
-    let (tell, keys) = mpsc::channel(KEYS_MAX);
-    let others = Others { tell, interest: interest.clone(), given: given.clone() };
+    let (sender, keys) = mpsc::channel(KEYS_MAX);
+    let others = Others { sender, interest: interest.clone(), given: given.clone() };
     let others = Arc::new(others);
     let watches = Mutex::default();
     let quotas = Quotas { shared: shared.clone(), interest, given, others, watches };
@@ -69,9 +69,9 @@ struct Quotas {
     watches: Mutex<BTreeMap<Kind, HandlerGuard>>,
 }
 
-/// Who has to hear of objects of other kinds that go.
+/// Queues quotas when objects of other kinds are deleted.
 struct Others {
-    tell: mpsc::Sender<Key>,
+    sender: mpsc::Sender<Key>,
     interest: Arc<Interest>,
     given: Arc<Mutex<BTreeSet<Key>>>,
 }
@@ -85,8 +85,8 @@ impl Others {
         let quotas = self.interest.all().into_iter().filter(|key| key.namespace() == namespace);
         for key in quotas {
             self.given.lock().insert(key.clone());
-            // One that finds no room is counted with the next look at all kinds.
-            let _ = self.tell.try_send(key);
+            // If the channel is full, the next full count includes the change.
+            let _ = self.sender.try_send(key);
         }
     }
 }

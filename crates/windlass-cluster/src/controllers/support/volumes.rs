@@ -1,8 +1,8 @@
 //! Binding of PersistentVolumeClaims and PersistentVolumes.
 //!
-//! Two controllers look at one state: the one of claims finds and binds, the one of volumes follows
-//! the claim they are bound to and takes them back when it is gone. Every write names the version
-//! it is based on; who comes second reads again.
+//! Two controllers share one state: the controller of claims finds volumes and binds them, and the
+//! controller of volumes releases a volume when its claim is deleted. Every write names the version
+//! it is based on; the second of two concurrent writers reads again.
 //!
 //! **Invariant:** a volume refers to its claim before the claim names the volume, so no two claims
 //! can hold one volume.

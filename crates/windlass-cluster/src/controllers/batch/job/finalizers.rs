@@ -1,4 +1,4 @@
-//! Pods that are still marked as to be counted though nobody will: their job is gone or over.
+//! Removes the tracking finalizer from pods whose job is deleted or finished and will not count them.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +10,7 @@ use super::{condition, ours, pods};
 
 const JOB_LABEL: &str = "batch.kubernetes.io/job-name";
 
-/// The controller that looks after single pods.
+/// The controller of these pods.
 pub fn controller() -> Controller<Pod> {
     let of_job = |entry: &Entry| {
         entry.labels().get(JOB_LABEL).is_some() || entry.owners().iter().any(|o| &*o.kind == "Job")
@@ -31,7 +31,7 @@ pub fn controller() -> Controller<Pod> {
     )
 }
 
-/// Tells whether no job will ever count the pod.
+/// Returns `true` if no job will ever count the pod.
 fn is_left_alone(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
     let Some(controller) = owner::controller_of(pod) else { return Ok(true) };
     if controller.kind != "Job" || controller.api_version != "batch/v1" {

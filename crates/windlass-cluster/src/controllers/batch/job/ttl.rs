@@ -51,7 +51,7 @@ impl Reconciler<Job> for Ttl {
 }
 
 impl Ttl {
-    /// How long a job that is over still lives; `None` if it is not over or may stay.
+    /// The time until a finished job is deleted; `None` if it has not finished or has no time to live.
     fn left(&self, job: &Job) -> Option<Duration> {
         if job.metadata.deletion_timestamp.is_some() {
             return None;

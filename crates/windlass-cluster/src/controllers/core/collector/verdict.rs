@@ -1,4 +1,4 @@
-//! What becomes of one object: it stays, loses references, or goes.
+//! What happens to one object: it stays, loses owner references, or is deleted.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -17,11 +17,11 @@ type Meta = PartialObjectMeta<DynamicObject>;
 /// The owners of an object as the server knows them.
 #[derive(Default)]
 struct Owners {
-    /// They live.
+    /// Existing owners that are not waiting for their dependents.
     solid: Vec<String>,
-    /// They do not exist.
+    /// Owners that do not exist.
     dangling: Vec<String>,
-    /// They go as soon as their dependents are gone.
+    /// Owners that are deleted as soon as their dependents are.
     waiting: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Collector {
             return Ok(());
         }
         let Some(latest) = self.latest(&node.kind, &node.key, uid).await? else {
-            // The watch is behind: what it will tell is known already.
+            // The watch is behind: the object is already deleted.
             let affected = self.graph.lock().remove(uid);
             affected.into_iter().for_each(|uid| self.queue.add(uid));
             return Ok(());
@@ -138,7 +138,7 @@ impl Collector {
         self.client.kind_of(group, version, &reference.kind).await
     }
 
-    /// Frees an owner whose blocking dependents are gone, or goes on with those that are left.
+    /// Frees an owner whose blocking dependents are gone, or continues with those that are left.
     async fn release(&self, uid: &str, node: &Node, latest: &ObjectMeta) -> Result<()> {
         let (blocking, others) = {
             let graph = self.graph.lock();

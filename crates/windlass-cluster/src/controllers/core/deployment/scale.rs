@@ -97,7 +97,7 @@ impl Rollout<'_> {
         desired == Some(all) && wanted(set) == all && available(set) == all
     }
 
-    /// Sets the size of a ReplicaSet unless it is so; tells whether it was changed.
+    /// Sets the size of a ReplicaSet, and returns `true` if that changed it.
     pub(super) async fn resize(&mut self, at: usize, size: i32) -> Result<bool> {
         if wanted(&self.sets[at]) == size {
             return Ok(false);

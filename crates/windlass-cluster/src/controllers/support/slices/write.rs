@@ -63,7 +63,7 @@ fn fill(object: &mut Value, slice: &Slice, trigger: Option<&str>) {
     annotate(object, trigger::ANNOTATION, trigger);
 }
 
-/// The start of the names of slices; too long a name goes without the dash.
+/// The prefix of the names of slices; without the dash if it would be too long.
 fn prefix(owner: &str) -> String {
     let prefix = format!("{owner}-");
     if prefix.len() > 253 { owner.to_string() } else { prefix }

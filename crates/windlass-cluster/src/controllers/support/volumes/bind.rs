@@ -8,7 +8,7 @@ use windlass::{Client, Key, Result};
 use super::matching::refers_to;
 use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, has_annotation};
 
-/// Binds a volume and a claim to each other; what is so already is not written.
+/// Binds a volume and a claim to each other; writes only what is not bound yet.
 pub async fn bind(
     client: &Client,
     volume: &PersistentVolume,
@@ -96,7 +96,7 @@ pub async fn claim_status(
     let old = claim.status.clone().unwrap_or_default();
     let spec = volume.and_then(|v| v.spec.as_ref());
     let modes = spec.and_then(|s| s.access_modes.clone());
-    // The size of a bound claim is the business of whoever resizes it.
+    // Changes of the size of a bound claim are left to the controller that resizes volumes.
     let capacity = match (old.phase.as_deref(), spec) {
         (Some("Bound"), Some(_)) if phase == "Bound" => old.capacity.clone(),
         (_, spec) => spec.and_then(|s| s.capacity.clone()),

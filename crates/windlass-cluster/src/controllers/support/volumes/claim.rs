@@ -67,7 +67,7 @@ impl Claims {
             return Ok(());
         }
         if delayed {
-            self.tell_delay(cx)?;
+            self.publish_delay(cx)?;
         } else if !class(claim).is_empty() {
             provision::provision(cx, claim).await?;
         } else {
@@ -155,7 +155,7 @@ impl Claims {
         Ok(true)
     }
 
-    fn tell_delay(&self, cx: &Cx) -> Result<()> {
+    fn publish_delay(&self, cx: &Cx) -> Result<()> {
         let users = cx.list::<Pod>().by(&self.pods, cx.key().to_string()).items()?;
         let waiting = users.iter().filter(|p| pod::node(p).is_none() && !pod::is_finished(p));
         let names: Vec<&str> = waiting.map(|pod| pod::name(pod)).collect();

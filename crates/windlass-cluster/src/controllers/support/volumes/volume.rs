@@ -120,7 +120,7 @@ impl Volumes {
                 let api = cx.client().api::<PersistentVolume>();
                 return api.delete(cx.key(), &Deletion::only(volume)).await.map(drop);
             }
-            // Whoever made it outside of the cluster deletes it.
+            // It was created outside of the cluster and is deleted there.
             Some(by) if !by.starts_with("kubernetes.io/") => return Ok(()),
             _ => {}
         }

@@ -1,0 +1,247 @@
+//! The plans of a scenario, enumerated from its reference run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::plan::{Fault, Plan};
+use crate::sim::{Outcome, kind_of};
+use crate::site::Site;
+use crate::trace::{Record, What};
+
+/// The most boundary values of fields that are tried.
+const TRANSITIONS_MAX: usize = 30;
+/// Two faults are near each other if so many requests are between them at most.
+const NEAR: usize = 4;
+
+/// All plans with a single fault, the most promising ones first.
+pub(crate) fn singles(reference: &Outcome, stale_lists: bool) -> Vec<Plan> {
+    let mut by_yield: BTreeMap<u32, Vec<Plan>> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    let mut add = |rank: u32, fault: Fault, site: &Site| {
+        if seen.insert((fault, site.clone())) {
+            by_yield.entry(rank).or_default().push(Plan::single(fault, site.clone()));
+        }
+    };
+    let replicated = reference.replicas > 1;
+    for record in sites(reference) {
+        let Some(site) = record.site() else { continue };
+        match &record.what {
+            What::Request { .. } => request(site, replicated, stale_lists, &mut add),
+            What::External { .. } => external(site, replicated, &mut add),
+            What::Event { .. } => event(site, &mut add),
+            _ => {}
+        }
+    }
+    for site in interrupts(reference) {
+        add(2, Fault::Interrupt, site);
+    }
+    for site in transitions(reference) {
+        add(8, Fault::Transition, &site);
+    }
+    by_yield.into_values().flatten().collect()
+}
+
+/// Pairs of faults that are near each other, crashes and lost responses first.
+pub(crate) fn pairs(reference: &Outcome) -> Vec<Plan> {
+    let promising = |site: &Site| -> Vec<Fault> {
+        match site.verb.as_str() {
+            "external" => vec![Fault::CrashAfter, Fault::Lost, Fault::Error],
+            "event" => vec![Fault::HoldLong],
+            _ if site.writes() => vec![Fault::CrashAfter, Fault::Lost, Fault::Error],
+            _ => Vec::new(),
+        }
+    };
+    let sites: Vec<&Site> = sites(reference).filter_map(Record::site).collect();
+    let mut plans = Vec::new();
+    for distance in 1..=NEAR {
+        for (first, second) in sites.iter().zip(sites.iter().skip(distance)) {
+            for fault in promising(first) {
+                for other in promising(second) {
+                    let faults = vec![(fault, (*first).clone()), (other, (*second).clone())];
+                    plans.push(Plan { faults, ..Plan::default() });
+                }
+            }
+        }
+    }
+    plans
+}
+
+/// The sites of the operator until the rest at the end, in order.
+fn sites(reference: &Outcome) -> impl Iterator<Item = &Record> {
+    let healed = reference.phases.healed;
+    reference.trace.iter().filter(move |record| {
+        let background = record.site().is_none_or(Site::is_background);
+        record.actor != "user" && record.at < healed && !background
+    })
+}
+
+fn request(
+    site: &Site,
+    replicated: bool,
+    stale_lists: bool,
+    add: &mut impl FnMut(u32, Fault, &Site),
+) {
+    if site.writes() {
+        add(0, Fault::Lost, site);
+        add(0, Fault::CrashAfter, site);
+        add(1, Fault::CrashBefore, site);
+        let by_name = !site.object.ends_with('-') && site.verb == "create";
+        if matches!(site.verb.as_str(), "update" | "patch") || by_name {
+            add(1, Fault::Conflict, site);
+        }
+        add(5, Fault::Late, site);
+        if replicated {
+            add(3, Fault::Pause, site);
+        }
+        if stale_lists {
+            add(3, Fault::StaleRestart, site);
+        }
+    } else if site.verb != "watch" {
+        add(4, Fault::CrashBefore, site);
+        add(6, Fault::Lost, site);
+    }
+    add(1, Fault::Error, site);
+    add(4, Fault::Reset, site);
+    add(5, Fault::Busy, site);
+    if site.occurrence == 1 {
+        add(6, Fault::Throttle, site);
+    }
+    if site.verb != "watch" {
+        add(6, Fault::Slow, site);
+    }
+}
+
+fn external(site: &Site, replicated: bool, add: &mut impl FnMut(u32, Fault, &Site)) {
+    add(0, Fault::Lost, site);
+    add(1, Fault::Error, site);
+    if !replicated {
+        add(0, Fault::CrashAfter, site);
+        add(1, Fault::CrashBefore, site);
+    }
+}
+
+fn event(site: &Site, add: &mut impl FnMut(u32, Fault, &Site)) {
+    add(2, Fault::HoldOnce, site);
+    add(2, Fault::HoldLong, site);
+    add(3, Fault::HoldUntilHealed, site);
+    add(7, Fault::Drop, site);
+    if site.subresource == "DELETED" || site.occurrence == 1 {
+        add(3, Fault::Expire, site);
+    }
+}
+
+/// The requests after which the user's next step can happen: those before a step.
+fn interrupts(reference: &Outcome) -> Vec<&Site> {
+    let is_step = |record: &Record| matches!(record.what, What::Step(_));
+    let Some(last) = reference.trace.iter().rposition(is_step) else { return Vec::new() };
+    let first = reference.trace.iter().position(is_step).unwrap_or(last);
+    let before = reference.trace[first..last].iter().filter(|record| record.actor != "user");
+    let requests = before.filter_map(|record| match &record.what {
+        What::Request { site, .. } if site.verb != "watch" && !site.is_background() => Some(site),
+        What::External { site, .. } => Some(site),
+        _ => None,
+    });
+    requests.collect()
+}
+
+/// Fields of the specs of custom resources that exist at the end, with other values that their
+/// schemas allow.
+fn transitions(reference: &Outcome) -> Vec<Site> {
+    let mut sites = Vec::new();
+    for definition in &reference.definitions {
+        let Some(kind) = kind_of(definition) else { continue };
+        let resource = crate::site::resource(kind.group(), kind.plural());
+        let versions = definition["spec"]["versions"].as_array();
+        let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
+        let Some(version) = stored else { continue };
+        let schema = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        for (key, object) in &reference.end.objects {
+            let going = !object["metadata"]["deletionTimestamp"].is_null();
+            if key.resource != resource || going {
+                continue;
+            }
+            for (field, value) in values(schema, &object["spec"], "spec") {
+                sites.push(Site {
+                    replica: "user".into(),
+                    verb: "set".into(),
+                    resource: resource.clone(),
+                    subresource: format!("{field}={value}"),
+                    object: crate::site::object(&key.namespace, &key.name),
+                    occurrence: 1,
+                });
+            }
+        }
+    }
+    sites.retain(|site| !site.subresource.contains(char::is_whitespace));
+    sites.truncate(TRANSITIONS_MAX);
+    sites
+}
+
+/// Other values of the fields of an object: bounds, other words of an enumeration, none.
+fn values(schema: &Value, object: &Value, path: &str) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}/{name}");
+        let now = &object[name];
+        let mut other = |value: Value| {
+            if value != *now {
+                found.push((path.clone(), value));
+            }
+        };
+        let required = schema["required"].as_array().into_iter().flatten().any(|r| r == name);
+        if !required && !now.is_null() {
+            other(Value::Null);
+        }
+        for word in field["enum"].as_array().into_iter().flatten().filter(|word| !word.is_null()) {
+            other(word.clone());
+        }
+        match field["type"].as_str() {
+            Some("integer") => {
+                for bound in ["minimum", "maximum"] {
+                    if let Some(bound) = field[bound].as_f64().filter(|b| b.abs() < 1000.0) {
+                        other(Value::from(bound as i64));
+                    }
+                }
+            }
+            Some("boolean") => other(Value::Bool(now != &Value::Bool(true))),
+            Some("object") if now.is_object() => found.extend(values(field, now, &path)),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn other_values_of_a_spec_follow_from_its_schema() {
+        let schema = json!({"required": ["size"], "properties": {
+            "size": {"type": "integer", "minimum": 1.0, "maximum": 5.0},
+            "mode": {"type": "string", "enum": ["a", "b"]},
+            "on": {"type": "boolean"},
+            "deep": {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0.0}}},
+        }});
+        let object = json!({"size": 5, "mode": "a", "deep": {"n": 3}});
+        let found: Vec<String> = values(&schema, &object, "spec")
+            .into_iter()
+            .map(|(path, value)| format!("{path}={value}"))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "spec/deep=null",
+                "spec/deep/n=null",
+                "spec/deep/n=0",
+                "spec/mode=null",
+                "spec/mode=\"b\"",
+                "spec/on=true",
+                "spec/size=1"
+            ]
+        );
+    }
+}

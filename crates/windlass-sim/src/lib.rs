@@ -1,0 +1,47 @@
+//! Explores an operator under every single fault, in virtual time and with replay.
+
+use std::time::Duration;
+
+mod canonical;
+mod controllers;
+mod diff;
+mod enumerate;
+mod explore;
+mod external;
+mod kept;
+mod kernel;
+mod layer;
+mod oracle;
+mod plan;
+mod reconciles;
+mod replica;
+mod report;
+mod run;
+mod shrink;
+mod sim;
+mod site;
+mod trace;
+mod watch;
+mod world;
+
+pub use explore::{Explore, explore};
+pub use external::external;
+pub use oracle::{Oracle, Violation};
+pub use plan::{Fault, Plan};
+pub use report::{Failure, Report};
+pub use sim::{Sim, named};
+pub use site::Site;
+pub use world::World;
+
+/// How long a slow response takes: just below the deadline of a client.
+pub(crate) const SLOW: Duration = Duration::from_secs(58);
+/// When a late request takes effect: just after the deadline of a client.
+pub(crate) const LATE: Duration = Duration::from_secs(61);
+/// How long a replica is cut off: longer than a lease.
+pub(crate) const PAUSE: Duration = Duration::from_secs(60);
+/// The longest hold that ends with a reconcile.
+pub(crate) const HOLD_ONCE: Duration = Duration::from_secs(30);
+/// How long events are held back.
+pub(crate) const HOLD: Duration = Duration::from_secs(90);
+/// How long a watch that expired has to wait for the next one.
+pub(crate) const GAP: Duration = Duration::from_secs(5);

@@ -1,0 +1,96 @@
+//! The lives of a replica: it starts, crashes or ends, and starts again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use windlass::clock::Clock;
+use windlass::manager::Builder;
+
+use crate::kernel::{Actor, Kernel};
+use crate::layer::Layer;
+use crate::trace::What;
+
+/// Makes the operator: what `main` runs, on another client.
+pub(crate) type Factory = Arc<dyn Fn(kube::Client) -> Builder + Send + Sync>;
+
+/// The token of the operator.
+pub(crate) const TOKEN: &str = "operator";
+
+/// The time between the end of a replica and its next start.
+const RESTART: Duration = Duration::from_secs(2);
+
+/// Keeps a replica running: starts it, and starts it again whenever it ends.
+pub(crate) fn keep(kernel: &Arc<Kernel>, factory: &Factory, replica: usize) {
+    kernel.state.lock().starting += 1;
+    let (kernel, factory) = (kernel.clone(), factory.clone());
+    tokio::spawn(async move {
+        loop {
+            let ended = start(&kernel, &factory, replica);
+            kernel.state.lock().starting -= 1;
+            kernel.touch();
+            ended.await;
+            kernel.state.lock().starting += 1;
+            sleep(RESTART).await;
+        }
+    });
+}
+
+/// Ends all replicas, which start again.
+pub(crate) fn restart_all(kernel: &Kernel) {
+    let count = kernel.state.lock().replicas.len();
+    for replica in 0..count {
+        let name = kernel.replica_name(replica).into();
+        let life = kernel.state.lock().replicas[replica].number;
+        kernel.crash(&Actor { name, replica: Some(replica), life });
+    }
+}
+
+/// Starts a life; the future completes when it has ended.
+fn start(
+    kernel: &Arc<Kernel>,
+    factory: &Factory,
+    replica: usize,
+) -> impl Future<Output = ()> + Send + use<> {
+    let life = {
+        let mut state = kernel.state.lock();
+        let life = &mut state.replicas[replica];
+        life.number += 1;
+        life.alive = true;
+        life.number
+    };
+    let name = kernel.replica_name(replica).into();
+    let actor = Actor { name, replica: Some(replica), life };
+    kernel.record(&actor, What::Started);
+    let client = Layer::client(kernel, actor.clone(), TOKEN);
+    let seed = kernel.seed ^ (u64::from(life) << 32) ^ (replica as u64 + 1);
+    let clock = Clock::fixed(kernel.server.clock().now());
+    let built = factory(client).clock(clock).seed(seed).build();
+    let kernel = kernel.clone();
+    async move {
+        let end = match built {
+            Err(error) => Some(error.chain()),
+            Ok(manager) => {
+                let handle = manager.handle();
+                let task = tokio::spawn(manager.run(std::future::pending()));
+                {
+                    let mut state = kernel.state.lock();
+                    let life = &mut state.replicas[replica];
+                    life.task = Some(task.abort_handle());
+                    life.handle = Some(handle);
+                }
+                match task.await {
+                    Ok(Ok(())) => Some("the manager stopped".to_owned()),
+                    Ok(Err(error)) => Some(error.chain()),
+                    Err(error) if error.is_cancelled() => None,
+                    Err(error) => Some(error.to_string()),
+                }
+            }
+        };
+        if let Some(why) = end {
+            kernel.record(&actor, What::Ended(why));
+            kernel.state.lock().replicas[replica].alive = false;
+            kernel.touch();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The timeline of a run: what leads to a failure, without what does not.
+
+use crate::sim::Outcome;
+use crate::trace::{Record, What};
+
+/// The most lines of a timeline.
+const LINES_MAX: usize = 40;
+
+/// The lines of a timeline.
+pub(super) fn of(outcome: &Outcome) -> Vec<String> {
+    let end = outcome.phases.rest;
+    let lines: Vec<String> = outcome
+        .trace
+        .iter()
+        .enumerate()
+        .filter(|(_, record)| record.at <= end)
+        .filter_map(|(place, record)| line(outcome, place, record))
+        .collect();
+    if lines.len() <= LINES_MAX {
+        return lines;
+    }
+    // The beginning, what surrounds the first fault, and the end.
+    let fault = lines.iter().position(|line| line.contains('⚡')).unwrap_or(lines.len() / 2);
+    let keep = |place: usize| {
+        let near = place + 10 >= fault && place <= fault + 14;
+        place < 5 || near || place + 8 >= lines.len()
+    };
+    let mut shown: Vec<String> = Vec::new();
+    let mut left_out = 0;
+    for (place, line) in lines.iter().enumerate() {
+        if keep(place) {
+            if left_out > 0 {
+                shown.push(format!("             … {left_out} lines"));
+                left_out = 0;
+            }
+            shown.push(line.clone());
+        } else {
+            left_out += 1;
+        }
+    }
+    shown
+}
+
+fn line(outcome: &Outcome, place: usize, record: &Record) -> Option<String> {
+    let fault = |site: &crate::Site| {
+        let hit = outcome.faults.iter().find(|(_, at, fired)| at == site && *fired);
+        hit.map(|(fault, ..)| format!("   ⚡ {}", fault.name())).unwrap_or_default()
+    };
+    let mut text = record.to_string();
+    match &record.what {
+        What::Request { site, .. } => {
+            let failed =
+                matches!(&record.what, What::Request { answer: Some(a), .. } if a.status >= 400);
+            let hit = fault(site);
+            let shown = record.actor != "user" && (site.writes() || failed) && site.verb != "watch";
+            if site.is_background() || (!shown && hit.is_empty()) {
+                return None;
+            }
+            text.push_str(&hit);
+        }
+        What::Event { site, .. } => {
+            let hit = fault(site);
+            if hit.is_empty() {
+                return None;
+            }
+            text.push_str(&hit);
+        }
+        What::External { site, .. } => text.push_str(&fault(site)),
+        What::Reconcile { number, key, .. } => {
+            if !matters(outcome, *number) {
+                return None;
+            }
+            text.push_str(&cause(outcome, place, key));
+        }
+        What::Reconciled { error: None, .. } => return None,
+        What::Fault(_, site) if site.verb != "event" => return None,
+        _ => {}
+    }
+    Some(text.trim_end().to_owned())
+}
+
+/// A reconcile matters if it writes, calls something outside, or fails.
+fn matters(outcome: &Outcome, reconcile: u32) -> bool {
+    outcome.trace.iter().any(|record| match &record.what {
+        What::Request { site, reconcile: Some(number), .. } => {
+            *number == reconcile && site.writes() && !site.is_background()
+        }
+        What::Reconciled { number, error: Some(_), .. } => *number == reconcile,
+        _ => false,
+    })
+}
+
+/// What came before a reconcile: a retry, or the last event.
+fn cause(outcome: &Outcome, place: usize, key: &str) -> String {
+    for record in outcome.trace[..place].iter().rev() {
+        match &record.what {
+            What::Reconciled { key: other, error, .. } if other == key => {
+                return match error {
+                    Some(_) => "   a retry".into(),
+                    None => String::new(),
+                };
+            }
+            What::Event { site, revision } => {
+                return format!("   after {} {} r{revision}", site.resource, site.object);
+            }
+            What::Started => return "   after the start".into(),
+            _ => {}
+        }
+    }
+    String::new()
+}

@@ -1,0 +1,70 @@
+//! One run of a scenario under a plan, on a runtime of its own with virtual time.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use windlass::Result;
+
+use crate::plan::Plan;
+use crate::sim::{Intent, Mode, Outcome, Sim};
+
+/// What a run needs besides the scenario and the plan.
+#[derive(Clone, Default)]
+pub(crate) struct Settings {
+    pub seed: u64,
+    /// The embedded controllers that run; `None` runs all.
+    pub controllers: Option<BTreeSet<&'static str>>,
+}
+
+/// Runs the scenario under a plan.
+pub(crate) fn run<F>(scenario: &F, plan: &Plan, settings: &Settings) -> Outcome
+where
+    F: AsyncFn(&mut Sim) -> Result<()>,
+{
+    run_as(scenario, plan, settings, Mode::Scenario)
+}
+
+/// Runs the scenario without faults, with the additional checks of a reference.
+pub(crate) fn reference<F>(scenario: &F, settings: &Settings) -> Outcome
+where
+    F: AsyncFn(&mut Sim) -> Result<()>,
+{
+    run_as(scenario, &Plan::default(), settings, Mode::Reference)
+}
+
+/// Brings about at once what the user wanted in the end.
+pub(crate) fn from_zero<F>(scenario: &F, intents: Vec<Intent>, settings: &Settings) -> Outcome
+where
+    F: AsyncFn(&mut Sim) -> Result<()>,
+{
+    run_as(scenario, &Plan::default(), settings, Mode::FromZero(Arc::new(intents)))
+}
+
+fn run_as<F>(scenario: &F, plan: &Plan, settings: &Settings, mode: Mode) -> Outcome
+where
+    F: AsyncFn(&mut Sim) -> Result<()>,
+{
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = match builder.enable_all().start_paused(true).build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(error.to_string()),
+    };
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let mut sim = Sim::new(plan, settings.seed, mode);
+            sim.controllers.clone_from(&settings.controllers);
+            let result = scenario(&mut sim).await;
+            sim.finish(result).await
+        })
+    }));
+    ran.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        failed(format!("the scenario panicked: {}", text.unwrap_or_default()))
+    })
+}
+
+fn failed(error: String) -> Outcome {
+    Outcome { error: Some(error), ..Outcome::default() }
+}

@@ -1,0 +1,386 @@
+//! A simulated cluster with an operator and a user, as a scenario sees it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::CustomResourceExt;
+use serde_json::{Value, json};
+use windlass::client::{Deletion, Patch};
+use windlass::manager::Builder;
+use windlass::{Error, Key, Kind, Object, Result};
+
+use crate::kernel::Kernel;
+use crate::plan::Plan;
+use crate::replica::Factory;
+use crate::trace::What;
+use crate::world::World;
+
+mod boot;
+mod finish;
+mod settle;
+mod zero;
+
+pub(crate) use boot::Live;
+pub(crate) use finish::{Outcome, kind_of};
+pub(crate) use zero::{Intent, intents};
+
+/// A simulated cluster with an operator and a user.
+///
+/// A scenario declares the operator, acts as the user, and waits for the cluster to come to rest in
+/// between. It runs once per plan, each time in a cluster of its own.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use serde_json::json;
+/// use windlass::{Context, Controller, Manager, Next, Result, manager::Builder};
+/// use windlass_sim::Sim;
+///
+/// fn operator(client: kube::Client) -> Builder {
+///     let reconcile = |_: Context<ConfigMap>| async { Ok(Next::Done) };
+///     Manager::builder(client).add(Controller::<ConfigMap>::builder("maps").build(reconcile))
+/// }
+///
+/// windlass_sim::explore("maps", async |sim: &mut Sim| {
+///     sim.operator(operator);
+///     sim.create(&ConfigMap { metadata: windlass_sim::named("a"), ..Default::default() }).await?;
+///     sim.settle("created").await?;
+///     sim.merge::<ConfigMap>("a", json!({"data": {"k": "v"}})).await?;
+///     sim.settle("changed").await?;
+///     sim.eventually("the map exists", |world| world.get::<ConfigMap>("a").is_some());
+///     Ok(())
+/// });
+/// ```
+pub struct Sim {
+    pub(crate) setup: Setup,
+    pub(crate) plan: Plan,
+    pub(crate) seed: u64,
+    pub(crate) mode: Mode,
+    /// The embedded controllers that run; `None` runs all.
+    pub(crate) controllers: Option<BTreeSet<&'static str>>,
+    pub(crate) asserts: Vec<Assert>,
+    live: Option<Live>,
+    steps: usize,
+}
+
+/// What a scenario declares before its first step.
+#[derive(Default)]
+pub(crate) struct Setup {
+    pub definitions: Vec<Value>,
+    pub factory: Option<Factory>,
+    pub replicas: usize,
+    /// Resources that the operator writes all the time.
+    pub expected: BTreeSet<String>,
+    /// Fields that are left out of comparisons: the resource and a JSON pointer.
+    pub masks: Vec<(String, String)>,
+    pub role: Option<Vec<PolicyRule>>,
+    pub terminal_expected: bool,
+    /// A setting that came too late.
+    pub late: Option<&'static str>,
+}
+
+/// What a run does with the steps of the scenario.
+#[derive(Clone, Default)]
+pub(crate) enum Mode {
+    /// Performs them.
+    #[default]
+    Scenario,
+    /// Performs them once as the reference, with additional checks at the end.
+    Reference,
+    /// Brings about what the user wanted in the end, at once and from nothing.
+    FromZero(Arc<Vec<Intent>>),
+}
+
+/// A property that the author states.
+#[derive(Clone)]
+pub(crate) struct Assert {
+    pub kind: AssertKind,
+    pub name: String,
+    pub holds: Arc<dyn Fn(&World) -> bool + Send + Sync>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AssertKind {
+    Always,
+    Eventually,
+    Sometimes,
+    Truth,
+}
+
+// === impl Sim ===
+
+impl Sim {
+    pub(crate) fn new(plan: &Plan, seed: u64, mode: Mode) -> Self {
+        Self {
+            setup: Setup { replicas: 1, ..Setup::default() },
+            plan: plan.clone(),
+            seed,
+            mode,
+            controllers: None,
+            asserts: Vec::new(),
+            live: None,
+            steps: 0,
+        }
+    }
+
+    /// Installs the definition of a custom resource before the operator starts.
+    pub fn install<K: CustomResourceExt>(&mut self) -> &mut Self {
+        let definition = serde_json::to_value(K::crd()).unwrap_or_default();
+        self.declare("install", |setup| setup.definitions.push(definition))
+    }
+
+    /// Sets the operator: a function from a client to a manager, as `main` uses it, without probes
+    /// and metrics on fixed ports.
+    ///
+    /// It is called once per start of a replica. The simulation sets the clock and the seed.
+    pub fn operator<F>(&mut self, operator: F) -> &mut Self
+    where
+        F: Fn(kube::Client) -> Builder + Send + Sync + 'static,
+    {
+        self.declare("operator", |setup| setup.factory = Some(Arc::new(operator)))
+    }
+
+    /// Sets how many replicas of the operator run; 1 by default.
+    pub fn replicas(&mut self, replicas: usize) -> &mut Self {
+        self.declare("replicas", |setup| setup.replicas = replicas.max(1))
+    }
+
+    /// Declares that the operator writes objects of this kind all the time, as a heartbeat does.
+    pub fn expects_writes<K: Object<DynamicType = ()>>(&mut self) -> &mut Self {
+        let resource = resource_of::<K>();
+        self.declare("expects_writes", |setup| setup.expected.extend([resource]))
+    }
+
+    /// Leaves a field out of comparisons, such as a random password: a JSON pointer like
+    /// `/data/password`.
+    pub fn mask<K: Object<DynamicType = ()>>(&mut self, pointer: &str) -> &mut Self {
+        let mask = (resource_of::<K>(), pointer.to_owned());
+        self.declare("mask", |setup| setup.masks.push(mask))
+    }
+
+    /// Lets the operator do what these rules allow, and nothing else.
+    pub fn role(&mut self, rules: Vec<PolicyRule>) -> &mut Self {
+        self.declare("role", |setup| setup.role = Some(rules))
+    }
+
+    /// Declares that reconciles may fail for good, as with a spec that cannot be fulfilled.
+    pub fn expects_terminal_errors(&mut self) -> &mut Self {
+        self.declare("expects_terminal_errors", |setup| setup.terminal_expected = true)
+    }
+
+    fn declare(&mut self, what: &'static str, set: impl FnOnce(&mut Setup)) -> &mut Self {
+        if self.live.is_some() {
+            self.setup.late.get_or_insert(what);
+        }
+        set(&mut self.setup);
+        self
+    }
+
+    /// The seed of this run, for randomness of the author's own.
+    pub fn seed(&self) -> u64 {
+        self.seed.wrapping_add(self.plan.seed)
+    }
+
+    /// Applies an object with server-side apply, as the user.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the API server refuses the object.
+    pub async fn apply<K: Object<DynamicType = ()>>(&mut self, object: &K) -> Result<()> {
+        let object = in_namespace(object);
+        let step = step_of::<K>("apply", &Key::of(&object));
+        let Some(client) = self.step(step).await? else { return Ok(()) };
+        let done = client.apply(&object).await.map(drop);
+        self.stepped(done)
+    }
+
+    /// Creates an object, as the user.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the API server refuses the object.
+    pub async fn create<K: Object<DynamicType = ()>>(&mut self, object: &K) -> Result<()> {
+        let object = in_namespace(object);
+        let step = step_of::<K>("create", &Key::of(&object));
+        let Some(client) = self.step(step).await? else { return Ok(()) };
+        let done = client.create(&object).await.map(drop);
+        self.stepped(done)
+    }
+
+    /// Changes an object with a merge patch, as the user.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such object, or if the API server refuses the change.
+    pub async fn merge<K: Object<DynamicType = ()>>(
+        &mut self,
+        name: &str,
+        patch: Value,
+    ) -> Result<()> {
+        let key = key_of::<K>(name);
+        let Some(client) = self.step(step_of::<K>("merge", &key)).await? else { return Ok(()) };
+        let done = client.patch::<K>(&key, &Patch::Merge(patch)).await.map(drop);
+        self.stepped(done)
+    }
+
+    /// Scales an object through its subresource `scale`, as an autoscaler does.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such object, or if it cannot be scaled.
+    pub async fn scale<K: Object<DynamicType = ()>>(&mut self, name: &str, to: i32) -> Result<()> {
+        let key = key_of::<K>(name);
+        let Some(client) = self.step(step_of::<K>("scale", &key)).await? else { return Ok(()) };
+        let done = client.api::<K>().set_scale(&key, to).await;
+        self.stepped(done)
+    }
+
+    /// Deletes an object, as the user. One that does not exist is not an error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the API server refuses.
+    pub async fn delete<K: Object<DynamicType = ()>>(&mut self, name: &str) -> Result<()> {
+        let key = key_of::<K>(name);
+        let Some(client) = self.step(step_of::<K>("delete", &key)).await? else { return Ok(()) };
+        let done = client.api::<K>().delete(&key, &Deletion::default()).await.map(drop);
+        self.stepped(done)
+    }
+
+    /// Deletes the first object of a kind, as the user. Does nothing if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the API server refuses.
+    pub async fn delete_any<K: Object<DynamicType = ()>>(&mut self) -> Result<()> {
+        let kind = Kind::of::<K>();
+        let step = format!("delete any of {}", kind.plural());
+        let Some(client) = self.step(step).await? else { return Ok(()) };
+        let found = World::of(&self.kernel()?.server);
+        let first = found.list::<K>().into_iter().next();
+        let done = match first {
+            None => Ok(()),
+            Some(object) => {
+                let key = Key::of(&object);
+                client.api::<K>().delete(&key, &Deletion::default()).await.map(drop)
+            }
+        };
+        self.stepped(done)
+    }
+
+    /// Returns the current state of the cluster.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the cluster cannot be started.
+    pub async fn world(&mut self) -> Result<World> {
+        self.begin().await?;
+        Ok(World::of(&self.kernel()?.server))
+    }
+
+    /// States that a property holds in every state of every run.
+    pub fn always(&mut self, name: &str, holds: impl Fn(&World) -> bool + Send + Sync + 'static) {
+        self.assert(AssertKind::Always, name, holds);
+    }
+
+    /// States that a property holds at the end of every run.
+    pub fn eventually(
+        &mut self,
+        name: &str,
+        holds: impl Fn(&World) -> bool + Send + Sync + 'static,
+    ) {
+        self.assert(AssertKind::Eventually, name, holds);
+    }
+
+    /// States that a property holds in at least one state of at least one run: that what the author
+    /// has in mind happens at all.
+    pub fn sometimes(
+        &mut self,
+        name: &str,
+        holds: impl Fn(&World) -> bool + Send + Sync + 'static,
+    ) {
+        self.assert(AssertKind::Sometimes, name, holds);
+    }
+
+    /// States that what the operator claims is true at rest, such as that a status fits an external
+    /// system.
+    pub fn truth(&mut self, name: &str, holds: impl Fn(&World) -> bool + Send + Sync + 'static) {
+        self.assert(AssertKind::Truth, name, holds);
+    }
+
+    fn assert<F>(&mut self, kind: AssertKind, name: &str, holds: F)
+    where
+        F: Fn(&World) -> bool + Send + Sync + 'static,
+    {
+        self.asserts.push(Assert { kind, name: name.to_owned(), holds: Arc::new(holds) });
+    }
+
+    /// Begins a step of the user; `None` if it is left out.
+    async fn step(&mut self, step: String) -> Result<Option<windlass::Client>> {
+        self.begin().await?;
+        self.steps += 1;
+        if matches!(self.mode, Mode::FromZero(_)) {
+            self.from_zero().await?;
+            return Ok(None);
+        }
+        if self.plan.skipped.contains(&self.steps) {
+            return Ok(None);
+        }
+        let live = self.live.as_ref().expect("begin has started it");
+        live.kernel.record(&crate::kernel::Actor::user(), What::Step(step));
+        live.kernel.state.lock().step_revision = live.kernel.server.revision();
+        Ok(Some(live.client.clone()))
+    }
+
+    /// Ends a step of the user.
+    fn stepped(&mut self, done: Result<()>) -> Result<()> {
+        let kernel = self.kernel()?;
+        kernel.state.lock().steps += 1;
+        kernel.touch();
+        done
+    }
+
+    pub(crate) fn kernel(&self) -> Result<&Arc<Kernel>> {
+        let live = self.live.as_ref().ok_or_else(|| Error::from("the cluster has not started"))?;
+        Ok(&live.kernel)
+    }
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sim").field("plan", &self.plan.to_string()).finish_non_exhaustive()
+    }
+}
+
+/// The resource of a kind, as sites name it.
+pub(crate) fn resource_of<K: Object<DynamicType = ()>>() -> String {
+    let kind = Kind::of::<K>();
+    crate::site::resource(kind.group(), kind.plural())
+}
+
+fn key_of<K: Object<DynamicType = ()>>(name: &str) -> Key {
+    match Kind::of::<K>().namespaced() {
+        true => Key::namespaced("default", name),
+        false => Key::cluster(name),
+    }
+}
+
+fn step_of<K: Object<DynamicType = ()>>(verb: &str, key: &Key) -> String {
+    format!("{verb} {} {key}", resource_of::<K>())
+}
+
+/// The object, in the namespace `default` if it has to be in one and names none.
+fn in_namespace<K: Object<DynamicType = ()>>(object: &K) -> K {
+    let mut object = object.clone();
+    if Kind::of::<K>().namespaced() && object.meta().namespace.is_none() {
+        object.meta_mut().namespace = Some("default".into());
+    }
+    object
+}
+
+/// Returns the metadata of an object with this name in the namespace `default`.
+pub fn named(name: &str) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+    let meta = json!({"name": name, "namespace": "default"});
+    serde_json::from_value(meta).expect("a name and a namespace are metadata")
+}

@@ -1,0 +1,149 @@
+//! The start of a simulated cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tracing::subscriber::DefaultGuard;
+use windlass::client::Patch;
+use windlass::{Client, Error, Key, Kind, Result};
+use windlass_apiserver::{ApiServer, Options, User};
+use windlass_cluster::Cluster;
+
+use super::Sim;
+use crate::external;
+use crate::kernel::{Actor, Kernel};
+use crate::layer::Layer;
+use crate::{reconciles, replica};
+
+/// The time at which every simulation starts.
+const EPOCH: &str = "2026-01-01T00:00:00Z";
+const USER_TOKEN: &str = "user";
+/// The name of the operator's account.
+const ACCOUNT: &str = "system:serviceaccount:default:operator";
+
+/// A cluster that runs.
+pub(crate) struct Live {
+    pub kernel: Arc<Kernel>,
+    /// The client of the user.
+    pub client: Client,
+    /// The revision at which the user's first step begins.
+    pub boot: u64,
+    /// The last revision that was looked at, and how many changes mattered until then.
+    pub looked: (u64, u64),
+    _cluster: Option<Cluster>,
+    _external: external::Scope,
+    _reconciles: DefaultGuard,
+}
+
+impl Sim {
+    /// Starts the cluster and the operator, unless they run.
+    pub(super) async fn begin(&mut self) -> Result<()> {
+        if let Some(late) = self.setup.late {
+            let text = format!("`{late}` has to be called before the first step of the scenario");
+            return Err(Error::Invalid(text));
+        }
+        if self.live.is_some() {
+            return Ok(());
+        }
+        let Some(factory) = self.setup.factory.clone() else {
+            return Err(Error::Invalid(
+                "the scenario sets no operator: call `sim.operator`".into(),
+            ));
+        };
+        let server = self.server()?;
+        let kernel = Kernel::new(server.clone(), self.seed, &self.plan, self.setup.replicas);
+        kernel.state.lock().expected.clone_from(&self.setup.expected);
+        let cluster = self.cluster(&server).await;
+        let client = Client::new(server.client());
+        for definition in &self.setup.definitions {
+            let kind = Kind::new(
+                "apiextensions.k8s.io",
+                "v1",
+                "CustomResourceDefinition",
+                "customresourcedefinitions",
+            );
+            put(&client, &kind.cluster_scoped(), definition.clone()).await?;
+        }
+        self.grant(&client).await?;
+        let user = Layer::client(&kernel, Actor::user(), USER_TOKEN);
+        let live = Live {
+            client: Client::new(user).field_owner("user"),
+            boot: server.revision(),
+            looked: (server.revision(), 0),
+            _cluster: cluster,
+            _external: external::Scope::enter(&kernel),
+            _reconciles: reconciles::record(&kernel),
+            kernel,
+        };
+        for replica in 0..self.setup.replicas {
+            replica::keep(&live.kernel, &factory, replica);
+        }
+        self.live = Some(live);
+        sleep(Duration::from_millis(100)).await;
+        Ok(())
+    }
+
+    fn server(&self) -> Result<ApiServer> {
+        let operator = match self.setup.role {
+            Some(_) => User::new(ACCOUNT, &["system:serviceaccounts", "system:authenticated"]),
+            None => User::admin("operator"),
+        };
+        let tokens = vec![
+            (USER_TOKEN.to_owned(), User::admin("user")),
+            (replica::TOKEN.to_owned(), operator),
+        ];
+        let start_time = EPOCH.parse().map_err(Error::other)?;
+        let options = Options {
+            tokens,
+            seed: Some(self.seed),
+            start_time: Some(start_time),
+            ..Options::default()
+        };
+        ApiServer::with_options(options).map_err(Error::other)
+    }
+
+    async fn cluster(&self, server: &ApiServer) -> Option<Cluster> {
+        let wanted = |name: &str| self.controllers.as_ref().is_none_or(|set| set.contains(name));
+        let nodes = usize::from(wanted("node"));
+        let without: Vec<String> = Cluster::controllers()
+            .into_iter()
+            .filter(|name| !wanted(name))
+            .map(str::to_owned)
+            .collect();
+        if nodes == 0 && without.len() == Cluster::controllers().len() {
+            return None;
+        }
+        let mut options = windlass_cluster::Options { nodes, without, ..Default::default() };
+        // Nobody connects over TLS, and a key would cost time.
+        options.settings.root_ca = "simulated".into();
+        Some(Cluster::with_options(server.clone(), options).await)
+    }
+
+    /// Gives the operator the rights of its role.
+    async fn grant(&self, client: &Client) -> Result<()> {
+        let Some(rules) = &self.setup.role else { return Ok(()) };
+        let group = "rbac.authorization.k8s.io";
+        let role = Kind::new(group, "v1", "ClusterRole", "clusterroles").cluster_scoped();
+        let rules = serde_json::to_value(rules)?;
+        put(client, &role, json!({"metadata": {"name": "operator"}, "rules": rules})).await?;
+        let binding = Kind::new(group, "v1", "ClusterRoleBinding", "clusterrolebindings");
+        let subject = json!({"kind": "User", "name": ACCOUNT, "apiGroup": group});
+        let reference = json!({"kind": "ClusterRole", "name": "operator", "apiGroup": group});
+        let object = json!({
+            "metadata": {"name": "operator"}, "roleRef": reference, "subjects": [subject],
+        });
+        put(client, &binding.cluster_scoped(), object).await
+    }
+}
+
+/// Applies an object of any kind.
+pub(super) async fn put(client: &Client, kind: &Kind, mut object: Value) -> Result<()> {
+    object["apiVersion"] = kind.api_version().into();
+    object["kind"] = kind.kind().into();
+    let meta = &object["metadata"];
+    let key = Key::new(meta["namespace"].as_str(), meta["name"].as_str().unwrap_or_default());
+    let patch = Patch::Apply { object, force: true };
+    client.dynamic(kind).patch(&key, &patch).await.map(drop)
+}

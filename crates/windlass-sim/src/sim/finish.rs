@@ -1,0 +1,307 @@
+//! The end of a run: faults end, the cluster comes to rest, and what happened is collected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use windlass::client::Patch;
+use windlass::{Key, Kind, Result};
+
+use super::settle::Rest;
+use super::{Assert, AssertKind, Mode, Sim};
+use crate::external::Ledger;
+use crate::kernel::{Actor, Kernel, Write};
+use crate::plan::Fault;
+use crate::replica;
+use crate::site::Site;
+use crate::trace::{Record, What};
+use crate::world::{Change, World, history};
+
+/// How long nothing may happen before the cluster is at rest at the end.
+const QUIET: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(1200);
+
+/// What came out of a run.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// The scenario did not come to its end.
+    pub error: Option<String>,
+    pub trace: Vec<Record>,
+    pub writes: Vec<Write>,
+    pub faults: Vec<(Fault, Site, bool)>,
+    pub ledger: Ledger,
+    pub history: Vec<Change>,
+    /// The write behind each change of the history, if an actor made it.
+    pub authors: Vec<Option<usize>>,
+    /// What exists at rest of what was changed since the start.
+    pub end: World,
+    pub phases: Phases,
+    /// What still moves at the end.
+    pub restless: Option<String>,
+    pub asserts: Vec<Asserted>,
+    pub requests: u32,
+    pub steps: usize,
+    pub expected: BTreeSet<String>,
+    pub masks: Vec<(String, String)>,
+    pub role: Option<Vec<PolicyRule>>,
+    pub terminal_expected: bool,
+    pub definitions: Vec<Value>,
+    pub replicas: usize,
+}
+
+/// When the parts of a run began, in virtual time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Phases {
+    pub healed: Duration,
+    pub rest: Duration,
+    /// All replicas were restarted.
+    pub restarted: Option<Duration>,
+    pub end: Duration,
+}
+
+/// What became of a property that the author stated.
+#[derive(Clone, Debug)]
+pub(crate) struct Asserted {
+    pub kind: AssertKind,
+    pub name: String,
+    /// How many states were looked at.
+    pub looked: u32,
+    /// The first revision at which it did not hold.
+    pub broken: Option<u64>,
+    /// It held at least once.
+    pub held: bool,
+}
+
+// === impl Sim ===
+
+impl Sim {
+    /// Ends the run.
+    pub(crate) async fn finish(mut self, result: Result<()>) -> Outcome {
+        let mut outcome = Outcome {
+            error: result.err().map(|error| error.chain()),
+            expected: self.setup.expected.clone(),
+            masks: std::mem::take(&mut self.setup.masks),
+            role: self.setup.role.take(),
+            terminal_expected: self.setup.terminal_expected,
+            definitions: self.setup.definitions.clone(),
+            replicas: self.setup.replicas,
+            steps: self.steps,
+            ..Outcome::default()
+        };
+        if let Err(error) = self.calm_down(&mut outcome).await {
+            outcome.error.get_or_insert(error.chain());
+        }
+        let Some(live) = &self.live else { return outcome };
+        outcome.history = history(&live.kernel.server, live.boot);
+        self.judge_asserts(&mut outcome);
+        let mut state = live.kernel.state.lock();
+        outcome.trace = std::mem::take(&mut state.trace);
+        outcome.writes = std::mem::take(&mut state.writes);
+        outcome.ledger = state.ledger.clone();
+        outcome.requests = state.requests;
+        let faults = state.faults.iter();
+        outcome.faults = faults.map(|p| (p.fault, p.site.clone(), p.fired)).collect();
+        drop(state);
+        outcome.attribute();
+        outcome
+    }
+
+    /// Heals everything, waits for rest, and looks whether it lasts.
+    async fn calm_down(&mut self, outcome: &mut Outcome) -> Result<()> {
+        if self.live.is_none() {
+            self.begin().await?;
+        }
+        let kernel = self.kernel()?.clone();
+        self.transitions(&kernel).await?;
+        kernel.heal();
+        kernel.record(&Actor::user(), What::Healed);
+        outcome.phases.healed = kernel.now();
+        if let Rest::Restless(why) = self.rest(QUIET, LIMIT).await? {
+            outcome.restless = Some(why);
+        }
+        kernel.record(&Actor::user(), What::Settled("the end".into()));
+        outcome.phases.rest = kernel.now();
+        let live = self.live.as_ref().expect("has begun");
+        let mut end = World::default();
+        history(&kernel.server, live.boot).iter().for_each(|change| end.apply(change));
+        outcome.end = end;
+        sleep(QUIET).await;
+        if matches!(self.mode, Mode::Reference) {
+            outcome.phases.restarted = Some(kernel.now());
+            replica::restart_all(&kernel);
+            self.rest(QUIET, LIMIT).await?;
+        }
+        outcome.phases.end = kernel.now();
+        Ok(())
+    }
+
+    /// Changes fields of specs as the plan says, and changes them back.
+    async fn transitions(&mut self, kernel: &Kernel) -> Result<()> {
+        let planned: Vec<Site> = {
+            let mut state = kernel.state.lock();
+            let wanted = state.faults.iter_mut().filter(|p| p.fault == Fault::Transition);
+            wanted
+                .map(|planned| {
+                    planned.fired = true;
+                    planned.site.clone()
+                })
+                .collect()
+        };
+        for site in planned {
+            let Some((kind, key, pointer, value)) = self.transition(&site) else { continue };
+            let client = self.live.as_ref().expect("has begun").client.clone();
+            let api = client.dynamic(&kind);
+            let Some(object) = api.get(&key).await? else { continue };
+            let object = serde_json::to_value(&*object)?;
+            let before = object.pointer(&pointer).cloned().unwrap_or_default();
+            kernel.record(&Actor::user(), What::Step(format!("set {pointer} of {key} to {value}")));
+            if api.patch(&key, &Patch::Merge(nested(&pointer, value))).await.is_err() {
+                continue; // the API server does not allow it
+            }
+            self.rest(Duration::from_secs(20), Duration::from_secs(600)).await?;
+            kernel
+                .record(&Actor::user(), What::Step(format!("set {pointer} of {key} to {before}")));
+            api.patch(&key, &Patch::Merge(nested(&pointer, before))).await?;
+            self.rest(Duration::from_secs(20), Duration::from_secs(600)).await?;
+        }
+        Ok(())
+    }
+
+    /// The kind, the object, the field and the value of a transition.
+    fn transition(&self, site: &Site) -> Option<(Kind, Key, String, Value)> {
+        let (pointer, value) = site.subresource.split_once('=')?;
+        let value = serde_json::from_str(value).ok()?;
+        let kind = self.setup.definitions.iter().find_map(|definition| {
+            let kind = kind_of(definition)?;
+            let resource = crate::site::resource(kind.group(), kind.plural());
+            (resource == site.resource).then_some(kind)
+        })?;
+        let key = match site.object.split_once('/') {
+            Some((namespace, name)) => Key::namespaced(namespace, name),
+            None => Key::cluster(&site.object),
+        };
+        Some((kind, key, format!("/{pointer}"), value))
+    }
+
+    fn judge_asserts(&self, outcome: &mut Outcome) {
+        if self.asserts.is_empty() {
+            return;
+        }
+        let live = self.live.as_ref().expect("has begun");
+        let end = World::of(&live.kernel.server);
+        // The state at the start: what was not changed since, and what changed objects were before.
+        let mut world = end.clone();
+        for change in outcome.history.iter().rev() {
+            match &change.before {
+                Some(object) => world.objects.insert(change.key.clone(), object.clone()),
+                None => world.objects.remove(&change.key),
+            };
+        }
+        let mut asserted: Vec<Asserted> = self.asserts.iter().map(Asserted::new).collect();
+        for change in &outcome.history {
+            world.apply(change);
+            for (assert, asserted) in self.asserts.iter().zip(&mut asserted) {
+                if matches!(assert.kind, AssertKind::Always | AssertKind::Sometimes) {
+                    asserted.look(&world, assert);
+                }
+            }
+        }
+        for (assert, asserted) in self.asserts.iter().zip(&mut asserted) {
+            if matches!(assert.kind, AssertKind::Eventually | AssertKind::Truth) {
+                asserted.look(&end, assert);
+            }
+        }
+        outcome.asserts = asserted;
+    }
+}
+
+// === impl Asserted ===
+
+impl Asserted {
+    fn new(assert: &Assert) -> Self {
+        let (kind, name) = (assert.kind, assert.name.clone());
+        Self { kind, name, looked: 0, broken: None, held: false }
+    }
+
+    fn look(&mut self, world: &World, assert: &Assert) {
+        self.looked += 1;
+        match (assert.holds)(world) {
+            true => self.held = true,
+            false => drop(self.broken.get_or_insert(world.revision)),
+        }
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    /// Finds the write behind each change.
+    fn attribute(&mut self) {
+        let author = |change: &Change| {
+            let wrote = |write: &Write| {
+                let key = &change.key;
+                let within = write.from < change.revision && change.revision <= write.to;
+                let place = write.namespace == key.namespace || key.resource == "namespaces";
+                let named = write.name.is_empty() || write.name == key.name;
+                within && place && named && write.resource == key.resource
+            };
+            self.writes.iter().position(wrote)
+        };
+        self.authors = self.history.iter().map(author).collect();
+    }
+
+    /// The changes with their writes, oldest first.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&Change, Option<&Write>)> {
+        let write = |author: &Option<usize>| author.map(|place| &self.writes[place]);
+        self.history.iter().zip(self.authors.iter().map(write))
+    }
+
+    /// The changes that the operator made, apart from leases and events.
+    pub(crate) fn by_operator(&self) -> impl Iterator<Item = (&Change, &Write)> {
+        self.changes().filter_map(|(change, write)| {
+            let write = write.filter(|write| write.actor != "user")?;
+            (!crate::site::is_background(&change.key.resource)).then_some((change, write))
+        })
+    }
+
+    /// The kinds that actors wrote, by resource.
+    pub(crate) fn kinds(&self) -> BTreeMap<String, Kind> {
+        let mut kinds = BTreeMap::new();
+        for write in self.writes.iter().filter(|write| !write.kind[3].is_empty()) {
+            let [group, version, plural, kind] = &write.kind;
+            if kind == "Status" || kind == "Scale" {
+                continue;
+            }
+            let kind = Kind::new(group, version, kind, plural);
+            let kind = if write.namespace.is_empty() { kind.cluster_scoped() } else { kind };
+            kinds.entry(write.resource.clone()).or_insert(kind);
+        }
+        kinds
+    }
+}
+
+/// The kind that a definition defines, in its stored version.
+pub(crate) fn kind_of(definition: &Value) -> Option<Kind> {
+    let spec = &definition["spec"];
+    let versions = spec["versions"].as_array()?;
+    let version = versions.iter().find(|version| version["storage"] == true)?["name"].as_str()?;
+    let names = &spec["names"];
+    let kind = Kind::new(
+        spec["group"].as_str()?,
+        version,
+        names["kind"].as_str()?,
+        names["plural"].as_str()?,
+    );
+    Some(if spec["scope"] == "Cluster" { kind.cluster_scoped() } else { kind })
+}
+
+/// An object with one field at a pointer.
+fn nested(pointer: &str, value: Value) -> Value {
+    pointer.split('/').skip(1).collect::<Vec<_>>().into_iter().rev().fold(value, |inner, field| {
+        let mut outer = json!({});
+        outer[field] = inner;
+        outer
+    })
+}

@@ -1,0 +1,65 @@
+//! A task in the background writes past the client of the manager, and so after the lease is lost.
+//! (kyverno#14984, cilium#42920)
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use windlass::lease::LeaseOptions;
+use windlass::manager::{Builder, RunContext};
+use windlass::{Key, Manager, Result};
+use windlass_sim::{Explore, Fault, Oracle, Sim};
+
+use super::config_map;
+
+const EVERY: Duration = Duration::from_secs(5);
+
+async fn bad(cx: RunContext) -> Result<()> {
+    let maps: Api<ConfigMap> = Api::namespaced(cx.client().kube().clone(), "default");
+    loop {
+        let now = json!({"data": {"config": cx.clock().time().0.to_string()}});
+        let _ = maps.patch("beat", &PatchParams::default(), &Patch::Merge(now)).await;
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+async fn fixed(cx: RunContext) -> Result<()> {
+    loop {
+        let now = json!({"data": {"config": cx.clock().time().0.to_string()}});
+        let key = Key::namespaced("default", "beat");
+        let _ = cx.client().patch::<ConfigMap>(&key, &windlass::client::Patch::Merge(now)).await;
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+fn lease(client: kube::Client) -> Builder {
+    Manager::builder(client).name("app").lease(LeaseOptions::new("app").namespace("default"))
+}
+
+macro_rules! scenario {
+    ($beat:expr) => {
+        async |sim: &mut Sim| {
+            sim.replicas(2).expects_writes::<ConfigMap>();
+            sim.operator(|client| lease(client).runnable("beat", $beat));
+            sim.create(&config_map("beat", "")).await?;
+            sim.settle("it beats").await
+        }
+    };
+}
+
+#[test]
+fn a_write_without_the_lease_is_found() {
+    let report = Explore::of("not-under-the-lease", scenario!(bad))
+        .all_singles()
+        .faults(&[Fault::Pause])
+        .until(Oracle::OneOwner)
+        .run();
+    assert!(report.violates(Oracle::OneOwner), "\n{report}");
+}
+
+#[test]
+fn writes_with_the_client_of_the_manager_survive() {
+    let report = Explore::of("not-under-the-lease-fixed", scenario!(fixed)).all_singles().run();
+    assert!(report.is_ok(), "\n{report}");
+}

@@ -1,0 +1,3 @@
+//! Exploration of operators: a correct one stays green, buggy ones are found.
+
+mod memcached;

@@ -1,0 +1,33 @@
+//! The Memcached example under every single fault.
+
+use k8s_openapi::api::core::v1::Pod;
+use memcached_operator::{Memcached, MemcachedSpec};
+use serde_json::json;
+use windlass::manager::Builder;
+use windlass::{Manager, Result};
+use windlass_sim::{Explore, Sim};
+
+fn operator(client: kube::Client) -> Builder {
+    Manager::builder(client).name("memcached-operator").add(memcached_operator::controller())
+}
+
+async fn memcached(sim: &mut Sim) -> Result<()> {
+    sim.install::<Memcached>().operator(operator);
+    sim.apply(&Memcached::new("sample", MemcachedSpec { size: 3 })).await?;
+    sim.settle("three pods").await?;
+    sim.delete_any::<Pod>().await?;
+    sim.settle("healed").await?;
+    sim.merge::<Memcached>("sample", json!({"spec": {"size": 5}})).await?;
+    sim.settle("five pods").await?;
+    sim.always("never more than six pods", |world| world.count::<Pod>() <= 6);
+    sim.sometimes("five pods at once", |world| world.count::<Pod>() == 5);
+    Ok(())
+}
+
+#[test]
+fn memcached_survives_every_single_fault() {
+    let report = Explore::of("memcached", memcached).all_singles().jobs(2).run();
+    println!("{report}");
+    println!("{:.1} plans per second", report.ran as f64 / report.elapsed.as_secs_f64());
+    assert!(report.is_ok(), "\n{report}");
+}
