@@ -27,7 +27,7 @@ async fn main() -> windlass::Result<()> {
     }));
     let object: ConfigMap = object.expect("a name is all a config map needs");
     let running = Manager::builder(client).add(controller).spawn()?;
-    running.client().create(&object).await?;
+    running.client().api().create(&object).await?;
     done.notified().await;
     let reconciled = began.elapsed().as_secs_f64();
     bench_harness::say(&json!({

@@ -100,7 +100,7 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
                     return Ok(Next::Done);
                 }
                 let patch = Patch::Merge(json!({ "status": { "message": token } }));
-                cx.client().api::<Pod>().patch_status(cx.key(), &patch).await?;
+                cx.client().api::<Pod>().subresource("status").patch(cx.key(), &patch).await?;
                 tally.add();
                 Ok(Next::Done)
             }

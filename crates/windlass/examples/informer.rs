@@ -57,7 +57,7 @@ pub async fn run() -> Result<Vec<Vec<String>>> {
 
     let scheme = scheme();
     for (name, max) in [("shop", 5), ("web", 3)] {
-        client.create(&scaler(name, max)?).await?;
+        client.api().create(&scaler(name, max)?).await?;
     }
     while table.list().len() < 2 {
         work(&queue, &lister, &scheme, &table).await;
@@ -65,7 +65,7 @@ pub async fn run() -> Result<Vec<Vec<String>>> {
     let found = lister.by(&by_target, &"web".to_string())?;
     assert_eq!(found.iter().map(|scaler| scaler.key().name()).collect::<Vec<_>>(), ["web"]);
 
-    client.delete::<OldScaler>(&Key::namespaced("default", "shop")).await?;
+    client.api::<OldScaler>().delete(&Key::namespaced("default", "shop")).await?;
     while table.list().len() > 1 {
         work(&queue, &lister, &scheme, &table).await;
     }

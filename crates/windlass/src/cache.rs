@@ -21,7 +21,7 @@
 //! | `Indexer` | [`Index`], kept by [`Reader::declare`] or [`Cache::declare`] |
 //! | `SharedInformer` | [`Informer`], with [`handle`](Informer::handle) and [`subscribe`](Informer::subscribe) |
 //! | `SharedInformerFactory` | [`Cache`] |
-//! | `Lister` | [`Reader`] of one informer, [`Listing`] of a cache |
+//! | `Lister` | [`Reader`] of one informer, [`List`](crate::List) of a cache |
 //! | `ExpirationCache` | [`ExpiringStore`] |
 //! | `UndeltaStore` | [`FullStateStore`] |
 //! | `Heap`, priority queue | the priorities of [`WorkQueue::add_with`](crate::queue::WorkQueue::add_with) |
@@ -76,7 +76,7 @@ pub(crate) use self::index::IndexId;
 pub use self::index::{Index, IndexGuard};
 pub use self::informer::{HandlerGuard, HandlerOptions, Informer, InformerStats, Subscription};
 pub use self::key::Key;
-pub use self::listing::{Listing, ObjectName};
+pub(crate) use self::listing::{IndexLookup, OwnerFilter};
 pub use self::options::{CacheOptions, Scope};
 pub(crate) use self::protobuf::as_json;
 pub use self::reader::{Cached, Reader};

@@ -108,6 +108,7 @@ pub mod queue;
 
 pub mod client;
 mod fence;
+mod list;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(not(feature = "metrics"))]
@@ -141,11 +142,12 @@ pub use kube;
 #[cfg(feature = "metrics")]
 pub use prometheus_client;
 
-pub use cache::{Index, Key, Listing};
-pub use client::{Client, List};
+pub use cache::{Index, Key};
+pub use client::Client;
 pub use controller::{Context, Controller, Next, Predicate, Reconciler, Watch};
 pub use error::{Error, Result, ResultExt};
 pub use kind::{Kind, Object};
+pub use list::List;
 pub use manager::Manager;
 #[cfg(feature = "operator")]
 pub use operator::Operator;

@@ -48,7 +48,7 @@ async fn spoil(server: &ApiServer) {
         let mut secret = Secret::default();
         secret.metadata.name = Some(format!("s{at}"));
         secret.metadata.namespace = Some("default".into());
-        client.create(&secret).await.expect("created");
+        client.api().create(&secret).await.expect("created");
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
@@ -59,7 +59,7 @@ async fn harm(server: &ApiServer) {
     let mut map = ConfigMap::default();
     map.metadata.name = Some("panics".into());
     map.metadata.namespace = Some("default".into());
-    client.create(&map).await.expect("created");
+    client.api().create(&map).await.expect("created");
     server.inject(Some(Box::new(|request| Fault {
         fail: (request.verb == "watch").then(|| Status::internal("etcd is away")),
         ..Fault::default()
@@ -122,7 +122,7 @@ async fn logs_carry_the_conventional_keys() {
     let mut map = ConfigMap::default();
     map.metadata.name = Some("a".into());
     map.metadata.namespace = Some("default".into());
-    handle.client().create(&map).await.expect("created");
+    handle.client().api().create(&map).await.expect("created");
     let secret = Secret {
         metadata: map.metadata.clone(),
         string_data: Some([("password".to_string(), "hunter2".to_string())].into()),
@@ -131,16 +131,16 @@ async fn logs_carry_the_conventional_keys() {
     // One that is done first, so that a task rests and is given the next key at once.
     let mut done = secret.clone();
     done.metadata.name = Some("done".into());
-    handle.client().create(&done).await.expect("created");
+    handle.client().api().create(&done).await.expect("created");
     tokio::time::sleep(Duration::from_secs(30)).await;
-    handle.client().create(&secret).await.expect("created");
+    handle.client().api().create(&secret).await.expect("created");
     tokio::time::sleep(Duration::from_secs(66)).await;
     let text = String::from_utf8(lines.0.lock().clone()).expect("text");
     assert!(text.contains("Reconcile does not return"), "after little more than a minute: {text}");
     tokio::time::sleep(Duration::from_secs(134)).await;
     let odd = windlass::client::Patch::Merge(serde_json::json!({"nonsense": 1}));
-    let warned = handle.client().field_validation(windlass::client::FieldValidation::Warn);
-    warned.patch::<ConfigMap>(&windlass::Key::of(&map), &odd).await.expect("patched");
+    let maps = handle.client().api::<ConfigMap>();
+    maps.patch(&windlass::Key::of(&map), &odd).await.expect("patched");
     clock.shift(jiff::SignedDuration::from_hours(1));
     spoil(&server).await;
     clock.shift(jiff::SignedDuration::from_mins(-30));

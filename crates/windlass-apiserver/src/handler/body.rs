@@ -92,7 +92,7 @@ impl Call {
         self.check_kind(&api_version, &kind, gvk)?;
         let checked = decode::check(&document, gvk)
             .map_err(|error| decode::cannot_handle(&gvk.kind, &gvk.version, &gvk.kind, &error))?;
-        self.report(&checked.strict, options, |strict| {
+        self.report_strict(&checked.strict, options, |strict| {
             let error = decode::strict_error(strict);
             decode::cannot_handle(&gvk.kind, &gvk.version, &gvk.kind, &error)
         })?;
@@ -133,7 +133,7 @@ impl Call {
             let keys = value.as_object().into_iter().flatten().map(|(key, _)| key);
             let unknown = keys.filter(|key| !known.contains(&key.as_str()));
             strict.extend(unknown.map(|key| format!("unknown field \"{key}\"")));
-            self.report(&strict, options, |strict| {
+            self.report_strict(&strict, options, |strict| {
                 let error = decode::strict_error(strict);
                 decode::cannot_handle(kind, version, &gvk.kind, &error)
             })?;
@@ -143,7 +143,7 @@ impl Call {
             .prune(value)
             .map_err(|error| decode::cannot_handle(&gvk.kind, &gvk.version, &gvk.kind, &error))?;
         strict.extend(unknown);
-        self.report(&strict, options, |strict| {
+        self.report_strict(&strict, options, |strict| {
             let error = decode::strict_error(strict);
             decode::cannot_handle(&gvk.kind, &gvk.version, &gvk.kind, &error)
         })?;
@@ -212,7 +212,7 @@ impl Call {
             let (value, unknown) =
                 self.prune(document).map_err(|error| refuse(shown.clone(), &error))?;
             strict.extend(unknown);
-            self.report(&strict, options, |strict| refuse(shown, &decode::strict_error(strict)))?;
+            self.report_strict(&strict, options, |strict| refuse(shown, &decode::strict_error(strict)))?;
             value
         } else {
             let shown = || map.map_or_else(|| document.to_string(), crate::merge::go_text);
@@ -229,7 +229,7 @@ impl Call {
                 checked = unversioned(&document);
             }
             strict.extend(checked.strict);
-            self.report(&strict, options, |strict| refuse(shown(), &decode::strict_error(strict)))?;
+            self.report_strict(&strict, options, |strict| refuse(shown(), &decode::strict_error(strict)))?;
             let mut value = checked.value;
             object::set_type(&mut value, &gvk.api_version(), &gvk.kind);
             self.rules().defaults(&mut value);
@@ -264,7 +264,7 @@ impl Call {
     }
 
     /// Unknown and duplicate fields: warned about, refused or passed over.
-    fn report(
+    fn report_strict(
         &self,
         strict: &[String],
         options: &WriteOptions,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use windlass::cache::Cache;
 use windlass::client::Patch;
 use windlass::controller::{Change, Watch};
-use windlass::{Context, Error, Key, Kind, List, Object, Result, ResultExt};
+use windlass::{Context, Error, Key, Kind, Object, Result, ResultExt};
 
 /// How objects are claimed.
 pub struct Claim<'a, O: Object> {
@@ -58,7 +58,8 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
         if going {
             return Ok(mine);
         }
-        let candidates = self.cx.list::<K>().orphaned().matching(self.selector.clone()).items()?;
+        let candidates =
+            self.cx.list::<K>().owned_by("").matching(self.selector.clone()).items()?;
         let orphans = candidates.into_iter().filter(|o| may_own(o));
         let orphans = orphans.filter(|o| o.meta().deletion_timestamp.is_none());
         let mut allowed = None;
@@ -82,7 +83,7 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
 
     /// Asks the server whether the owner is still the one that was seen, and stays.
     async fn still_there(&self) -> Result<bool> {
-        let fresh = self.cx.live().get::<O>(self.cx.key()).await?;
+        let fresh = self.cx.client().api::<O>().get(self.cx.key()).await?;
         let uid = &self.owner.meta().uid;
         Ok(fresh.is_some_and(|o| o.meta().uid == *uid && o.meta().deletion_timestamp.is_none()))
     }
@@ -124,9 +125,14 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
         K: Object<DynamicType = ()>,
     {
         let key = Key::of(object);
-        let done = self.cx.client().patch::<K>(&key, &Patch::Strategic(patch)).await;
+        let done = self.cx.client().api::<K>().patch(&key, &Patch::Strategic(patch)).await;
         match done.ignore_not_found() {
-            Err(error) if error.is_invalid() || error.is_conflict() => Ok(None),
+            Err(error)
+                if matches!(error.status(), Some(status) if status.code == 422)
+                    || error.is_conflict() =>
+            {
+                Ok(None)
+            }
             other => other,
         }
     }
@@ -142,7 +148,7 @@ pub fn matching<K: Object<DynamicType = ()>>(
     let all = cache.list::<K>().namespace(namespace.unwrap_or_default());
     let candidates = all.items().unwrap_or_default();
     let fits = |candidate: &&Arc<K>| {
-        let selector = selector(candidate).and_then(|s| List::all().selector(&s).ok());
+        let selector = selector(candidate).and_then(|s| Selector::try_from(s).ok());
         selector.is_some_and(|s| s.matches(labels))
     };
     candidates.iter().filter(fits).map(|object| Key::of(&**object)).collect()

@@ -104,7 +104,7 @@ where
 /// Creates a pod and publishes an event. Returns `None` if the namespace is being deleted, so that
 /// nothing can be created in it.
 pub async fn create<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<Option<Pod>> {
-    match cx.client().create(pod).await {
+    match cx.client().api().create(pod).await {
         Ok(made) => {
             let name = made.metadata.name.clone().unwrap_or_default();
             cx.event("SuccessfulCreate", format!("Created pod: {name}"));
@@ -121,7 +121,7 @@ pub async fn create<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<Option<Pod>
 /// Deletes a pod and publishes an event.
 pub async fn delete<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<()> {
     let key = Key::of(pod);
-    match cx.client().api::<Pod>().delete(&key, &Deletion::only(pod)).await {
+    match cx.client().api::<Pod>().delete(Deletion::only(pod)).await {
         Ok(Deleted::NotFound) => Ok(()),
         Ok(_) => {
             cx.event("SuccessfulDelete", format!("Deleted pod: {}", key.name()));

@@ -4,7 +4,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use kube::core::ObjectMeta;
 use windlass::clock::Clock;
 use windlass::controller::{Context, Controller, Next};
@@ -25,19 +25,19 @@ const VERSION: &str = "v1.36.4";
 pub async fn register(server: &ApiServer, count: usize) -> Result<()> {
     let client = Client::new(server.client()).field_owner("kubelet");
     let clock = Clock::fixed(server.clock().now());
-    client.create(&storage_class()).await.ignore_already_exists()?;
+    client.api().create(&storage_class()).await.ignore_already_exists()?;
     for number in 1..=count {
-        let made = client.create(&node(number)).await.ignore_already_exists()?;
+        let made = client.api().create(&node(number)).await.ignore_already_exists()?;
         if let Some(mut made) = made {
-            client.create(&lease(&made, &clock)).await.ignore_already_exists()?;
+            client.api().create(&lease(&made, &clock)).await.ignore_already_exists()?;
             made.status = Some(status(&made, Health::Ready, &clock));
-            let mut made = client.update_status(&made).await?;
+            let mut made = client.api().subresource("status").update(&made).await?;
             // New nodes are kept free until they are ready, which this one is.
             if let Some(spec) = made.spec.as_mut()
                 && let Some(taints) = spec.taints.as_mut()
             {
                 taints.retain(|taint| taint.key != "node.kubernetes.io/not-ready");
-                client.update(&made).await?;
+                client.api().update(&made).await?;
             }
         }
     }
@@ -57,7 +57,7 @@ async fn reconcile(cx: &Context<Node>) -> Result<Next> {
     let status = status(&node, health, cx.clock());
     if node.status.as_ref() != Some(&status) {
         let wanted = Node { status: Some(status), ..(*node).clone() };
-        cx.client().update_status(&wanted).await.ignore_not_found()?;
+        cx.client().api().subresource("status").update(&wanted).await.ignore_not_found()?;
     }
     Ok(Next::Done)
 }
@@ -98,7 +98,7 @@ fn lease(node: &Node, clock: &Clock) -> Lease {
         spec: Some(LeaseSpec {
             holder_identity: name,
             lease_duration_seconds: Some(40),
-            renew_time: Some(clock.micro_time()),
+            renew_time: Some(MicroTime(clock.now())),
             ..LeaseSpec::default()
         }),
     }

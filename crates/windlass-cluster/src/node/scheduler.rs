@@ -99,7 +99,7 @@ fn first_read(cx: &Context<Pod>, placements: &Mutex<Placements>) -> Result<()> {
     if placements.lock().counted {
         return Ok(());
     }
-    let all = cx.list::<Pod>().all_namespaces().items()?;
+    let all = cx.client().cached().list::<Pod>().items()?;
     let mut placements = placements.lock();
     for pod in all.iter().filter(|pod| pod::node(pod).is_some() && !pod::is_finished(pod)) {
         placements.put(&Key::of(&**pod), pod);

@@ -29,15 +29,15 @@ use super::{Cached, Key, Reader};
 /// let cache = Cache::new(server.client());
 /// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
 /// let mut events = maps.subscribe(HandlerOptions::default());
-/// let key = Key::of(&client.create(&config_map("a")).await?);
+/// let key = Key::of(&client.api().create(&config_map("a")).await?);
 /// assert!(matches!(events.recv().await, Some(Event::Added { .. })));
 ///
-/// client.patch::<ConfigMap>(&key, &Patch::Merge(json!({"data": {"k": "v"}}))).await?;
+/// client.api::<ConfigMap>().patch(&key, &Patch::Merge(json!({"data": {"k": "v"}}))).await?;
 /// let Some(Event::Updated { old, new }) = events.recv().await else { panic!("was changed") };
 /// assert!(new.version() > old.version());
 /// assert_eq!(new.get().expect("a config map").data.as_ref().expect("has data")["k"], "v");
 ///
-/// client.delete::<ConfigMap>(&key).await?;
+/// client.api::<ConfigMap>().delete(&key).await?;
 /// let Some(Event::Deleted { last, .. }) = events.recv().await else { panic!("was deleted") };
 /// assert_eq!((last.key(), last.uid()), (&key, new.uid()));
 /// # Ok(())

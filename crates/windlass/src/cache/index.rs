@@ -60,7 +60,7 @@ use crate::error::{Error, Result};
 /// handle.ready().await;
 /// let mut map = config_map("a");
 /// map.data = Some([("color".into(), "blue".into())].into());
-/// handle.client().create(&map).await?;
+/// handle.client().api().create(&map).await?;
 ///
 /// // In a reconcile: `cx.list::<ConfigMap>().by(&by_color(), "blue").items()?`.
 /// let maps = handle.client().cached().list::<ConfigMap>();

@@ -42,7 +42,7 @@ use crate::ordered_watch;
 /// # let mut map = ConfigMap::default();
 /// # map.metadata.name = Some("settings".into());
 /// # map.metadata.namespace = Some("default".into());
-/// # client.create(&map).await?;
+/// # client.api().create(&map).await?;
 /// # let cache = Cache::new(server.client());
 /// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
 ///
@@ -84,7 +84,7 @@ pub struct Informer<K> {
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// # client.create(&config_map("a")).await?;
+/// # client.api().create(&config_map("a")).await?;
 /// let cache = Cache::new(server.client());
 /// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
 /// let mut events = maps.subscribe(HandlerOptions { resync: Some(Duration::from_secs(3600)) });

@@ -31,7 +31,7 @@ use crate::queue::{Limiter, QueueOptions};
 ///
 /// async fn reconcile(cx: Context<Deployment>) -> Result<Next> {
 ///     let Some(_deployment) = cx.object() else { return Ok(Next::Done) };
-///     let replica_sets = cx.list::<ReplicaSet>().owned().count()?;
+///     let replica_sets = cx.list::<ReplicaSet>().owned().keys()?.len();
 ///     cx.event("Counted", format!("{replica_sets} replica sets"));
 ///     Ok(Next::After(Duration::from_secs(3600)))
 /// }
@@ -110,10 +110,10 @@ impl<K: Object> Builder<K> {
     ///     },
     /// );
     /// let handle = Manager::builder(server.client()).add(controller).spawn()?;
-    /// handle.client().create(&config_map("other")).await?;
+    /// handle.client().api().create(&config_map("other")).await?;
     /// let mut map = config_map("map");
     /// map.metadata.labels = Some([("mine".into(), "yes".into())].into());
-    /// handle.client().create(&map).await?;
+    /// handle.client().api().create(&map).await?;
     /// assert_eq!(seen.recv().await, Some(Key::of(&map)), "the other one did not pass");
     /// # handle.stop().await
     /// # }
@@ -165,12 +165,12 @@ impl<K: Object> Builder<K> {
         self.watch(if T::metadata_api() { read.metadata_only() } else { read })
     }
 
-    /// Declares an index of a kind that this controller caches, for [`Listing::by`].
+    /// Declares an index of a kind that this controller caches, for [`List::by`].
     ///
     /// An example is at [`Index`]. The controller does not start if the kind is not cached, or if
     /// the index is declared elsewhere with another function.
     ///
-    /// [`Listing::by`]: crate::cache::Listing::by
+    /// [`List::by`]: crate::List::by
     pub fn index<T, V>(mut self, index: &Index<T, V>) -> Self
     where
         T: Object<DynamicType = ()>,

@@ -21,6 +21,7 @@ mod rule;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use self::child::{Applier, Child, is_timed};
@@ -309,7 +310,7 @@ impl<K: Object> Children<K> {
         }
         if !kept || stored != Some(&text) {
             let patch = self.patch(owner, &json!(text), &finalizers);
-            self.cx.client().dynamic(self.cx.kind()).patch(self.cx.key(), &patch).await?;
+            self.cx.client().api_of::<DynamicObject>(self.cx.kind()).patch(self.cx.key(), &patch).await?;
         }
         self.remember(owner, &text);
         Ok(all)
@@ -440,7 +441,7 @@ impl<K: Object> Children<K> {
             return Ok(());
         }
         let patch = self.patch(&owner, &inventory, &finalizers);
-        let done = self.cx.client().dynamic(self.cx.kind()).patch(self.cx.key(), &patch).await;
+        let done = self.cx.client().api_of::<DynamicObject>(self.cx.kind()).patch(self.cx.key(), &patch).await;
         if finished {
             done.ignore_not_found()?;
             self.memory().forget_owner(&self.name, self.cx.key());

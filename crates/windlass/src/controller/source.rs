@@ -238,8 +238,8 @@ impl Watch {
     /// let handle = manager.spawn()?;
     /// handle.ready().await;
     /// let secret = Secret { metadata: config_map("a").metadata, ..Secret::default() };
-    /// handle.client().create(&secret).await?;
-    /// handle.client().delete::<Secret>(&Key::of(&secret)).await?;
+    /// handle.client().api().create(&secret).await?;
+    /// handle.client().api::<Secret>().delete(&Key::of(&secret)).await?;
     /// assert_eq!(keys.recv().await, Some(Key::of(&secret)));
     /// # handle.stop().await
     /// # }
@@ -299,7 +299,7 @@ impl Watch {
     /// handle.ready().await;
     /// assert_eq!(keys.recv().await.as_deref(), Some("uses-gold"), "the first list");
     /// # let gold = Secret { metadata: config_map("gold").metadata, ..Secret::default() };
-    /// handle.client().create(&gold).await?;
+    /// handle.client().api().create(&gold).await?;
     /// assert_eq!(keys.recv().await.as_deref(), Some("uses-gold"), "the secret is there now");
     /// # handle.stop().await
     /// # }

@@ -247,8 +247,8 @@ impl Builder {
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let client = windlass::Client::new(server.client());
-    /// client.create(&config_map("mine")).await?;
-    /// client.create(&config_map("other")).await?;
+    /// client.api().create(&config_map("mine")).await?;
+    /// client.api().create(&config_map("other")).await?;
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
     /// let part = cache::Scope::all().namespace("default").fields("metadata.name=mine");
@@ -306,7 +306,7 @@ impl Builder {
     ///     .register_metrics(|registry| registry.register("doors", "Open doors", doors.clone()))
     ///     .spawn()?; // or run_until_signal()
     /// doors.set(2);
-    /// assert!(handle.metrics().encode().contains("\ndoors 2\n"));
+    /// assert!(handle.metrics().contains("\ndoors 2\n"));
     /// # handle.stop().await
     /// # }
     /// ```

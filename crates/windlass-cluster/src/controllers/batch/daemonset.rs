@@ -59,7 +59,7 @@ fn node_controller(sender: mpsc::Sender<Key>) -> Controller<Node> {
         .build(move |cx: Context<Node>| {
             let sender = sender.clone();
             async move {
-                for key in cx.list::<DaemonSet>().all_namespaces().keys()? {
+                for key in cx.client().cached().list::<DaemonSet>().keys()? {
                     // The receiver is dropped when the manager stops.
                     let _ = sender.send(key).await;
                 }

@@ -159,13 +159,14 @@ impl Rollout<'_> {
 
     /// Stores the Deployment's status and annotations as they are here.
     async fn save(&mut self) -> Result<()> {
-        self.deployment = self.cx.client().update_status(&self.deployment).await?;
+        self.deployment =
+            self.cx.client().api().subresource("status").update(&self.deployment).await?;
         Ok(())
     }
 
     /// Stores a ReplicaSet in place of the one known.
     async fn save_set(&mut self, at: usize, set: &ReplicaSet) -> Result<()> {
-        self.sets[at] = self.cx.client().update(set).await?;
+        self.sets[at] = self.cx.client().api().update(set).await?;
         Ok(())
     }
 }

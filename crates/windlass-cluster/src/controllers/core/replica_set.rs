@@ -14,11 +14,12 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube::ResourceExt;
+use kube::core::{Selector, SelectorExt};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Builder;
-use windlass::{Error, Key, List, Object, Result, owner};
+use windlass::{Error, Key, Object, Result, owner};
 
 use crate::controllers::Shared;
 use crate::controllers::claim::{self, Claim};
@@ -151,14 +152,14 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
     };
     // Pods that ended or go are neither taken nor released.
     let mut active = Claim::new(cx, &*set, &selector)?.objects::<Pod>(pod::is_active).await?;
-    let mut leaving = cx.list::<Pod>().owned().selector(&selector)?.items()?;
+    let mut leaving = cx.list::<Pod>().owned().matching(selector.clone()).items()?;
     leaving.retain(|p| pod::is_terminating(p) && !pod::is_finished(p));
     let mut outcome = Ok(());
     if set.meta().deletion_timestamp.is_none() {
         outcome = scale(cx, &*set, template, &active).await;
         if outcome.is_ok() && active.len() != set.replicas() {
             // The cache shows what was just written.
-            active = cx.list::<Pod>().owned().selector(&selector)?.items()?;
+            active = cx.list::<Pod>().owned().matching(selector.clone()).items()?;
             active.retain(|p| pod::is_active(p));
         }
     }
@@ -170,7 +171,7 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
         if let Some(wait) = held.wait(cx.key(), known.only_grew(&stored, set.replicas())) {
             return Ok(Next::After(wait));
         }
-        cx.client().update_status(&next).await?;
+        cx.client().api().subresource("status").update(&next).await?;
     }
     outcome?;
     let waits = active.iter().filter_map(|p| pod::available_after(p, set.min_ready_seconds(), now));
@@ -243,7 +244,7 @@ fn count<K: Replicated>(
     now: Timestamp,
 ) -> Counters {
     let labels = set.template().and_then(|t| t.metadata.as_ref()).and_then(|m| m.labels.clone());
-    let template = List::all().labels(&labels.unwrap_or_default());
+    let template: Selector = labels.unwrap_or_default().into_iter().collect();
     let number =
         |test: &dyn Fn(&Pod) -> bool| amount::number(active.iter().filter(|pod| test(pod)).count());
     let before = set.counters().failure;

@@ -35,7 +35,7 @@ pub fn add_accounts(builder: Builder, _: &Shared) -> Builder {
             }
             let account =
                 ServiceAccount { metadata: meta(cx.name(), "default"), ..Default::default() };
-            settled(cx.client().create(&account).await)
+            settled(cx.client().api().create(&account).await)
         });
     builder.add(controller)
 }
@@ -73,7 +73,7 @@ fn active(cx: &Context<Namespace>) -> bool {
 }
 
 fn account(cx: &Context<Namespace>) -> Result<Option<Arc<ServiceAccount>>> {
-    cx.get::<ServiceAccount>(&Key::namespaced(cx.name(), "default"))
+    cx.client().cached().get::<ServiceAccount>(&Key::namespaced(cx.name(), "default"))
 }
 
 fn meta(namespace: &str, name: &str) -> ObjectMeta {
@@ -100,12 +100,12 @@ async fn publish(cx: &Context<Namespace>, ca: &str) -> Result<Next> {
     }
     let data = BTreeMap::from([("ca.crt".to_string(), ca.to_string())]);
     let note = ("kubernetes.io/description".to_string(), DESCRIPTION.to_string());
-    match cx.get::<ConfigMap>(&Key::namespaced(cx.name(), ROOT_CA))? {
+    match cx.client().cached().get::<ConfigMap>(&Key::namespaced(cx.name(), ROOT_CA))? {
         None => {
             let mut metadata = meta(cx.name(), ROOT_CA);
             metadata.annotations = Some([note].into());
             let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
-            settled(cx.client().create(&map).await)
+            settled(cx.client().api().create(&map).await)
         }
         Some(map) => {
             let annotations = map.metadata.annotations.clone().unwrap_or_default();
@@ -115,7 +115,7 @@ async fn publish(cx: &Context<Namespace>, ca: &str) -> Result<Next> {
             let mut map = (*map).clone();
             map.metadata.annotations.get_or_insert_default().insert(note.0, note.1);
             map.data = Some(data);
-            settled(cx.client().update(&map).await)
+            settled(cx.client().api().update(&map).await)
         }
     }
 }
@@ -142,11 +142,12 @@ async fn fill(cx: &Context<Secret>, server: &ApiServer, ca: &str) -> Result<Next
         return Ok(Next::Done);
     }
     let namespace = cx.namespace().unwrap_or_default();
-    let account = cx.live().get::<ServiceAccount>(&Key::namespaced(namespace, name)).await?;
+    let account =
+        cx.client().api::<ServiceAccount>().get(&Key::namespaced(namespace, name)).await?;
     let account = account.and_then(|account| account.metadata.uid.clone());
     let noted = secret.metadata.annotations.as_ref().and_then(|a| a.get(ACCOUNT_UID));
     let Some(uid) = account.filter(|uid| noted.is_none_or(|noted| noted == uid)) else {
-        cx.client().api::<Secret>().delete(cx.key(), &Deletion::only(&*secret)).await?;
+        cx.client().api::<Secret>().delete(Deletion::only(&*secret)).await?;
         return Ok(Next::Done);
     };
     let mut wanted = (*secret).clone();
@@ -161,7 +162,7 @@ async fn fill(cx: &Context<Secret>, server: &ApiServer, ca: &str) -> Result<Next
     }
     wanted.metadata.annotations.get_or_insert_default().insert(ACCOUNT_UID.into(), uid);
     if wanted != *secret {
-        cx.client().update(&wanted).await.ignore_not_found()?;
+        cx.client().api().update(&wanted).await.ignore_not_found()?;
     }
     Ok(Next::Done)
 }

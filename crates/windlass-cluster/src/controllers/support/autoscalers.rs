@@ -13,13 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling;
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerSpec,
     HorizontalPodAutoscalerStatus, MetricStatus,
 };
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::json;
+use windlass::client::Patch;
 use windlass::controller::{Change, Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Object, Reconciler, Result, ResultExt};
@@ -189,7 +191,14 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
         let mut written = Ok(());
         if scaler.status.as_ref() != Some(&status) {
             let changed = HorizontalPodAutoscaler { status: Some(status), ..(*scaler).clone() };
-            written = cx.client().update_status(&changed).await.ignore_not_found().map(drop);
+            written = cx
+                .client()
+                .api()
+                .subresource("status")
+                .update(&changed)
+                .await
+                .ignore_not_found()
+                .map(drop);
         }
         step?;
         match again(written)? {
@@ -275,16 +284,18 @@ impl Autoscalers {
             Err(error) => return Err(message(&error)),
         };
         let key = Key::new(cx.namespace(), &target.name);
-        let api = cx.client().dynamic(&kind);
-        let found = api.subresource(http::Method::GET, &key, "scale", None).await;
-        let found = found.map_err(|error| message(&error))?;
-        let wanted = found.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        let selector = found.pointer("/status/selector").and_then(Value::as_str);
+        let api = cx.client().api_of::<autoscaling::v1::Scale>(&kind).subresource("scale");
+        let found = api.get(&key).await.map_err(|error| message(&error))?;
+        let Some(found) = found else {
+            let resource = super::qualified(kind.plural(), group);
+            return Err(format!("{resource} {:?} not found", target.name));
+        };
+        let selector = found.status.as_ref().and_then(|status| status.selector.clone());
         Ok(Scale {
             kind,
             key,
-            wanted: i32::try_from(wanted).unwrap_or(i32::MAX),
-            selector: selector.unwrap_or_default().to_string(),
+            wanted: found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0),
+            selector: selector.unwrap_or_default(),
         })
     }
 
@@ -406,8 +417,9 @@ impl Autoscalers {
         reason: &str,
         status: &mut HorizontalPodAutoscalerStatus,
     ) -> Result<()> {
-        let api = cx.client().dynamic(&scale.kind);
-        if let Err(error) = api.set_scale(&scale.key, desired).await {
+        let api = cx.client().api_of::<autoscaling::v1::Scale>(&scale.kind).subresource("scale");
+        let patch = Patch::Merge(json!({"spec": {"replicas": desired}}));
+        if let Err(error) = api.patch(&scale.key, &patch).await {
             let why = message(&error);
             let text = format!("New size: {desired}; reason: {reason}; error: {why}");
             cx.warn("FailedRescale", text);

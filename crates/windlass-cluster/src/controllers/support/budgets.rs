@@ -242,7 +242,7 @@ impl Budgets {
             return Ok(());
         }
         let changed = PodDisruptionBudget { status: Some(status), ..budget.clone() };
-        cx.client().update_status(&changed).await.ignore_not_found()?;
+        cx.client().api().subresource("status").update(&changed).await.ignore_not_found()?;
         Ok(())
     }
 }

@@ -57,7 +57,7 @@ impl Reconciler<Service> for Handle {
             state.interest.forget(cx.key());
             state.triggers.forget(cx.key());
             if cx.get::<Endpoints>(cx.name())?.is_some() {
-                cx.client().delete::<Endpoints>(cx.key()).await?;
+                cx.client().api::<Endpoints>().delete(cx.key()).await?;
             }
             return Ok(Next::Done);
         };
@@ -82,7 +82,7 @@ async fn write(
     trigger: Option<&str>,
 ) -> Result<()> {
     let kind = Kind::of::<Endpoints>();
-    let api = cx.client().dynamic(&kind);
+    let api = cx.client().api_of::<DynamicObject>(&kind);
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(HEADLESS);
     if slices::is_headless(service) {

@@ -111,7 +111,7 @@ async fn provide(cx: &Context<Pod>, pod: &Pod, volume: &Volume) -> Result<Result
         status: None,
     };
     owner::set_controller(pod, &mut claim)?;
-    match cx.client().create(&claim).await {
+    match cx.client().api().create(&claim).await {
         Ok(_) => Ok(Ok(())),
         Err(error) => Ok(Err(format!("create PVC {name}: {}", pod::message(&error)))),
     }

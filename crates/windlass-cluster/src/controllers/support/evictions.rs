@@ -75,7 +75,7 @@ impl Reconciler<Node> for Evictions {
         if taints.is_empty() && before.is_empty() {
             return Ok(Next::Done);
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
+        let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         let mut waiting = BTreeMap::new();
         let mut next: Option<Duration> = None;
         for pod in found.iter().filter(|pod| !pod::is_terminating(pod)) {
@@ -114,7 +114,7 @@ impl Evictions {
         let condition = pods::disruption(pod, &now, "DeletionByTaintManager", message);
         pods::patch_status(cx.client(), pod, &json!({"conditions": [condition]})).await?;
         let api = cx.client().api::<Pod>();
-        match api.delete(&Key::of(&**pod), &Deletion::only(&**pod)).await {
+        match api.delete(Deletion::only(&**pod)).await {
             Err(error) if !error.is_conflict() => Err(error),
             _ => Ok(()),
         }

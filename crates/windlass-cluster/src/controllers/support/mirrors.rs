@@ -38,8 +38,11 @@ async fn reconcile(cx: Context<Endpoints>) -> Result<Next> {
         s.spec.as_ref().and_then(|s| s.selector.as_ref()).is_none_or(BTreeMap::is_empty)
     });
     let endpoints = cx.object().filter(|endpoints| bare && is_mirrored(endpoints));
-    let found =
-        cx.list::<EndpointSlice>().label(SERVICE_NAME, cx.name()).label(MANAGED_BY, ME).items()?;
+    let found = cx
+        .list::<EndpointSlice>()
+        .labels([(SERVICE_NAME, cx.name())])
+        .labels([(MANAGED_BY, ME)])
+        .items()?;
     let mut by_type: BTreeMap<String, Vec<Slice>> = BTreeMap::new();
     for slice in found.iter().filter(|slice| slice.metadata.deletion_timestamp.is_none()) {
         by_type.entry(slice.address_type.clone()).or_default().push(Slice::of(slice)?);

@@ -108,7 +108,7 @@ impl Life {
         if relabel {
             patch["metadata"]["labels"] = labels;
         }
-        cx.client().patch::<Node>(cx.key(), &Patch::Merge(patch)).await.ignore_not_found()?;
+        cx.client().api::<Node>().patch(cx.key(), &Patch::Merge(patch)).await.ignore_not_found()?;
         Ok(())
     }
 
@@ -117,7 +117,7 @@ impl Life {
         if matches!(ready(node), None | Some("True")) {
             return Ok(());
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
+        let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         let found: Vec<Arc<Pod>> = found.into_iter().filter(|pod| pod::is_ready(pod)).collect();
         for pod in found {
             let condition = json!({
@@ -176,7 +176,7 @@ fn is_ours(taint: &Taint) -> bool {
 /// The seconds grow with the number of nodes.
 async fn ttl(cx: Context<Node>) -> Result<Next> {
     let Some(node) = cx.object() else { return Ok(Next::Done) };
-    let seconds = match cx.list::<Node>().count()? {
+    let seconds = match cx.list::<Node>().keys()?.len() {
         0..=100 => "0",
         101..=500 => "15",
         501..=1000 => "30",
@@ -188,7 +188,7 @@ async fn ttl(cx: Context<Node>) -> Result<Next> {
         return Ok(Next::Done);
     }
     let patch = json!({"metadata": {"annotations": {(TTL): seconds}}});
-    cx.client().patch::<Node>(cx.key(), &Patch::Merge(patch)).await.ignore_not_found()?;
+    cx.client().api::<Node>().patch(cx.key(), &Patch::Merge(patch)).await.ignore_not_found()?;
     Ok(Next::Done)
 }
 

@@ -76,7 +76,7 @@ impl Reconciler<Node> for Collector {
             self.out_of_service(cx, &node).await?;
             return Ok(Next::Done);
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
+        let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         if found.is_empty() {
             self.missing.lock().remove(cx.name());
             return Ok(Next::Done);
@@ -86,7 +86,7 @@ impl Reconciler<Node> for Collector {
         if !left.is_zero() {
             return Ok(Next::After(left));
         }
-        if cx.live().get::<Node>(cx.key()).await?.is_some() {
+        if cx.client().api::<Node>().get(cx.key()).await?.is_some() {
             return Ok(Next::Done);
         }
         for pod in found {
@@ -101,7 +101,7 @@ impl Reconciler<Node> for Collector {
 impl Collector {
     /// A deleted pod that no kubelet knows of.
     async fn unbound(&self, cx: &Context<Node>) -> Result<Next> {
-        let pod = cx.get::<Pod>(cx.key())?;
+        let pod = cx.client().cached().get::<Pod>(cx.key())?;
         if let Some(pod) = pod.filter(|p| pod::is_terminating(p) && pod::node(p).is_none()) {
             self.remove(cx.client(), &pod, None).await?;
         }
@@ -110,8 +110,8 @@ impl Collector {
 
     /// The oldest finished pods beyond the limit.
     async fn finished(&self, cx: &Context<Node>) -> Result<Next> {
-        let all = cx.list::<Pod>().all_namespaces();
-        if all.count()? <= FINISHED_MAX {
+        let all = cx.client().cached().list::<Pod>();
+        if all.keys()?.len() <= FINISHED_MAX {
             return Ok(Next::Done);
         }
         let mut found = all.items()?;
@@ -135,7 +135,7 @@ impl Collector {
         if !dead || ready {
             return Ok(());
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
+        let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         for pod in found.iter().filter(|pod| pod::is_terminating(pod)) {
             self.remove(cx.client(), pod, None).await?;
         }
@@ -153,7 +153,7 @@ impl Collector {
             pods::patch_status(client, pod, &status).await?;
         }
         let how = Deletion::only(&**pod).grace_seconds(0);
-        match client.api::<Pod>().delete(&Key::of(&**pod), &how).await {
+        match client.api::<Pod>().delete(how).await {
             Err(error) if !error.is_conflict() => Err(error),
             _ => Ok(()),
         }

@@ -64,7 +64,10 @@ pub fn node_of(change: &Change) -> Option<Key> {
 pub async fn patch_status(client: &Client, pod: &Pod, status: &Value) -> Result<()> {
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
     let api = client.api::<Pod>();
-    api.patch_status(&Key::of(pod), &Patch::Strategic(patch)).await.ignore_not_found()?;
+    api.subresource("status")
+        .patch(&Key::of(pod), &Patch::Strategic(patch))
+        .await
+        .ignore_not_found()?;
     Ok(())
 }
 

@@ -82,7 +82,7 @@ where
         "metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers},
     });
     let key: &Key = cx.key();
-    match cx.client().patch::<K>(key, &Patch::Merge(patch)).await {
+    match cx.client().api::<K>().patch(key, &Patch::Merge(patch)).await {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     }

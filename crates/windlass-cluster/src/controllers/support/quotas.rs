@@ -148,7 +148,8 @@ impl Reconciler<ResourceQuota> for Quotas {
         if !same(old.hard.as_ref(), &hard) || !same(old.used.as_ref(), &used) {
             let status = ResourceQuotaStatus { hard: Some(hard), used: Some(used) };
             let changed = ResourceQuota { status: Some(status), ..(*quota).clone() };
-            let written = cx.client().update_status(&changed).await.ignore_not_found();
+            let written =
+                cx.client().api().subresource("status").update(&changed).await.ignore_not_found();
             if written.is_err() && given {
                 self.given.lock().insert(cx.key().clone());
             }

@@ -99,7 +99,7 @@ impl Applier<'_> {
                 Some(found.metadata)
             }
             None => {
-                let api = self.client.api_with::<Metadata>(kind);
+                let api = self.client.api_of::<Metadata>(kind);
                 let found = api.get(key).await.map_err(|error| with_rule(error, kind, "get"))?;
                 found.map(|found| found.metadata.clone())
             }
@@ -114,7 +114,7 @@ impl Applier<'_> {
         let (kind, key) = (&child.kind, &child.key);
         self.memory.forget(kind, key);
         let patch = Patch::Apply { object: body.clone(), force: true };
-        let answer = self.client.dynamic(kind).patch(key, &patch).await;
+        let answer = self.client.api_of::<DynamicObject>(kind).patch(key, &patch).await;
         let answer = answer.map_err(|error| with_rule(error, kind, "patch"))?;
         let metadata = &answer.metadata;
         let uid = metadata.uid.clone().unwrap_or_default().into();

@@ -42,14 +42,14 @@ pub(super) async fn remove(
         return Ok(Removal::NotOurs);
     }
     if let Some(since) = &metadata.deletion_timestamp {
-        return Ok(Removal::Pending((clock.since(since.0) / 2).clamp(LOOKS.0, LOOKS.1)));
+        return Ok(Removal::Pending((age(clock, since.0) / 2).clamp(LOOKS.0, LOOKS.1)));
     }
     // The version too: an object that has lost its mark since it was read is not ours any more.
     let version = metadata.resource_version.as_deref().unwrap_or_default();
     let how = Deletion::only(&*found)
         .resource_version(version)
         .propagation(PropagationPolicy::Background);
-    let deleted = client.api_with::<Metadata>(&kind).delete(&member.key, &how).await;
+    let deleted = client.api_of::<Metadata>(&kind).delete(how).await;
     match deleted.map_err(|error| with_rule(error, &kind, "delete"))? {
         Deleted::Pending => Ok(Removal::Pending(LOOKS.0)),
         _ => Ok(Removal::Gone),
@@ -59,7 +59,7 @@ pub(super) async fn remove(
 /// Returns the metadata of a child, and the kind under which it is served now.
 async fn find(client: &Client, member: &Member) -> Result<Option<(Kind, Arc<Metadata>)>> {
     let read = async |kind: &Kind| {
-        let found = client.api_with::<Metadata>(kind).get(&member.key).await;
+        let found = client.api_of::<Metadata>(kind).get(&member.key).await;
         found.map_err(|error| with_rule(error, kind, "get"))
     };
     match read(&member.kind).await {
@@ -99,4 +99,9 @@ async fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
     let found: APIGroup =
         serde_json::from_slice(&bytes).map_err(|source| Error::Decode { what: action, source })?;
     Ok(found.versions.into_iter().map(|version| version.version).collect())
+}
+
+/// Returns how long ago a time was.
+fn age(clock: &Clock, then: jiff::Timestamp) -> Duration {
+    Duration::try_from(clock.now().duration_since(then)).unwrap_or_default()
 }

@@ -46,7 +46,7 @@ fn is_left_alone(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
 
 /// Lets go the pods of a job that is gone.
 pub async fn release_of(cx: &Context<Job>) -> Result<()> {
-    for pod in cx.list::<Pod>().label(JOB_LABEL, cx.name()).items()? {
+    for pod in cx.list::<Pod>().labels([(JOB_LABEL, cx.name())]).items()? {
         let mine = owner::controller_of(&*pod);
         if mine.is_some_and(|o| o.kind == "Job" && o.name == cx.name()) {
             pods::release(cx.client(), &pod).await?;

@@ -52,10 +52,14 @@ pub async fn release(client: &Client, of: &Pod) -> Result<()> {
         "uid": of.metadata.uid,
         "$deleteFromPrimitiveList/finalizers": [FINALIZER],
     }});
-    let done = client.patch::<Pod>(&Key::of(of), &Patch::Strategic(patch)).await;
+    let done = client.api::<Pod>().patch(&Key::of(of), &Patch::Strategic(patch)).await;
     match done.ignore_not_found() {
         // Another pod of that name by now.
-        Err(error) if error.is_conflict() || error.is_invalid() => Ok(()),
+        Err(error)
+            if error.is_conflict() || error.status().is_some_and(|status| status.code == 422) =>
+        {
+            Ok(())
+        }
         other => other.map(drop),
     }
 }

@@ -32,7 +32,7 @@ impl Reconciler<Job> for Ttl {
             Some(left) if !left.is_zero() => Ok(Next::After(left)),
             Some(_) => {
                 // The time to live may have been raised since the cache saw it.
-                let fresh = cx.live().get::<Job>(cx.key()).await?;
+                let fresh = cx.client().api::<Job>().get(cx.key()).await?;
                 let Some(fresh) = fresh.filter(|f| f.metadata.uid == job.metadata.uid) else {
                     return Ok(Next::Done);
                 };
@@ -40,7 +40,7 @@ impl Reconciler<Job> for Ttl {
                     Some(left) if left.is_zero() => {
                         let how =
                             Deletion::only(&*fresh).propagation(PropagationPolicy::Foreground);
-                        cx.client().api::<Job>().delete(cx.key(), &how).await?;
+                        cx.client().api::<Job>().delete(how).await?;
                         Ok(Next::Done)
                     }
                     other => Ok(other.map_or(Next::Done, Next::After)),

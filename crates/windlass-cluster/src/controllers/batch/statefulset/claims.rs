@@ -73,7 +73,7 @@ pub async fn create(
         }
         claim.metadata.owner_references =
             owners(&claim.metadata, set, spec, replica).filter(|o| !o.is_empty());
-        match cx.client().create(&claim).await {
+        match cx.client().api().create(&claim).await {
             Ok(_) => cx.event(
                 "SuccessfulCreate",
                 format!("Create Claim {name} Pod {pod_name} in StatefulSet {} success", cx.name()),
@@ -143,7 +143,7 @@ pub async fn retain(
             "ownerReferences": owners,
         }}));
         let key = Key::of(&*there);
-        cx.client().patch::<PersistentVolumeClaim>(&key, &patch).await.ignore_not_found()?;
+        cx.client().api::<PersistentVolumeClaim>().patch(&key, &patch).await.ignore_not_found()?;
     }
     Ok(changed)
 }

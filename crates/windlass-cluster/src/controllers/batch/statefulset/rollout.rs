@@ -161,7 +161,7 @@ impl<'a> Rollout<'a> {
             self.publish("Create", planned, Some(&error));
             return Err(error);
         }
-        let result = self.cx.client().create(planned).await;
+        let result = self.cx.client().api().create(planned).await;
         self.publish("Create", planned, result.as_ref().err());
         result
     }
@@ -182,7 +182,7 @@ impl<'a> Rollout<'a> {
             "labels": wanted.metadata.labels,
         }});
         let key = Key::of(&wanted);
-        let result = self.cx.client().patch::<Pod>(&key, &Patch::Merge(patch)).await;
+        let result = self.cx.client().api::<Pod>().patch(&key, &Patch::Merge(patch)).await;
         self.publish("Update", &wanted, result.as_ref().err());
         self.replicas[at] = Arc::new(result?);
         Ok(())
@@ -236,10 +236,10 @@ impl<'a> Rollout<'a> {
     async fn delete(&self, target: &Arc<Pod>) -> Result<Arc<Pod>> {
         let key = Key::of(&**target);
         let api = self.cx.client().api::<Pod>();
-        let result = api.delete(&key, &Deletion::only(&**target)).await;
+        let result = api.delete(Deletion::only(&**target)).await;
         self.publish("Delete", target, result.as_ref().err());
         result?;
-        Ok(self.cx.get::<Pod>(&key)?.unwrap_or_else(|| target.clone()))
+        Ok(self.cx.client().cached().get::<Pod>(&key)?.unwrap_or_else(|| target.clone()))
     }
 
     fn publish(&self, verb: &str, about: &Pod, error: Option<&windlass::Error>) {

@@ -88,7 +88,7 @@ impl Collector {
         } else {
             PropagationPolicy::Background
         };
-        let mut how = Deletion::default().uid(uid);
+        let mut how = Deletion::from(&node.key).uid(uid);
         // Unblocking may have made a new version.
         let unblocked =
             matches!(policy, PropagationPolicy::Foreground) && !owners.waiting.is_empty();
@@ -96,7 +96,7 @@ impl Collector {
             // Only the state that was judged is deleted.
             how = how.resource_version(version);
         }
-        self.api(&node.kind).delete(&node.key, &how.propagation(policy)).await.map(drop)
+        self.api(&node.kind).delete(how.propagation(policy)).await.map(drop)
     }
 
     /// Asks the server about every owner.
@@ -215,7 +215,7 @@ impl Collector {
     }
 
     async fn patch(&self, kind: &Kind, key: &Key, patch: serde_json::Value) -> Result<()> {
-        let api = self.client.dynamic(kind);
+        let api = self.client.api_of::<DynamicObject>(kind);
         api.patch(key, &Patch::Merge(patch)).await.ignore_not_found().map(drop)
     }
 
@@ -230,7 +230,7 @@ impl Collector {
     }
 
     fn api(&self, kind: &Kind) -> Api<Meta> {
-        self.client.api_with(kind)
+        self.client.api_of(kind)
     }
 
     fn report(&self, node: &Node, uid: &str, reference: &OwnerReference) {

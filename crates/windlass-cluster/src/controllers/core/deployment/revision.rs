@@ -65,7 +65,7 @@ impl Rollout<'_> {
     async fn create(&mut self, next: i64) -> Result<()> {
         let set = self.draft(next)?;
         let name = set.metadata.name.clone().unwrap_or_default();
-        match self.cx.client().create(&set).await {
+        match self.cx.client().api().create(&set).await {
             Ok(made) => {
                 let size = super::wanted(&made);
                 if size > 0 {

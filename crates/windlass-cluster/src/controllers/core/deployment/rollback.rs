@@ -61,7 +61,7 @@ impl Rollout<'_> {
 
     async fn clear_rollback(&mut self) -> Result<()> {
         self.deployment.metadata.annotations.get_or_insert_default().remove(ROLLBACK);
-        self.deployment = self.cx.client().update(&self.deployment).await?;
+        self.deployment = self.cx.client().api().update(&self.deployment).await?;
         Ok(())
     }
 }

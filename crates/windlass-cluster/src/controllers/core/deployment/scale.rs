@@ -1,8 +1,8 @@
 //! Sizes: when the Deployment was scaled, how that is spread, and what is cleaned up.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use windlass::Result;
 use windlass::client::Deletion;
-use windlass::{Key, Result};
 
 use super::revision::{DESIRED, MAX, revision, set_sizes};
 use super::{Rollout, actual, annotation, available, numbers, wanted};
@@ -149,7 +149,7 @@ impl Rollout<'_> {
                 continue;
             }
             let api = self.cx.client().api::<ReplicaSet>();
-            api.delete(&Key::of(set), &Deletion::only(set)).await?;
+            api.delete(Deletion::only(set)).await?;
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ async fn volume_to_claim(
     if !refers_to(volume, claim) {
         patch["metadata"]["annotations"] = json!({(BOUND_BY_CONTROLLER): "yes"});
     }
-    client.patch(&Key::of(volume), &Patch::Merge(patch)).await
+    client.api().patch(&Key::of(volume), &Patch::Merge(patch)).await
 }
 
 async fn claim_to_volume(
@@ -62,7 +62,7 @@ async fn claim_to_volume(
         return Ok(claim.clone());
     }
     patch["metadata"]["annotations"] = annotations;
-    client.patch(&Key::of(claim), &Patch::Merge(patch)).await
+    client.api().patch(&Key::of(claim), &Patch::Merge(patch)).await
 }
 
 /// Sets the phase of a volume.
@@ -83,7 +83,7 @@ pub async fn volume_phase(
         "status": {"phase": phase, "message": text(message), "reason": null},
     });
     let api = client.api::<PersistentVolume>();
-    api.patch_status(&Key::of(volume), &Patch::Merge(patch)).await.map(drop)
+    api.subresource("status").patch(&Key::of(volume), &Patch::Merge(patch)).await.map(drop)
 }
 
 /// Sets the phase of a claim, and what its volume offers.
@@ -110,5 +110,5 @@ pub async fn claim_status(
         "status": {"phase": phase, "accessModes": modes, "capacity": capacity},
     });
     let api = client.api::<PersistentVolumeClaim>();
-    api.patch_status(&Key::of(claim), &Patch::Merge(patch)).await.map(drop)
+    api.subresource("status").patch(&Key::of(claim), &Patch::Merge(patch)).await.map(drop)
 }
