@@ -1,5 +1,7 @@
 //! The server's time, from one place, so that a paused runtime replays a run.
 
+#![expect(clippy::disallowed_methods, reason = "this is the clock")]
+
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 

@@ -36,6 +36,7 @@ impl Randomness {
         let source = match seed {
             Some(seed) => Source::Seeded(seed, Mutex::default()),
             None => {
+                #[expect(clippy::disallowed_methods, reason = "there is no seed to repeat")]
                 let rng = StdRng::seed_from_u64(rand::rng().next_u64());
                 Source::System(Box::new(Mutex::new(rng)))
             }

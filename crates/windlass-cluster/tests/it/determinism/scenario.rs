@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use windlass::client::{Deletion, Patch};
+use windlass::client::Patch;
 use windlass::clock::Clock;
 use windlass::lease::LeaseOptions;
 use windlass::manager::Running;
@@ -59,15 +59,15 @@ async fn play(run: &Run) -> Outcome {
     let options = windlass_cluster::Options { client, ..windlass_cluster::Options::default() };
     let cluster = Cluster::with_options(server.clone(), options).await;
     let person = Client::new(tape.client(&server, "person")).field_owner("person");
-    person.create(&definition()).await.expect("the definition is valid");
+    person.api().create(&definition()).await.expect("the definition is valid");
     let leader = replica(&server, &tape, run.seed, "operator-0");
     tokio::time::sleep(Duration::from_secs(5)).await;
     let follower = replica(&server, &tape, run.seed, "operator-1");
     if run.more {
         let map = json!({"metadata": {"generateName": "more-", "namespace": "default"}});
-        person.create(&object::<ConfigMap>(map)).await.expect("created");
+        person.api().create(&object::<ConfigMap>(map)).await.expect("created");
     }
-    let api = person.dynamic(&memcacheds());
+    let api = person.api_of::<DynamicObject>(&memcacheds());
     let sample = json!({
         "apiVersion": "cache.example.com/v1", "kind": "Memcached",
         "metadata": {"name": "sample", "namespace": "default"}, "spec": {"size": 3},
@@ -75,7 +75,7 @@ async fn play(run: &Run) -> Outcome {
     api.create(&object::<DynamicObject>(sample)).await.expect("created");
     available(&person, "sample", 3).await;
     let first = Key::of(&pods_of(&person, "sample").await[0]);
-    person.api::<Pod>().delete(&first, &Deletion::default()).await.expect("deleted");
+    person.api::<Pod>().delete(&first).await.expect("deleted");
     tokio::time::sleep(Duration::from_secs(1)).await;
     available(&person, "sample", 3).await;
     leader.abort().await;
@@ -134,7 +134,8 @@ async fn reconcile(cx: Context<DynamicObject>) -> Result<Next> {
     let before = memcached.data["status"]["ready"].as_i64();
     if before != Some(i64::from(ready)) {
         let patch = Patch::Merge(json!({"status": {"ready": ready}}));
-        cx.client().dynamic(cx.kind()).patch_status(cx.key(), &patch).await?;
+        let api = cx.client().api_of::<DynamicObject>(cx.kind()).subresource("status");
+        api.patch(cx.key(), &patch).await?;
         cx.event("Scaled", format!("{ready} pods are available"));
     }
     Ok(Next::Done)
