@@ -81,7 +81,7 @@ impl Cluster {
         Self::with_options(ApiServer::start(), Options::default()).await
     }
 
-    /// A cluster in memory with all controllers and so many nodes.
+    /// A cluster in memory with all controllers and a number of nodes.
     pub async fn with_nodes(nodes: usize) -> Self {
         Self::with_options(ApiServer::start(), Options { nodes, ..Options::default() }).await
     }
@@ -116,7 +116,7 @@ impl Cluster {
         // Timestamps of controllers and server come from one clock, virtual time included.
         let clock = Clock::fixed(server.clock().now());
         // The server of this process stores JSON, so protobuf would be a detour.
-        let cache = CacheOptions { protobuf: false, ..CacheOptions::default() };
+        let cache = CacheOptions::default().protobuf(false);
         let client = options.client.unwrap_or_else(|| server.client());
         let mut builder = Manager::builder(client)
             .name("kube-controller-manager")

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::CustomResourceExt;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use windlass::client::{Deletion, Patch};
+use windlass::client::Patch;
 use windlass::manager::Builder;
 use windlass::{Error, Key, Kind, Object, Result};
 
@@ -191,7 +192,7 @@ impl Sim {
         let object = in_namespace(object);
         let step = step_of::<K>("apply", &Key::of(&object));
         let Some(client) = self.step(step).await? else { return Ok(()) };
-        let done = client.apply(&object).await.map(drop);
+        let done = client.api::<K>().apply(&object).await.map(drop);
         self.stepped(done)
     }
 
@@ -204,7 +205,7 @@ impl Sim {
         let object = in_namespace(object);
         let step = step_of::<K>("create", &Key::of(&object));
         let Some(client) = self.step(step).await? else { return Ok(()) };
-        let done = client.create(&object).await.map(drop);
+        let done = client.api::<K>().create(&object).await.map(drop);
         self.stepped(done)
     }
 
@@ -220,7 +221,7 @@ impl Sim {
     ) -> Result<()> {
         let key = key_of::<K>(name);
         let Some(client) = self.step(step_of::<K>("merge", &key)).await? else { return Ok(()) };
-        let done = client.patch::<K>(&key, &Patch::Merge(patch)).await.map(drop);
+        let done = client.api::<K>().patch(&key, &Patch::Merge(patch)).await.map(drop);
         self.stepped(done)
     }
 
@@ -232,7 +233,9 @@ impl Sim {
     pub async fn scale<K: Object<DynamicType = ()>>(&mut self, name: &str, to: i32) -> Result<()> {
         let key = key_of::<K>(name);
         let Some(client) = self.step(step_of::<K>("scale", &key)).await? else { return Ok(()) };
-        let done = client.api::<K>().set_scale(&key, to).await;
+        let patch = Patch::Merge(json!({"spec": {"replicas": to}}));
+        let scale = client.api_of::<DynamicObject>(&Kind::of::<K>()).subresource("scale");
+        let done = scale.patch(&key, &patch).await.map(drop);
         self.stepped(done)
     }
 
@@ -244,7 +247,7 @@ impl Sim {
     pub async fn delete<K: Object<DynamicType = ()>>(&mut self, name: &str) -> Result<()> {
         let key = key_of::<K>(name);
         let Some(client) = self.step(step_of::<K>("delete", &key)).await? else { return Ok(()) };
-        let done = client.api::<K>().delete(&key, &Deletion::default()).await.map(drop);
+        let done = client.api::<K>().delete(&key).await.map(drop);
         self.stepped(done)
     }
 
@@ -263,7 +266,7 @@ impl Sim {
             None => Ok(()),
             Some(object) => {
                 let key = Key::of(&object);
-                client.api::<K>().delete(&key, &Deletion::default()).await.map(drop)
+                client.api::<K>().delete(&key).await.map(drop)
             }
         };
         self.stepped(done)

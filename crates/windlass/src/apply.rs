@@ -66,7 +66,7 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     // The error must not quote the object: it may be a secret.
     let decode = |error: serde_json::Error| Error::Decode {
         what: format!("{kind} {key}"),
-        source: serde::de::Error::custom(crate::cache::discreet(&error)),
+        source: serde::de::Error::custom(crate::cache::redacted(&error)),
     };
     let stored = client.api_of::<DynamicObject>(&kind).patch(&key, &patch).await?;
     let stored = serde_json::to_value(stored).map_err(decode)?;

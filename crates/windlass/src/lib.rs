@@ -21,7 +21,7 @@
 //! # let server = windlass_apiserver::ApiServer::start();
 //! # let (client, shutdown) = (server.client(), async {});
 //! let controller = Controller::<ConfigMap>::builder("mirror").owns::<Secret>().build(mirror);
-//! Manager::builder(client).add(controller).run(shutdown).await
+//! Manager::builder(client).add(controller).build()?.run(shutdown).await
 //! # }
 //! ```
 //!
@@ -40,6 +40,32 @@
 //!
 //! A [`Manager`] starts and stops all of it, with probes, metrics and a diagnostics page
 //! ([`serve`]), [`events`], and a [`lease`] if only one replica may work.
+//!
+//! # Coming from controller-runtime
+//!
+//! | controller-runtime | windlass |
+//! |---|---|
+//! | `ctrl.NewManager`, `manager.Options` | [`Manager::builder`], [`manager::Builder`] |
+//! | `mgr.Start(ctrl.SetupSignalHandler())` | [`run_until_signal`](manager::Builder::run_until_signal) |
+//! | `ctrl.NewControllerManagedBy(mgr).For(&T{})` | [`Controller::<T>::builder`](Controller::builder) |
+//! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches), [`filter`](controller::Builder::filter) |
+//! | `reconcile.Request`, `reconcile.Result` | [`Context::key`], [`Next`] |
+//! | `reconcile.TerminalError` | [`Error::terminal`] |
+//! | `client.Get`, `client.List`, which read the cache | [`Context::get`], [`Context::list`] |
+//! | `mgr.GetAPIReader()` | [`Client::api`], and its `get` and `list` |
+//! | `client.Create`, `Update`, `Patch`, `Delete` | [`client::Api`] |
+//! | `client.Status()`, `client.SubResource(name)` | [`Api::subresource`](client::Api::subresource) |
+//! | `client.Patch(.., client.Apply)` | [`Context::apply`], [`Api::apply`](client::Api::apply) |
+//! | `controllerutil.SetControllerReference` | set by [`Context::apply`] and [`Context::create`]; [`owner::set_controller`] |
+//! | `controllerutil.AddFinalizer` | [`Context::finalize`] |
+//! | `meta.SetStatusCondition` | [`Context::condition`] |
+//! | `client.IgnoreNotFound`, `apierrors.IsConflict` | [`ResultExt`], [`Error::is_conflict`] |
+//! | `mgr.GetFieldIndexer()` | [`Index`], [`List::by`] |
+//! | `predicate.GenerationChangedPredicate` | [`Predicate::generation_changed`] |
+//! | `EventRecorder` | [`Context::event`], [`events::Recorder`] |
+//! | `mgr.AddHealthzCheck`, `AddReadyzCheck` | [`health_check`](manager::Builder::health_check), [`ready_check`](manager::Builder::ready_check) |
+//!
+//! The table for client-go is in [`cache`].
 //!
 //! # Promises
 //!
@@ -133,7 +159,7 @@ pub mod manager;
 pub mod operator;
 #[cfg(feature = "serve")]
 pub mod serve;
-pub mod signal;
+mod signal;
 
 pub use k8s_openapi;
 pub use kube;

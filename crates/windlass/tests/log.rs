@@ -40,8 +40,8 @@ async fn spoil(server: &ApiServer) {
     let informer = cache.informer_of::<Odd>(&kind, &windlass::cache::Scope::all());
     informer.synced(Duration::from_secs(60)).await.expect("synced");
     assert!(informer.reader().list().is_empty());
-    let mut events = informer.subscribe(Default::default());
-    let _taken = events.try_recv().expect("there is a secret");
+    let mut events = informer.subscribe();
+    let _taken = events.recv().await.expect("there is a secret");
     let client = windlass::Client::new(server.client());
     for at in 0..40 {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -93,7 +93,7 @@ async fn logs_carry_the_conventional_keys() {
     use tracing_subscriber::layer::SubscriberExt;
     let lines = Lines::default();
     let writer = lines.clone();
-    let layer = windlass::log::JsonLines::new(move || writer.clone());
+    let layer = windlass::log::json(move || writer.clone());
     let filter = tracing_subscriber::EnvFilter::new("info");
     let subscriber = tracing_subscriber::Registry::default().with(filter).with(layer);
     let guard = tracing::subscriber::set_default(subscriber);

@@ -212,7 +212,9 @@ impl Call {
             let (value, unknown) =
                 self.prune(document).map_err(|error| refuse(shown.clone(), &error))?;
             strict.extend(unknown);
-            self.report_strict(&strict, options, |strict| refuse(shown, &decode::strict_error(strict)))?;
+            self.report_strict(&strict, options, |strict| {
+                refuse(shown, &decode::strict_error(strict))
+            })?;
             value
         } else {
             let shown = || map.map_or_else(|| document.to_string(), crate::merge::go_text);
@@ -229,7 +231,9 @@ impl Call {
                 checked = unversioned(&document);
             }
             strict.extend(checked.strict);
-            self.report_strict(&strict, options, |strict| refuse(shown(), &decode::strict_error(strict)))?;
+            self.report_strict(&strict, options, |strict| {
+                refuse(shown(), &decode::strict_error(strict))
+            })?;
             let mut value = checked.value;
             object::set_type(&mut value, &gvk.api_version(), &gvk.kind);
             self.rules().defaults(&mut value);

@@ -24,8 +24,7 @@ pub fn add(builder: Builder) -> Builder {
     let addresses = Arc::new(Mutex::new(Addresses::default()));
     let controller = Controller::<Pod>::builder("kubelet")
         .watch(Watch::reading(Kind::of::<Node>(), |change, cache| {
-            let Some(node) = change.entry() else { return Vec::new() };
-            cache.list::<Pod>().by(&by_node(), node.key().name()).keys().unwrap_or_default()
+            cache.list::<Pod>().by(&by_node(), change.key().name()).keys().unwrap_or_default()
         }))
         .index(&by_node())
         .workers(8)

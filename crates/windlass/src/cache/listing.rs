@@ -20,7 +20,7 @@ type Lookup = dyn Fn(&State) -> Result<Vec<Arc<Entry>>> + Send + Sync;
 #[derive(Debug, Clone)]
 pub(crate) enum OwnerFilter {
     Any,
-    /// Controlled by the object with this UID; the empty one stands for nobody.
+    /// Controlled by the object with this UID; the empty one means no controller.
     Is(String),
     /// Controlled by an object that does not exist.
     Missing,
@@ -111,7 +111,7 @@ impl<K: Object> List<K, Cache> {
         let labels = select::expressions(&self.query.labels);
         let within = |key: &Key| namespace.is_none() || key.namespace() == namespace;
         let selected = |entry: &Arc<Entry>| {
-            self.owner.controls(entry) && select::matches_all(&labels, entry.labels())
+            self.owner.controls(entry) && select::matches_all(&labels, entry.label_set())
         };
         let state = core.store.state();
         let found = match (&self.index, &self.owner) {

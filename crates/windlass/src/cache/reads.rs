@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Entry, Key};
 use super::informer::Core;
 use super::registry::{Cache, not_synced, scoped};
+use super::{Entry, Key};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::list::List;

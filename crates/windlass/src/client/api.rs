@@ -162,7 +162,7 @@ impl<K: Object> Api<K> {
             Ok(object) => Some(Arc::new(object)),
             Err(error) => {
                 self.client.metrics().undecodable(&self.kind);
-                let (object, error) = (Named::of(json), crate::cache::discreet(&error));
+                let (object, error) = (Named::of(json), crate::cache::redacted(&error));
                 tracing::warn!(kind = %self.kind, %object, error, "object does not decode, skipped");
                 None
             }
@@ -245,7 +245,7 @@ impl<K: Object> Api<K> {
     pub(super) fn decode(&self, bytes: &Bytes, name: &str) -> Result<K> {
         serde_json::from_slice(bytes).map_err(|source| {
             // The error must not contain the text that is wrong: it may be a secret.
-            let source = serde::de::Error::custom(crate::cache::discreet(&source));
+            let source = serde::de::Error::custom(crate::cache::redacted(&source));
             Error::Decode { what: format!("{} {name}", self.kind), source }
         })
     }

@@ -15,20 +15,8 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::clock::Clock;
 
 /// A `tracing` layer that writes every log event as a line of JSON with flat keys.
-///
-/// # Examples
-///
-/// ```
-/// use tracing_subscriber::layer::SubscriberExt;
-/// use windlass::log::JsonLines;
-///
-/// let subscriber = tracing_subscriber::Registry::default().with(JsonLines::new(std::io::stderr));
-/// tracing::subscriber::with_default(subscriber, || {
-///     tracing::info!(controller = "maps", "Starting workers");
-/// });
-/// ```
 #[derive(Debug, Clone)]
-pub struct JsonLines<W> {
+pub(super) struct JsonLines<W> {
     writer: W,
     clock: Clock,
 }
@@ -39,15 +27,9 @@ struct Fields(Map<String, Value>);
 // === impl JsonLines ===
 
 impl<W> JsonLines<W> {
-    /// Creates a layer that writes lines to `writer`.
-    pub fn new(writer: W) -> Self {
-        Self { writer, clock: Clock::system() }
-    }
-
-    /// Sets the clock that the times of lines are taken from; [`Clock::system`] by default.
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
+    /// Creates a layer that writes lines to `writer`, with the times of `clock`.
+    pub(super) fn new(writer: W, clock: Clock) -> Self {
+        Self { writer, clock }
     }
 }
 

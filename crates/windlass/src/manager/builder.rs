@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// ours(Manager::builder(client)).run(async {}).await
+/// ours(Manager::builder(client)).build()?.run(async {}).await
 /// # }
 /// ```
 #[must_use = "a manager does nothing until it runs"]

@@ -170,6 +170,18 @@ impl Handle {
     /// Returns the metrics of this manager in the Prometheus text format, as `/metrics` serves them.
     ///
     /// Without the feature `metrics`, the text is empty.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client()).spawn()?;
+    /// assert!(handle.metrics().contains("# TYPE process_start_time_seconds gauge"));
+    /// # handle.stop().await
+    /// # }
+    /// ```
     pub fn metrics(&self) -> String {
         self.state.metrics.encode()
     }

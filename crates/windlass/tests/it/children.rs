@@ -26,7 +26,7 @@ const SECOND: [(&str, &str); 2] = [("1", "secret:default:a"), ("2", "map:other:n
 /// Takes an owner through its life with one fault; returns `false` if it did not happen.
 async fn life(fault: Fault, at: usize) -> bool {
     let (server, client) = world().await;
-    client.create(&secret("bystander")).await.expect("created");
+    client.api().create(&secret("bystander")).await.expect("created");
     let wire = Wire::new(&server, Some((at, fault)));
     let second = Wire::new(&server, None);
     let mut running = operator(wire.client());
@@ -57,7 +57,7 @@ async fn life(fault: Fault, at: usize) -> bool {
         assert!(there, "{fault:?} at {at}: {:?} instead of {wanted:?}", children(&client).await);
     }
     assert!(gone(&client, "owner").await, "{fault:?} at {at}: the owner stays");
-    let bystander = client.live().get::<Secret>(&key("bystander")).await.expect("read");
+    let bystander = client.api::<Secret>().get(&key("bystander")).await.expect("read");
     assert!(bystander.is_some(), "{fault:?} at {at}: a wrong delete");
     for wire in [&wire, &second] {
         let orphans = wire.orphans.lock();
@@ -118,7 +118,11 @@ async fn a_reconcile_with_twenty_unchanged_children_sends_no_request() {
     let (sent, before) = (wire.requests(), runs());
     for n in 0..3 {
         let touch = json!({"metadata": {"labels": {"touched": n.to_string()}}});
-        client.patch::<ConfigMap>(&key("owner"), &Patch::Merge(touch)).await.expect("patched");
+        client
+            .api::<ConfigMap>()
+            .patch(&key("owner"), &Patch::Merge(touch))
+            .await
+            .expect("patched");
         eventually("a reconcile", || runs() > before + n).await;
     }
     assert_eq!(wire.requests(), sent);
@@ -134,13 +138,13 @@ async fn a_child_that_somebody_changes_or_deletes_is_brought_back() {
     assert!(come_to(&client, &all).await);
     // Neither of the two has an owner reference.
     let elsewhere = Key::namespaced("other", "m");
-    let child = client.live().get::<ConfigMap>(&elsewhere).await.expect("read").expect("there");
+    let child = client.api::<ConfigMap>().get(&elsewhere).await.expect("read").expect("there");
     assert_eq!(child.metadata.owner_references, None);
-    client.delete::<ConfigMap>(&elsewhere).await.expect("deleted");
-    client.delete::<ClusterRole>(&Key::cluster("r")).await.expect("deleted");
+    client.api::<ConfigMap>().delete(&elsewhere).await.expect("deleted");
+    client.api::<ClusterRole>().delete(&Key::cluster("r")).await.expect("deleted");
     assert!(come_to(&client, &all).await);
     let patch = json!({"metadata": {"labels": null}});
-    client.patch::<Secret>(&key("a"), &Patch::Merge(patch)).await.expect("patched");
+    client.api::<Secret>().patch(&key("a"), &Patch::Merge(patch)).await.expect("patched");
     assert!(come_to(&client, &all).await);
     running.stop().await.expect("stops");
 }
@@ -156,7 +160,7 @@ async fn a_child_of_another_controller_or_another_set_is_refused_with_a_sentence
         }))
         .expect("a reference"),
     ]);
-    client.create(&theirs).await.expect("created");
+    client.api().create(&theirs).await.expect("created");
     let running = operator(server.client());
     want(&client, "owner", &[("1", "secret:default:a role::r")]).await;
     assert!(come_to(&client, &["role::r"]).await, "the rest of the wave is applied");
@@ -194,13 +198,13 @@ async fn an_object_created_under_the_name_of_a_child_before_its_deletion_is_left
     }));
     want(&client, "owner", &SECOND).await;
     asked.recv().await.expect("a deletion");
-    client.delete::<Secret>(&key("b")).await.expect("deleted");
-    client.create(&secret("b")).await.expect("created");
+    client.api::<Secret>().delete(&key("b")).await.expect("deleted");
+    client.api().create(&secret("b")).await.expect("created");
     *wire.refuse.lock() = None;
     assert!(come_to(&client, &["map:other:n", "secret:default:a"]).await);
     delete(&client, "owner").await;
     assert!(gone(&client, "owner").await);
-    assert!(client.live().get::<Secret>(&key("b")).await.expect("read").is_some());
+    assert!(client.api::<Secret>().get(&key("b")).await.expect("read").is_some());
     running.stop().await.expect("stops");
 }
 
@@ -238,7 +242,7 @@ async fn kinds_and_versions_that_the_build_or_the_server_no_longer_has_are_dealt
     .expect("an object");
     budget.metadata.annotations = Some([("windlass.dev/owner".into(), mark.into())].into());
     let budgets = Kind::new("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets");
-    client.dynamic(&budgets).create(&budget).await.expect("created");
+    client.api_of::<DynamicObject>(&budgets).create(&budget).await.expect("created");
     let listed = json!([[
         {"apiVersion": "ships.example.com/v1", "kind": "Drive", "plural": "drives",
          "namespace": "default", "names": ["warp"]},
@@ -248,12 +252,14 @@ async fn kinds_and_versions_that_the_build_or_the_server_no_longer_has_are_dealt
     let mut owner = config_map("owner", &[("1", "secret:default:a")]);
     owner.metadata.annotations = Some([(SET.into(), listed.to_string())].into());
     owner.metadata.finalizers = Some(vec![SET.into()]);
-    client.create(&owner).await.expect("created");
+    client.api().create(&owner).await.expect("created");
     let running = operator(server.client());
     assert!(come_to(&client, &["secret:default:a"]).await);
     delete(&client, "owner").await;
     assert!(gone(&client, "owner").await);
-    assert!(client.dynamic(&budgets).get(&key("old")).await.expect("read").is_none());
+    assert!(
+        client.api_of::<DynamicObject>(&budgets).get(&key("old")).await.expect("read").is_none()
+    );
     running.stop().await.expect("stops");
 }
 
@@ -261,19 +267,23 @@ async fn kinds_and_versions_that_the_build_or_the_server_no_longer_has_are_dealt
 async fn an_inventory_that_somebody_edits_deletes_nothing_that_is_no_child() {
     let (log, _guard) = Log::start();
     let (server, client) = world().await;
-    client.create(&secret("precious")).await.expect("created");
+    client.api().create(&secret("precious")).await.expect("created");
     let running = operator(server.client());
     want(&client, "owner", &[("1", "secret:default:a")]).await;
     assert!(come_to(&client, &["secret:default:a"]).await);
     let edit = async |text: Option<String>| {
         let patch = json!({"metadata": {"annotations": {SET: text}}});
-        client.patch::<ConfigMap>(&key("owner"), &Patch::Merge(patch)).await.expect("patched");
+        client
+            .api::<ConfigMap>()
+            .patch(&key("owner"), &Patch::Merge(patch))
+            .await
+            .expect("patched");
     };
     let foreign = json!([[{"apiVersion": "v1", "kind": "Secret", "plural": "secrets",
         "namespace": "default", "names": ["precious"]}]]);
     edit(Some(foreign.to_string())).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(client.live().get::<Secret>(&key("precious")).await.expect("read").is_some());
+    assert!(client.api::<Secret>().get(&key("precious")).await.expect("read").is_some());
     let listed = inventory(&client, "owner").await.expect("is there");
     assert!(listed.contains("\"a\"") && !listed.contains("precious"), "{listed}");
 
@@ -297,12 +307,12 @@ async fn waves_are_deleted_one_after_the_other() {
     );
     let hold = |held: &[&str]| Patch::Merge(json!({"metadata": {"finalizers": held}}));
     let slow = Key::namespaced("other", "m");
-    client.patch::<ConfigMap>(&slow, &hold(&["example.com/slow"])).await.expect("patched");
+    client.api::<ConfigMap>().patch(&slow, &hold(&["example.com/slow"])).await.expect("patched");
     delete(&client, "owner").await;
     assert!(come_to(&client, &["map:other:m", "role::r", "secret:default:a"]).await);
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(children(&client).await.len(), 3, "the first wave waits for the second one");
-    client.patch::<ConfigMap>(&slow, &hold(&[])).await.expect("patched");
+    client.api::<ConfigMap>().patch(&slow, &hold(&[])).await.expect("patched");
     assert!(come_to(&client, &[]).await);
     assert!(gone(&client, "owner").await);
     running.stop().await.expect("stops");
@@ -327,7 +337,7 @@ async fn mistakes_of_the_author_are_refused_before_anything_is_sent() {
     };
     let controller = Controller::<ConfigMap>::builder("sets").owns::<Secret>().build(reconcile);
     let running = manager(&server).add(controller).spawn().expect("starts");
-    client.create(&config_map("owner", &[])).await.expect("created");
+    client.api().create(&config_map("owner", &[])).await.expect("created");
     eventually("a reconcile", || !said.lock().is_empty()).await;
     assert_eq!(
         said.lock()[..3],
@@ -373,7 +383,7 @@ async fn the_set_is_ready_when_all_children_are() {
         .owns::<k8s_openapi::api::apps::v1::Deployment>()
         .build(reconcile);
     let running = manager(&server).add(controller).spawn().expect("starts");
-    client.create(&config_map("owner", &[])).await.expect("created");
+    client.api().create(&config_map("owner", &[])).await.expect("created");
     let last = || seen.lock().last().cloned();
     eventually("a state", || last().is_some()).await;
     let state = last().expect("a state");
@@ -388,7 +398,11 @@ async fn the_set_is_ready_when_all_children_are() {
     }});
     let deployments = Client::new(server.client());
     let deployments = deployments.api::<k8s_openapi::api::apps::v1::Deployment>();
-    deployments.patch_status(&key("web"), &Patch::Merge(status)).await.expect("patched");
+    deployments
+        .subresource("status")
+        .patch(&key("web"), &Patch::Merge(status))
+        .await
+        .expect("patched");
     eventually("all ready", || last() == Some(Readiness::Ready)).await;
     running.stop().await.expect("stops");
 }

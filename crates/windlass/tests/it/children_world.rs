@@ -12,12 +12,13 @@ use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::client::Body;
+use kube::core::{Expression, Selector};
 use parking_lot::Mutex;
 use serde_json::json;
 use windlass::client::Patch;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Running;
-use windlass::{Client, Key, List, Manager, Predicate, Result};
+use windlass::{Client, Key, Manager, Predicate, Result};
 use windlass_apiserver::ApiServer;
 
 use crate::common::{config_map, key};
@@ -135,27 +136,27 @@ fn status(code: u16) -> Answer {
 
 /// Returns the marked objects: `secret:default:a`, `map:other:b`, `role::c`.
 pub async fn children(client: &Client) -> BTreeSet<String> {
-    let marked: List =
-        List::all().matching(kube::core::Expression::Exists("windlass.dev/owner".into()).into());
+    let marked = || -> Selector { Expression::Exists("windlass.dev/owner".into()).into() };
     let mut found = BTreeSet::new();
     let mut add = |kind: &str, metadata: &kube::core::ObjectMeta| {
         let part = |text: &Option<String>| text.clone().unwrap_or_default();
         found.insert(format!("{kind}:{}:{}", part(&metadata.namespace), part(&metadata.name)));
     };
-    for secret in client.live().list::<Secret>(&marked).await.expect("listed") {
+    for secret in client.api::<Secret>().list().matching(marked()).items().await.expect("listed") {
         add("secret", &secret.metadata);
     }
-    for map in client.live().list::<ConfigMap>(&marked).await.expect("listed") {
+    for map in client.api::<ConfigMap>().list().matching(marked()).items().await.expect("listed") {
         add("map", &map.metadata);
     }
-    for role in client.live().list::<ClusterRole>(&marked).await.expect("listed") {
+    for role in client.api::<ClusterRole>().list().matching(marked()).items().await.expect("listed")
+    {
         add("role", &role.metadata);
     }
     found
 }
 
 pub async fn inventory(client: &Client, owner: &str) -> Option<String> {
-    let owner = client.live().get::<ConfigMap>(&key(owner)).await.expect("read")?;
+    let owner = client.api::<ConfigMap>().get(&key(owner)).await.expect("read")?;
     owner.metadata.annotations.as_ref()?.get(SET).cloned()
 }
 
@@ -213,19 +214,19 @@ pub async fn world() -> (ApiServer, Client) {
     let client = Client::new(server.client());
     let mut other = Namespace::default();
     other.metadata.name = Some("other".into());
-    client.create(&other).await.expect("created");
+    client.api().create(&other).await.expect("created");
     (server, client)
 }
 
 /// Creates the owner, or changes which children it asks for.
 pub async fn want(client: &Client, owner: &str, waves: &[(&str, &str)]) {
-    if client.live().get::<ConfigMap>(&key(owner)).await.expect("read").is_none() {
-        client.create(&config_map(owner, waves)).await.expect("created");
+    if client.api::<ConfigMap>().get(&key(owner)).await.expect("read").is_none() {
+        client.api().create(&config_map(owner, waves)).await.expect("created");
         return;
     }
     let replace = json!([{"op": "replace", "path": "/data", "value": waves
         .iter().map(|(k, v)| (k.to_string(), json!(v))).collect::<serde_json::Map<_, _>>()}]);
-    client.patch::<ConfigMap>(&key(owner), &Patch::Json(replace)).await.expect("patched");
+    client.api::<ConfigMap>().patch(&key(owner), &Patch::Json(replace)).await.expect("patched");
 }
 
 /// Waits in virtual time until exactly these children exist; returns `false` after a minute.
@@ -243,7 +244,7 @@ pub async fn come_to(client: &Client, wanted: &[&str]) -> bool {
 /// Waits until an owner is gone.
 pub async fn gone(client: &Client, owner: &str) -> bool {
     for _ in 0..120 {
-        if client.live().get::<ConfigMap>(&key(owner)).await.expect("read").is_none() {
+        if client.api::<ConfigMap>().get(&key(owner)).await.expect("read").is_none() {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -253,5 +254,5 @@ pub async fn gone(client: &Client, owner: &str) -> bool {
 
 pub async fn delete(client: &Client, owner: &str) {
     let key: Key = key(owner);
-    client.delete::<ConfigMap>(&key).await.expect("deleted");
+    client.api::<ConfigMap>().delete(&key).await.expect("deleted");
 }

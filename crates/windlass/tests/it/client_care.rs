@@ -194,7 +194,7 @@ async fn a_namespace_that_is_not_cached_is_no_empty_one() {
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     let client = handle.client();
-    let wanted = "ConfigMap.v1 is cached in default only: read it in other with live()";
+    let wanted = "ConfigMap.v1 is cached in default only: read it in other with Client::api";
     let one = client.cached().get::<ConfigMap>(&Key::namespaced("other", "a"));
     assert_eq!(one.expect_err("cannot know").to_string(), wanted);
     let many = client.cached().list::<ConfigMap>().namespace("other").items();

@@ -233,7 +233,8 @@ async fn a_manager_whose_future_is_dropped_leaves_nothing_running() {
         .create(&config_map("a", &[]))
         .await
         .expect("created");
-    let run = manager(&server).add(controller).run(std::future::pending());
+    let run =
+        manager(&server).add(controller).build().expect("complete").run(std::future::pending());
     assert!(tokio::time::timeout(Duration::from_secs(10), run).await.is_err());
     let then = beats.load(Ordering::SeqCst);
     assert!(then > 5, "{then}");

@@ -16,14 +16,14 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetSpec, D
 use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use windlass::cache::Key;
-use windlass::controller::{Change, Predicate};
+use windlass::cache::{Change, Key};
+use windlass::controller::Predicate;
 use windlass::manager::Builder;
 use windlass::{Context, Controller, Error, Next, Reconciler, Result};
 
 use super::history;
 use crate::controllers::Shared;
-use crate::controllers::claim::{self, Claim};
+use crate::controllers::orphans;
 use crate::controllers::{amount, pod};
 
 /// The label of pods and revisions with the hash of the template.
@@ -34,7 +34,7 @@ const GENERATION_LABEL: &str = "pod-template-generation";
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 /// Keys waiting because of a change of a node.
 const KEYS_MAX: usize = 1024;
-/// The most pods made or deleted in one go.
+/// The most pods created or deleted in one reconcile.
 const STEP_MAX: usize = 250;
 
 /// Adds the controller, and the one that watches nodes for it.
@@ -43,7 +43,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let sets = DaemonSets { shared: shared.clone(), failures: Mutex::default() };
     let controller = Controller::<DaemonSet>::builder("daemonset-controller")
         .owns::<Pod>()
-        .watch(claim::orphans::<DaemonSet>(|set| Some(set.spec.as_ref()?.selector.clone())))
+        .watch(orphans::watch::<DaemonSet>(|set| Some(set.spec.as_ref()?.selector.clone())))
         .owns::<ControllerRevision>()
         .reads::<Node>()
         .channel(keys)
@@ -71,7 +71,7 @@ fn node_controller(sender: mpsc::Sender<Key>) -> Controller<Node> {
 fn placement_changed(change: &Change) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     let spec = |entry: &windlass::cache::Entry| entry.decode::<Node>().ok().map(|n| n.spec);
-    old.labels() != new.labels() || spec(old) != spec(new)
+    !old.labels().eq(new.labels()) || spec(old) != spec(new)
 }
 
 struct DaemonSets {
@@ -143,7 +143,7 @@ impl DaemonSets {
         Ok(())
     }
 
-    /// Makes and deletes pods so that every node has what it should.
+    /// Creates and deletes pods so that every node has the pods it should have.
     async fn manage(&self, sync: &mut Sync<'_>, by_node: &ByNode) -> Result<()> {
         let mut missing = Vec::new();
         let mut surplus = Vec::new();
@@ -241,7 +241,7 @@ impl DaemonSets {
 
 impl Sync<'_> {
     async fn pods(&self) -> Result<Vec<Arc<Pod>>> {
-        Claim::new(self.cx, self.set, &self.spec.selector)?.objects::<Pod>(|_| true).await
+        self.cx.claim(self.spec.selector.clone())?.objects::<Pod>(|_| true).await
     }
 
     fn strategy(&self) -> &str {
@@ -268,7 +268,7 @@ impl Sync<'_> {
         by_node
     }
 
-    /// Deletes and makes pods, as many as fit into one step.
+    /// Deletes and creates pods, as many as fit into one reconcile.
     async fn apply(&mut self, surplus: &[Arc<Pod>], missing: &[String]) -> Result<()> {
         let mut outcome = Ok(());
         if surplus.len() > STEP_MAX || missing.len() > STEP_MAX {
@@ -349,7 +349,7 @@ async fn revision(
     set: &DaemonSet,
     spec: &DaemonSetSpec,
 ) -> Result<(Vec<Arc<ControllerRevision>>, Arc<ControllerRevision>)> {
-    let mut all = history::list(cx, set, &spec.selector).await?;
+    let mut all = history::list(cx, &spec.selector).await?;
     let data = history::data(cx)?;
     let old = all.iter().filter(|r| !history::stores(r, &data)).map(|r| r.revision).max();
     let number = old.unwrap_or(0).saturating_add(1);

@@ -1,11 +1,10 @@
 //! Revisions of a pod template: ControllerRevisions, their names, their order, their end.
 //!
-//! **Invariant:** equal templates share one revision; going back raises the number of the old one.
+//! **Invariant:** equal templates share one revision; a rollback raises the number of the old one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::controllers::claim::Claim;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -24,10 +23,9 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The revisions that belong to the reconciled object, oldest first; orphans are taken.
 pub async fn list<O: Object<DynamicType = ()>>(
     cx: &Context<O>,
-    parent: &O,
     selector: &LabelSelector,
 ) -> Result<Vec<Arc<ControllerRevision>>> {
-    let claim = Claim::new(cx, parent, selector)?;
+    let claim = cx.claim(selector.clone())?;
     let mut revisions = claim.objects::<ControllerRevision>(|_| true).await?;
     sort(&mut revisions);
     Ok(revisions)
@@ -47,7 +45,7 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
     revisions.last().map_or(1, |last| last.revision.saturating_add(1))
 }
 
-/// What a revision stores: a patch that puts the whole pod template in place.
+/// What a revision stores: a patch that replaces the whole pod template.
 pub fn data<O: Object<DynamicType = ()>>(cx: &Context<O>) -> Result<Value> {
     let object = cx.client().cached().json(cx.kind(), cx.key())?.unwrap_or_default();
     let mut template = object.pointer("/spec/template").cloned().unwrap_or_else(|| json!({}));

@@ -17,13 +17,13 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use windlass::cache::Cache;
-use windlass::controller::{Change, Context, Controller, Next, Watch};
+use windlass::cache::{Cache, Change};
+use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, Result};
 
 use crate::controllers::Shared;
-use crate::controllers::claim::{self, Claim};
+use crate::controllers::orphans;
 
 /// Adds the controller.
 pub fn add(builder: Builder, _: &Shared) -> Builder {
@@ -46,21 +46,21 @@ struct Rollout<'a> {
 }
 
 fn orphans(change: &Change, cache: &Cache) -> Vec<Key> {
-    let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
-    let labels = claim::orphan_labels(change).into_iter().filter(|l| !l.is_empty());
+    let namespace = change.key().namespace().map(str::to_string);
+    let labels = orphans::labels_of(change).into_iter().filter(|l| !l.is_empty());
     let selector = |d: &Deployment| d.spec.as_ref().map(|s| s.selector.clone());
     let keys = labels.flat_map(|labels| {
-        claim::matching::<Deployment>(cache, namespace.as_deref(), &labels, selector)
+        orphans::matching::<Deployment>(cache, namespace.as_deref(), &labels, selector)
     });
     keys.collect()
 }
 
-/// A Deployment that recreates waits for its last pod to go.
+/// A Deployment that recreates waits until its last pod is deleted.
 fn of_deleted_pod(change: &Change, cache: &Cache) -> Vec<Key> {
     if !change.is_delete() {
         return Vec::new();
     }
-    let Some(pod) = change.entry() else { return Vec::new() };
+    let pod = change.entry();
     let namespace = pod.key().namespace();
     let set = pod.owners().iter().find(|o| o.controller && &*o.kind == "ReplicaSet");
     let set = set.and_then(|set| {
@@ -82,7 +82,7 @@ async fn reconcile(cx: &Context<Deployment>) -> Result<Next> {
         return Ok(Next::Done);
     }
     let sets =
-        Claim::new(cx, &*deployment, &spec.selector)?.objects::<ReplicaSet>(|_| true).await?;
+        cx.claim(spec.selector.clone())?.objects::<ReplicaSet>(|_| true).await?;
     let sets = sets.iter().map(|set| (**set).clone()).collect();
     let mut rollout = Rollout { cx, deployment: (*deployment).clone(), sets };
     rollout.sort();
@@ -164,7 +164,7 @@ impl Rollout<'_> {
         Ok(())
     }
 
-    /// Stores a ReplicaSet in place of the one known.
+    /// Replaces the known state of a ReplicaSet.
     async fn save_set(&mut self, at: usize, set: &ReplicaSet) -> Result<()> {
         self.sets[at] = self.cx.client().api().update(set).await?;
         Ok(())

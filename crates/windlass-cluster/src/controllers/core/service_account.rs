@@ -7,9 +7,9 @@ use std::sync::Arc;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::core::ObjectMeta;
-use windlass::cache::Cache;
+use windlass::cache::{Cache, Change};
 use windlass::client::Deletion;
-use windlass::controller::{Change, Context, Controller, Next, Watch};
+use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, Object, Result, ResultExt};
 use windlass_apiserver::ApiServer;
@@ -128,7 +128,7 @@ fn account_name(secret: &Secret) -> Option<&str> {
 
 /// The token secrets of a changed account.
 fn tokens_of(change: &Change, cache: &Cache) -> Vec<Key> {
-    let Some(account) = change.entry().map(|entry| entry.key().clone()) else { return Vec::new() };
+    let account = change.key().clone();
     let all = cache.list::<Secret>().namespace(account.namespace().unwrap_or_default());
     let secrets = all.items().unwrap_or_default();
     let of_account = secrets.iter().filter(|s| account_name(s) == Some(account.name()));

@@ -21,8 +21,9 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use parking_lot::Mutex;
 use serde_json::json;
+use windlass::cache::Change;
 use windlass::client::Patch;
-use windlass::controller::{Change, Context, Predicate, Watch};
+use windlass::controller::{Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Object, Reconciler, Result, ResultExt};
 use windlass_text::select::LabelSelector;
@@ -34,7 +35,7 @@ use rules::History;
 /// How often metrics are looked at.
 const SYNC_EVERY: Duration = Duration::from_secs(15);
 
-/// The numbers autoscalers go by, in thousandths; `None` where there is no number.
+/// The metrics that autoscalers use, in thousandths; `None` where there is no number.
 pub trait Metrics: fmt::Debug + Send + Sync {
     /// What a pod, or one of its containers, uses of a resource.
     fn resource(
@@ -93,10 +94,9 @@ fn target<K: Object<DynamicType = ()>>(state: &Arc<State>) -> Watch {
     let (state, kind) = (state.clone(), Kind::of::<K>());
     let name = kind.kind().to_string();
     let map = move |change: &Change| {
-        let Some(entry) = change.entry() else { return Vec::new() };
         let targets = state.targets.lock();
-        let found = targets.get(&(name.clone(), entry.key().clone()));
-        found.into_iter().flatten().cloned().collect()
+        let found = targets.get(&(name.clone(), change.key().clone()));
+        found.into_iter().flatten().cloned().collect::<Vec<_>>()
     };
     Watch::changes(kind, map).when(Predicate::generation_changed())
 }
@@ -128,7 +128,8 @@ impl State {
         }
     }
 
-    /// Stores the selector of an autoscaler, and returns all autoscalers that select one of the pods.
+    /// Stores the selector of an autoscaler, and returns all autoscalers that select one of the
+    /// pods.
     fn select(&self, key: &Key, selector: LabelSelector, pods: &[Arc<Pod>]) -> BTreeSet<Key> {
         let mut selectors = self.selectors.lock();
         selectors.insert(key.clone(), selector);
@@ -144,13 +145,13 @@ impl State {
 
     /// The autoscalers of the same pods, which have to be reconciled when one of them changes.
     fn rivals_of(&self, change: &Change) -> Vec<Key> {
-        let Some(entry) = change.entry() else { return Vec::new() };
+        let key = change.key();
         let mut rivals = self.rivals.lock();
-        let mut found = rivals.get(entry.key()).cloned().unwrap_or_default();
-        found.remove(entry.key());
+        let mut found = rivals.get(key).cloned().unwrap_or_default();
+        found.remove(key);
         if change.is_delete() {
-            rivals.remove(entry.key());
-            self.selectors.lock().remove(entry.key());
+            rivals.remove(key);
+            self.selectors.lock().remove(key);
         }
         found.into_iter().collect()
     }
@@ -466,7 +467,7 @@ impl Autoscalers {
     }
 }
 
-/// The server's own words.
+/// The server's own message.
 fn message(error: &Error) -> String {
     error.status().map_or_else(|| error.chain(), |status| status.message.clone())
 }

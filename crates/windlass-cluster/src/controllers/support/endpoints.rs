@@ -26,9 +26,9 @@ const MAX: usize = 1000;
 pub fn add(builder: Builder, _: &Shared) -> Builder {
     let state = Arc::new(State::default());
     let pods = state.clone();
-    let own = |change: &windlass::controller::Change| {
-        let gone = change.old.as_ref().filter(|_| change.is_delete());
-        gone.map(|entry| entry.key().clone()).into_iter().collect::<Vec<_>>()
+    let own = |change: &windlass::cache::Change| {
+        let deleted = Some(change.key()).filter(|_| change.is_delete());
+        deleted.cloned().into_iter().collect::<Vec<_>>()
     };
     builder.add(
         Controller::<Service>::builder("endpoints-controller")

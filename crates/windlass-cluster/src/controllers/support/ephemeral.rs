@@ -1,13 +1,14 @@
 //! Ephemeral volumes: claims that are created and deleted with their pod.
 //!
-//! The pod owns its claims, so the garbage collector deletes them with it. An existing claim of that
-//! name that the pod does not own is left alone, and an event on the pod reports it.
+//! The pod owns its claims, so the garbage collector deletes them with it. An existing claim of
+//! that name that the pod does not own is left alone, and an event on the pod reports it.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use windlass::controller::{Change, Context, Predicate, Watch};
+use windlass::cache::Change;
+use windlass::controller::{Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Result, owner};
 
@@ -49,17 +50,16 @@ pub(super) fn claim_name(pod: &Pod, volume: &Volume) -> String {
     format!("{}-{}", pod::name(pod), volume.name)
 }
 
-/// Volumes of a pod never change, so only its coming matters.
+/// Volumes of a pod never change, so only its creation matters.
 fn brings_claims(change: &Change) -> bool {
     change.old.is_none()
         && change
-            .entry()
-            .and_then(|entry| entry.decode::<Brief>().ok())
+            .object::<Brief>()
             .is_some_and(|pod| pod.spec.volumes.iter().any(|volume| volume.ephemeral.is_some()))
 }
 
 fn owning_pod(change: &Change) -> Vec<Key> {
-    let Some(entry) = change.entry() else { return Vec::new() };
+    let entry = change.entry();
     let pod = entry.owners().iter().find(|o| o.controller && &*o.kind == "Pod");
     pod.map(|pod| Key::new(entry.key().namespace(), &pod.name)).into_iter().collect()
 }

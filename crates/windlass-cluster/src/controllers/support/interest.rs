@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 use kube::core::{Selector, SelectorExt};
 use parking_lot::RwLock;
 use windlass::Key;
-use windlass::cache::Entry;
-use windlass::controller::Change;
+use windlass::cache::{Change, Entry};
 
 /// Selectors by the key of the object they belong to.
 #[derive(Debug, Default)]
@@ -58,7 +57,7 @@ impl Interest {
             return;
         }
         let labels: BTreeMap<String, String> =
-            entry.labels().iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+            entry.labels().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         keys.extend(self.selecting(entry.key().namespace(), &labels));
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointSubset, Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
-use windlass::controller::{Change, Context, Watch};
+use windlass::cache::Change;
+use windlass::controller::{Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Kind, Next, Result};
 
@@ -22,8 +23,7 @@ const MAX: usize = 1000;
 
 /// Adds the controller.
 pub fn add(builder: Builder, _: &Shared) -> Builder {
-    let same_name =
-        |change: &Change| change.entry().map(|e| e.key().clone()).into_iter().collect::<Vec<_>>();
+    let same_name = |change: &Change| vec![change.key().clone()];
     builder.add(
         Controller::<Endpoints>::builder("endpointslice-mirroring-controller")
             .owns::<EndpointSlice>()

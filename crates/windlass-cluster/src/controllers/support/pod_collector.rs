@@ -1,7 +1,7 @@
 //! Pod garbage collection: pods that no kubelet will ever take away.
 //!
-//! Three sorts go: pods of a node that is gone for a while, deleted pods that were never bound to a
-//! node, and the oldest of too many finished pods.
+//! Three sorts of pods are deleted: pods of a node that has been gone for a while, deleted pods
+//! that were never bound to a node, and the oldest of too many finished pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +11,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
+use windlass::cache::Change;
 use windlass::client::Deletion;
-use windlass::controller::{Change, Context, Watch};
+use windlass::controller::{Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Client, Controller, Error, Index, Key, Kind, Next, Reconciler, Result};
 

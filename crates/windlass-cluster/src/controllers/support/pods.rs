@@ -3,9 +3,8 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass::cache::Entry;
+use windlass::cache::{Change, Entry};
 use windlass::client::Patch;
-use windlass::controller::Change;
 use windlass::{Client, Index, Key, Result, ResultExt};
 
 use crate::controllers::pod;
@@ -57,10 +56,10 @@ pub fn by_node() -> Index<Pod, String> {
 
 /// The key of the node a pod is, or was last, bound to.
 pub fn node_of(change: &Change) -> Option<Key> {
-    Brief::of(change.entry()?).node()
+    change.object::<Brief>()?.node()
 }
 
-/// Sets conditions and other fields of a pod's status; a pod that is gone is no error.
+/// Sets conditions and other fields of a pod's status; a pod that is deleted is not an error.
 pub async fn patch_status(client: &Client, pod: &Pod, status: &Value) -> Result<()> {
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
     let api = client.api::<Pod>();

@@ -1,4 +1,4 @@
-//! Finalizers that keep claims in use and bound volumes from going.
+//! Finalizers that protect claims in use and bound volumes from deletion.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ const VOLUME: &str = "kubernetes.io/pv-protection";
 
 /// Adds the controller of claims.
 pub fn add_claims(builder: Builder, _: &Shared) -> Builder {
-    let users = |change: &windlass::controller::Change| {
+    let users = |change: &windlass::cache::Change| {
         let pod = change.object::<Pod>();
-        pod.iter().flat_map(claims_used).collect::<Vec<_>>()
+        pod.iter().flat_map(|pod| claims_used(pod)).collect::<Vec<_>>()
     };
     // A pod that is still there cannot free a claim.
     let gone = Predicate::new(|change| change.is_delete()).resyncs();

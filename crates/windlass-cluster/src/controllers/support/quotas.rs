@@ -1,6 +1,6 @@
 //! ResourceQuotas: what a namespace uses of what it may.
 //!
-//! Admission adds to `used` before it lets an object in; this controller counts anew, so that what
+//! Admission adds to `used` before it lets an object in; this controller counts again, so that what
 //! is deleted or finished is given back.
 //!
 //! **Invariant:** `used` falls only when something was given back. What admission has booked may
@@ -20,8 +20,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use windlass::cache::{Event, HandlerGuard, HandlerOptions, Scope};
-use windlass::controller::{Change, Context, Watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass::cache::{Change, Scope};
+use windlass::controller::{Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result, ResultExt};
 use windlass_text::quantity::Quantity;
@@ -66,7 +67,7 @@ struct Quotas {
     given: Arc<Mutex<BTreeSet<Key>>>,
     others: Arc<Others>,
     /// Kinds beyond the usual ones that some quota counts.
-    watches: Mutex<BTreeMap<Kind, HandlerGuard>>,
+    watches: Mutex<BTreeMap<Kind, DropGuard>>,
 }
 
 /// Queues quotas when objects of other kinds are deleted.
@@ -79,9 +80,11 @@ struct Others {
 // === impl Others ===
 
 impl Others {
-    fn see(&self, event: &Event<DynamicObject>) {
-        let Event::Deleted { last, .. } = event else { return };
-        let namespace = last.entry().key().namespace();
+    fn see(&self, change: &Change) {
+        if !change.is_delete() {
+            return;
+        }
+        let namespace = change.key().namespace();
         let quotas = self.interest.all().into_iter().filter(|key| key.namespace() == namespace);
         for key in quotas {
             self.given.lock().insert(key.clone());
@@ -100,10 +103,17 @@ impl Quotas {
         for kind in kinds {
             if let Slot::Vacant(slot) = watches.entry(kind) {
                 let scope = Scope::all().metadata_only();
-                let informer = cx.client().cached().informer_of(slot.key(), &scope);
-                let others = self.others.clone();
-                let hear = move |event: Event<DynamicObject>| others.see(&event);
-                slot.insert(informer.handle(HandlerOptions::default(), hear));
+                let cache = cx.client().cached();
+                let informer = cache.informer_of::<DynamicObject>(slot.key(), &scope);
+                let (others, mut changes) = (self.others.clone(), informer.subscribe());
+                let token = CancellationToken::new();
+                tokio::spawn(token.clone().run_until_cancelled_owned(async move {
+                    while let Some(change) = changes.recv().await {
+                        others.see(&change);
+                        tokio::task::consume_budget().await;
+                    }
+                }));
+                slot.insert(token.drop_guard());
             }
         }
         Ok(())
@@ -115,7 +125,7 @@ fn gives_back(name: &str, change: &Change) -> bool {
     match name {
         _ if change.is_delete() || change.is_replacement() => true,
         "pods" => change.object::<Pod>().is_some_and(|pod| is_finished(&pod)),
-        "services" | "persistentvolumeclaims" => change.is_update(),
+        "services" | "persistentvolumeclaims" => change.old.is_some(),
         _ => false,
     }
 }

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use parking_lot::Mutex;
-use windlass::controller::{Change, Watch};
+use windlass::cache::Change;
+use windlass::controller::Watch;
 use windlass::manager::Builder;
 use windlass::{Controller, Index, Key, Kind};
 use windlass_text::quantity::Quantity;
@@ -86,16 +87,16 @@ impl State {
             return Vec::new();
         }
         let pod = change.object::<Pod>();
-        let keys = pod.iter().flat_map(claims_used);
+        let keys = pod.iter().flat_map(|pod| claims_used(pod));
         keys.filter(|key| unbound.contains(key)).collect()
     }
 
     /// The volumes a change of a claim matters to.
     fn volumes_of(&self, change: &Change) -> Vec<Key> {
-        let Some(entry) = change.entry() else { return Vec::new() };
-        let mut names = self.reserved.lock().get(entry.key()).cloned().unwrap_or_default();
+        let mut names = self.reserved.lock().get(change.key()).cloned().unwrap_or_default();
         let claim = change.object::<PersistentVolumeClaim>();
-        names.extend(claim.and_then(|c| c.spec?.volume_name).filter(|name| !name.is_empty()));
+        let volume = claim.as_ref().and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
+        names.extend(volume.filter(|name| !name.is_empty()));
         names.iter().map(|name| Key::cluster(name)).collect()
     }
 

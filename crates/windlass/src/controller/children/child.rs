@@ -92,10 +92,7 @@ impl Applier<'_> {
         let current: Option<ObjectMeta> = match cached {
             Some(None) => None,
             Some(Some(entry)) => {
-                let found: Metadata = entry.decode().map_err(|malformed| Error::Decode {
-                    what: format!("{kind} {key}"),
-                    source: serde::de::Error::custom(malformed.message),
-                })?;
+                let found: Metadata = entry.decode()?;
                 Some(found.metadata)
             }
             None => {

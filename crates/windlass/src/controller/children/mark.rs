@@ -78,7 +78,7 @@ pub(crate) fn marked_owner(entry: &Entry, owner: &Kind) -> Option<Key> {
     struct Head {
         metadata: ObjectMeta,
     }
-    entry.labels().get(OWNER)?;
+    entry.label(OWNER)?;
     let head: Head = entry.decode().ok()?;
     let mut parts = found(&head.metadata)?.split(' ').skip(1);
     let (kind, key) = (parts.next()?, parts.next()?);

@@ -1,4 +1,5 @@
-//! Removes the tracking finalizer from pods whose job is deleted or finished and will not count them.
+//! Removes the tracking finalizer from pods whose job is deleted or finished and will not count
+//! them.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -13,7 +14,7 @@ const JOB_LABEL: &str = "batch.kubernetes.io/job-name";
 /// The controller of these pods.
 pub fn controller() -> Controller<Pod> {
     let of_job = |entry: &Entry| {
-        entry.labels().get(JOB_LABEL).is_some() || entry.owners().iter().any(|o| &*o.kind == "Job")
+        entry.label(JOB_LABEL).is_some() || entry.owners().iter().any(|o| &*o.kind == "Job")
     };
     let concerns = Predicate::new(move |change| {
         change.new.is_some() && [&change.old, &change.new].into_iter().flatten().any(|e| of_job(e))
@@ -44,7 +45,7 @@ fn is_left_alone(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
     }))
 }
 
-/// Lets go the pods of a job that is gone.
+/// Removes the finalizer from the pods of a deleted job.
 pub async fn release_of(cx: &Context<Job>) -> Result<()> {
     for pod in cx.list::<Pod>().labels([(JOB_LABEL, cx.name())]).items()? {
         let mine = owner::controller_of(&*pod);

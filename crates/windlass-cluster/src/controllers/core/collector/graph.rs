@@ -58,7 +58,7 @@ impl Node {
         node
     }
 
-    /// The object waits until its dependents are gone.
+    /// Returns `true` if the object waits until its dependents are deleted.
     pub fn waits(&self) -> bool {
         self.deleting && self.foreground
     }
@@ -95,7 +95,7 @@ impl Graph {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// Those whose reference keeps the owner from going.
+    /// The dependents whose reference blocks the deletion of the owner.
     pub fn blocking(&self, uid: &str) -> Vec<String> {
         let blocks = |dependent: &String| {
             let node = self.nodes.get(dependent).and_then(|node| node.refers(uid));
@@ -168,8 +168,8 @@ impl Graph {
         }
     }
 
-    /// Removes an object. Returns the UIDs of the objects to look at: its dependents, and owners that
-    /// waited for it.
+    /// Removes an object. Returns the UIDs of the objects to look at: its dependents, and owners
+    /// that waited for it.
     pub fn remove(&mut self, uid: &str) -> Vec<String> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         let mut affected = self.dependents(uid);
@@ -195,7 +195,7 @@ impl Graph {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::json;
-    use windlass::cache::{Delta, Store};
+    use windlass::cache::Change;
 
     use super::*;
 
@@ -215,10 +215,8 @@ mod tests {
             object["metadata"]["deletionTimestamp"] = json!("2024-01-01T00:00:00Z");
             object["metadata"]["finalizers"] = json!([FOREGROUND]);
         }
-        let store = Store::detached(&kind().api_resource());
-        let entry = store.read(object.to_string().as_bytes()).expect("is an object");
-        store.apply([Delta::Upsert(entry)]);
-        store.entry(&Key::namespaced("n", uid)).expect("was stored")
+        let object: ConfigMap = serde_json::from_value(object).expect("a config map");
+        Change::between(None, Some(&object)).expect("has a name").entry().clone()
     }
 
     fn kind() -> Kind {

@@ -1,4 +1,4 @@
-//! Reads of an object only what the cache itself needs, in one pass over the bytes.
+//! Reads only those parts of an object that the cache itself needs, in one pass over the bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,22 +9,23 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use super::Key;
-use super::entry::{Malformed, discreet};
+use super::Malformed;
+use super::malformed::redacted;
 
 /// The outline of an object.
 #[derive(Deserialize)]
-pub(super) struct Skim<'a> {
+pub(super) struct Outline<'a> {
     #[serde(borrow, default)]
     pub(super) kind: Text<'a>,
     #[serde(borrow, default, rename = "apiVersion")]
     pub(super) api_version: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) metadata: SkimMeta<'a>,
+    pub(super) metadata: OutlineMeta<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct SkimMeta<'a> {
+pub(super) struct OutlineMeta<'a> {
     #[serde(borrow)]
     pub(super) name: Text<'a>,
     #[serde(borrow)]
@@ -38,14 +39,14 @@ pub(super) struct SkimMeta<'a> {
     #[serde(borrow)]
     pub(super) labels: Pairs<'a>,
     #[serde(borrow)]
-    pub(super) owner_references: Many<SkimOwner<'a>>,
+    pub(super) owner_references: Many<OutlineOwner<'a>>,
     #[serde(borrow)]
     pub(super) managed_fields: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SkimOwner<'a> {
+pub(super) struct OutlineOwner<'a> {
     #[serde(borrow, default)]
     pub(super) api_version: Text<'a>,
     #[serde(borrow, default)]
@@ -69,7 +70,7 @@ pub(super) struct Pairs<'a>(pub(super) Vec<(Cow<'a, str>, Cow<'a, str>)>);
 /// A list; null reads as empty.
 pub(super) struct Many<T>(pub(super) Vec<T>);
 
-/// What tells an object from others, and its version.
+/// What identifies an object, and its version.
 pub(super) struct Identity {
     pub(super) api_version: String,
     pub(super) kind: String,
@@ -79,9 +80,9 @@ pub(super) struct Identity {
 }
 
 /// Skims an object.
-pub(super) fn read(json: &[u8]) -> Result<Skim<'_>, Malformed> {
+pub(super) fn read(json: &[u8]) -> Result<Outline<'_>, Malformed> {
     serde_json::from_slice(json)
-        .map_err(|err| Malformed { name: guess_name(json), message: discreet(&err) })
+        .map_err(|err| Malformed { name: guess_name(json), message: redacted(&err) })
 }
 
 /// Reads which object this is, also of one whose outline does not read; `None` if it has no name.
@@ -119,7 +120,7 @@ pub(super) fn without_managed_fields(json: &[u8], raw: &str, out: &mut Vec<u8>) 
     }
 }
 
-/// Finds the range of the whole field, with the one comma that goes with it.
+/// Finds the range of the whole field, including one comma.
 fn field_range(json: &[u8], raw: &str) -> Option<(usize, usize)> {
     const NAME: &[u8] = b"\"managedFields\"";
     let start = (raw.as_ptr() as usize).checked_sub(json.as_ptr() as usize)?;
@@ -306,9 +307,9 @@ mod tests {
     use super::*;
 
     fn cut(json: &str) -> Value {
-        let skim = read(json.as_bytes()).unwrap();
+        let outline = read(json.as_bytes()).unwrap();
         let mut out = Vec::new();
-        let raw = skim.metadata.managed_fields.expect("has managedFields").get();
+        let raw = outline.metadata.managed_fields.expect("has managedFields").get();
         without_managed_fields(json.as_bytes(), raw, &mut out);
         serde_json::from_slice(&out).unwrap()
     }

@@ -1,12 +1,12 @@
-//! The delta queue between a reflector and the store.
+//! The deltas that a reflector has read and not yet applied to the store.
 //!
-//! Deltas keep the order of the wire, across keys and kinds of delta: a bookmark or the end of
-//! a relist is applied after everything that came before it. The reflector that puts them in also
-//! brings them into the store, all at once when there is nothing more to read or when they are
-//! many: nobody has to be woken for that, and a server that is faster than the store waits.
+//! Deltas keep the order in which they were received, across keys and kinds of delta: a bookmark or
+//! the end of a relist is applied after everything before it. The reflector itself applies them, all
+//! at once, when there is nothing more to read or when there are many. No other task has to be
+//! woken for that, and a server that is faster than the store waits.
 //!
-//! **Invariant:** what one reflector puts in comes out in the same order.
-//! **Invariant:** the state says what the store holds, not what was read.
+//! **Invariant:** the deltas of one reflector are applied in the order in which it added them.
+//! **Invariant:** the state describes what the store holds, not what was read.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::{Entry, Key, Store, SyncState};
 
 /// Deltas applied at once, so that the store is published once for all of them.
 const BATCH_MAX: usize = 1000;
-/// Room that is kept for the next ones.
-const ROOM: usize = 16;
+/// The capacity that is kept for the next deltas.
+const CAPACITY_KEPT: usize = 16;
 
 /// One step of a reflector.
 #[derive(Clone, Debug)]
-pub enum Delta {
-    /// A list of the whole scope begins; what an earlier one left unfinished is void.
+pub(super) enum Delta {
+    /// A list of the whole scope begins; an earlier one that did not end is discarded.
     Begin,
     /// An object of that list.
     Listed(Arc<Entry>),
@@ -29,9 +29,9 @@ pub enum Delta {
     Kept(Key),
     /// An object that was deleted while that list was streamed.
     Unlisted(Key),
-    /// The list is complete: what it did not name is gone.
+    /// The list is complete: objects that it does not contain are deleted.
     Replace {
-        /// The version the list stands for.
+        /// The version of the list.
         version: u64,
     },
     /// An object was created or changed.
@@ -52,32 +52,31 @@ pub enum Delta {
         /// That version.
         version: u64,
     },
-    /// The watch is at fault; the state says how.
+    /// The watch has failed; the state describes how.
     Broken(SyncState),
     /// The watch works again after a fault.
     Resumed,
 }
 
-/// What a reflector has read and the store does not hold yet.
-pub(super) struct Fifo {
+/// Deltas that are applied to the store at once.
+pub(super) struct Batch {
     source: usize,
-    /// Only metadata are asked for.
+    /// Only metadata is requested.
     pub(super) narrow: bool,
     deltas: Vec<Delta>,
     store: Store,
     states: Arc<SyncStates>,
 }
 
-// === impl Fifo ===
+// === impl Batch ===
 
-impl Fifo {
-    /// Makes the queue of one of the sources of a store.
+impl Batch {
+    /// Creates the batch of one of the sources of a store.
     pub(super) fn new(source: usize, store: Store, states: Arc<SyncStates>) -> Self {
         Self { source, narrow: false, deltas: Vec::new(), store, states }
     }
 
-    /// Puts a delta in; one that says how the watch is goes on to the store at once, with all
-    /// before it.
+    /// Adds a delta. One that changes the state of the watch is applied at once, with all before it.
     pub(super) fn push(&mut self, delta: Delta) {
         let state = match &delta {
             Delta::Replace { version } => Some(Some(SyncState::Synced { version: *version })),
@@ -95,13 +94,13 @@ impl Fifo {
         }
     }
 
-    /// Brings everything into the store.
+    /// Applies everything to the store.
     pub(super) fn flush(&mut self) {
         if self.deltas.is_empty() {
             return;
         }
         self.store.apply_from(self.deltas.drain(..).map(|delta| (self.source, delta)));
-        self.deltas.shrink_to(ROOM);
+        self.deltas.shrink_to(CAPACITY_KEPT);
     }
 }
 
@@ -112,10 +111,10 @@ mod tests {
 
     use super::*;
 
-    fn made() -> (Fifo, Store, Arc<SyncStates>) {
+    fn batch() -> (Batch, Store, Arc<SyncStates>) {
         let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
         let states = Arc::new(SyncStates::new(1, true));
-        (Fifo::new(0, store.clone(), states.clone()), store, states)
+        (Batch::new(0, store.clone(), states.clone()), store, states)
     }
 
     fn entry(store: &Store, n: usize, version: usize) -> Arc<Entry> {
@@ -126,36 +125,36 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_in_the_store_before_the_state_says_so() {
-        let (mut fifo, store, states) = made();
-        fifo.push(Delta::Begin);
-        fifo.push(Delta::Listed(entry(&store, 1, 5)));
+    fn the_store_holds_what_was_read_before_the_state_changes() {
+        let (mut batch, store, states) = batch();
+        batch.push(Delta::Begin);
+        batch.push(Delta::Listed(entry(&store, 1, 5)));
         assert_eq!((store.len(), states.get()), (0, SyncState::Pending));
-        fifo.push(Delta::Replace { version: 7 });
+        batch.push(Delta::Replace { version: 7 });
         assert_eq!((store.len(), store.resource_version()), (1, 7));
         assert_eq!(states.get(), SyncState::Synced { version: 7 });
 
-        fifo.push(Delta::Upsert(entry(&store, 2, 8)));
-        fifo.push(Delta::Bookmark { version: 9 });
+        batch.push(Delta::Upsert(entry(&store, 2, 8)));
+        batch.push(Delta::Bookmark { version: 9 });
         assert_eq!((store.len(), store.resource_version()), (1, 7));
         let fault = SyncState::Unreachable("gone".to_owned());
-        fifo.push(Delta::Broken(fault.clone()));
+        batch.push(Delta::Broken(fault.clone()));
         assert_eq!((store.len(), store.resource_version(), states.get()), (2, 9, fault));
-        fifo.push(Delta::Resumed);
+        batch.push(Delta::Resumed);
         assert_eq!(states.get(), SyncState::Synced { version: 9 });
     }
 
     #[test]
-    fn many_deltas_do_not_wait_for_the_end_of_them() {
-        let (mut fifo, store, _) = made();
-        fifo.push(Delta::Begin);
-        fifo.push(Delta::Replace { version: 1 });
+    fn many_deltas_are_applied_before_their_end() {
+        let (mut batch, store, _) = batch();
+        batch.push(Delta::Begin);
+        batch.push(Delta::Replace { version: 1 });
         for n in 0..BATCH_MAX + 1 {
-            fifo.push(Delta::Upsert(entry(&store, n, n + 2)));
+            batch.push(Delta::Upsert(entry(&store, n, n + 2)));
         }
         assert_eq!(store.len(), BATCH_MAX);
-        fifo.flush();
+        batch.flush();
         assert_eq!(store.len(), BATCH_MAX + 1);
-        assert!(fifo.deltas.capacity() <= ROOM);
+        assert!(batch.deltas.capacity() <= CAPACITY_KEPT);
     }
 }
