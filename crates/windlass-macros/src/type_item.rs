@@ -171,28 +171,21 @@ fn json_schema(item: &Item, root: &TokenStream, output: &Output) -> TokenStream 
     }
 }
 
-/// Removes what only these attributes understand, so that an error is the only one.
+/// Removes attributes of derives, so that an error is the only one.
 fn strip(item: &mut Item) {
-    if let Ok(attributes) = attributes_of(item) {
-        attributes.retain(|attribute| {
-            !attribute.path().is_ident("k8s") && !attribute.path().is_ident("serde")
-        });
-    }
-    let clean = |fields: &mut syn::Fields| {
-        for field in fields.iter_mut() {
-            field.attrs.retain(|attribute| {
-                !attribute.path().is_ident("k8s") && !attribute.path().is_ident("serde")
-            });
-        }
+    let clean = |attributes: &mut Vec<Attribute>| {
+        let ours = ["k8s", "api", "serde", "derive", "default"];
+        attributes.retain(|attribute| !ours.iter().any(|name| last_is(attribute.path(), name)));
     };
+    if let Ok(attributes) = attributes_of(item) {
+        clean(attributes);
+    }
     match item {
-        Item::Struct(item) => clean(&mut item.fields),
+        Item::Struct(item) => item.fields.iter_mut().for_each(|field| clean(&mut field.attrs)),
         Item::Enum(item) => {
             for variant in &mut item.variants {
-                variant.attrs.retain(|attribute| {
-                    !attribute.path().is_ident("k8s") && !attribute.path().is_ident("serde")
-                });
-                clean(&mut variant.fields);
+                clean(&mut variant.attrs);
+                variant.fields.iter_mut().for_each(|field| clean(&mut field.attrs));
             }
         }
         _ => {}
@@ -248,7 +241,7 @@ pub fn rule_tokens(
                 Err(error) => errors.push(error),
             }
         }
-        tokens.push(crate::rule::one_of_tokens(root, count, &names));
+        tokens.push(crate::argument::one_of_tokens(root, count, &names));
     }
     crate::rule::join(errors)?;
     Ok(tokens)
