@@ -12,8 +12,7 @@ use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::cache::Cache;
-use windlass::cache::Change;
+use windlass::cache::{Cache, Change};
 use windlass::client::Patch;
 use windlass::{
     Client, Context, Controller, Error, Key, Kind, Manager, Next, Readiness, Result, Watch,
