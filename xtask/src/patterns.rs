@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-const PATTERNS: &str = "crates/windlass-apiserver/src/custom/pattern/go-patterns.jsonl";
-const GROUPS: &str = "crates/windlass-apiserver/data/go-unicode-groups.tsv";
+const PATTERNS: &str = "crates/windlass-text/src/pattern/go-patterns.jsonl";
+const GROUPS: &str = "crates/windlass-text/data/go-unicode-groups.tsv";
 
 /// Writes the fixtures with the Go on this machine.
 pub fn run(arguments: &[&str]) -> Result<(), String> {

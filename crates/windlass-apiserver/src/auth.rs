@@ -23,11 +23,11 @@ pub mod rule;
 pub mod token;
 
 pub use aggregate::aggregate;
-pub use authn::{Authenticator, PeerCertificate};
+pub use authn::{Authenticator, PeerCertificate, parse_token_file};
 pub use impersonate::Impersonator;
 pub use rbac::{Attributes, Authorizer, Decision};
 pub use rule::Rule;
-pub use token::Signer;
+pub use token::{DEFAULT_ISSUER, Signer};
 
 /// The group whose members may do everything.
 pub const MASTERS: &str = "system:masters";

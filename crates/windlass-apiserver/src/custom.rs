@@ -20,23 +20,18 @@ pub mod convert;
 mod correlation;
 pub mod defaulting;
 pub mod definition;
-pub mod format;
 pub mod list;
 pub mod meta;
 pub mod names;
-pub mod number;
 pub mod path;
-pub mod pattern;
 pub mod prune;
 pub mod rules;
 pub mod scale;
-pub mod schema;
 pub mod shape;
-pub mod text;
 pub mod validate;
 
 pub use scale::ScalePaths;
-pub use schema::Schema;
+pub use windlass_cel::Schema;
 
 use validate::Mode;
 
@@ -154,7 +149,7 @@ impl Version {
         let kind = text(&spec["names"]["kind"]);
         let group = text(&spec["group"]);
         let schema = Arc::new(Schema::parse(&version["schema"]["openAPIV3Schema"]));
-        rules::compile(&schema);
+        schema.compile_rules();
         let deprecation = (version["deprecated"] == true).then(|| {
             let given = version["deprecationWarning"].as_str().map(str::to_owned);
             given.unwrap_or_else(|| deprecation(spec, &name))
@@ -261,7 +256,7 @@ impl Version {
     }
 
     fn coerce(&self, object: &mut Value, lenient: bool) -> Result<Vec<String>, String> {
-        number::normalize(object);
+        windlass_text::number::normalize(object);
         let mut unknown = Vec::new();
         if let Some(metadata) = object.get("metadata") {
             let (read, fields) = meta::read(metadata, lenient)?;

@@ -15,9 +15,7 @@ use crate::status::{FieldError, FieldErrorKind, Status};
 
 mod json;
 mod node;
-pub mod quantity;
 pub mod scalar;
-pub mod time;
 mod typed;
 mod unstructured;
 mod yaml;

@@ -13,7 +13,8 @@ use crate::work;
 mod field;
 
 pub(crate) use field::WHOLE_LISTS_MAX;
-pub use field::{FieldError, FieldErrorKind, FieldErrors, quote, show};
+pub use field::{FieldError, FieldErrorKind, FieldErrors, show};
+pub use windlass_text::quote;
 
 /// The result of a handler: a value, or the `Status` to answer with.
 pub type Result<T, E = Status> = std::result::Result<T, E>;

@@ -316,7 +316,7 @@ fn custom_cell(column: &Value, object: &Value, now: Timestamp) -> Value {
             Value::Null => "<no value>".into(),
             Value::String(text) => text.clone().into(),
             Value::Number(n) if n.is_f64() => {
-                crate::custom::number::go_float(n.as_f64().unwrap_or_default()).into()
+                windlass_text::number::go_float(n.as_f64().unwrap_or_default()).into()
             }
             other => other.to_string().into(),
         },

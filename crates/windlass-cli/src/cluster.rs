@@ -222,16 +222,18 @@ fn start_server(journal: Option<Journal>, keys: &Keys) -> Result<ApiServer, Fail
     ApiServer::with_options(options).map_err(|error| Failure::of(&error))
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+/// Listens on an address.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => Failure::other(format!(
-            "{address} is in use; choose another address with --bind, or port 0 for a free one"
+            "{address} is in use; choose another address, or port 0 for a free one"
         )),
         _ => Failure::other(format!("cannot listen on {address}: {error}")),
     })
 }
 
-fn hosts(address: SocketAddr) -> Vec<String> {
+/// The host names and addresses of a serving certificate.
+pub fn hosts(address: SocketAddr) -> Vec<String> {
     let mut hosts: Vec<String> =
         ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default.svc", "10.0.0.1"]
             .map(str::to_owned)

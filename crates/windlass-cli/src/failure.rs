@@ -6,7 +6,8 @@ use std::fmt;
 /// A failure that ends the command.
 #[derive(Debug)]
 pub struct Failure {
-    /// The exit status: 2 for what the caller got wrong, 1 for the rest.
+    /// The exit status: 2 for what the caller got wrong, 127 for a program that cannot be started, 1
+    /// for the rest.
     pub code: u8,
     message: String,
 }
@@ -20,6 +21,11 @@ impl Failure {
     /// Anything else.
     pub fn other(message: impl Into<String>) -> Self {
         Self { code: 1, message: message.into() }
+    }
+
+    /// A failure with an exit status of its own.
+    pub fn with_code(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
     }
 
     /// An error with all its causes.

@@ -15,6 +15,7 @@ macro_rules! say {
 
 mod cluster;
 mod demo;
+mod envtest;
 mod failure;
 mod keys;
 mod log;
@@ -46,9 +47,14 @@ enum Command {
     Cluster(cluster::ClusterArgs),
     /// Watch the Memcached operator at work on an embedded cluster, from nothing.
     Demo(demo::DemoArgs),
+    /// Use the embedded API server in the place of envtest's binaries.
+    Envtest(envtest::EnvtestArgs),
 }
 
 fn main() -> ExitCode {
+    if let Some(binary) = envtest::Binary::of_process() {
+        return ExitCode::from(binary.run());
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -63,15 +69,16 @@ fn main() -> ExitCode {
     };
     // The tour stops servers and controllers on purpose: what they say to it is not for its guests.
     let default = match cli.command {
-        Command::Cluster(_) => "warn",
+        Command::Cluster(_) | Command::Envtest(_) => "warn",
         Command::Demo(_) => "error",
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
-        Command::Cluster(args) => cluster::run(args),
-        Command::Demo(args) => demo::run(args),
+        Command::Cluster(args) => cluster::run(args).map(|()| 0),
+        Command::Demo(args) => demo::run(args).map(|()| 0),
+        Command::Envtest(args) => envtest::run(args),
     });
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(failure) => {
             eprintln!("windlass: {failure}");
             ExitCode::from(failure.code)

@@ -329,14 +329,14 @@ impl Sim {
         }
         let live = self.live.as_ref().expect("begin has started it");
         live.kernel.record(&crate::kernel::Actor::user(), What::Step(step));
-        live.kernel.state.lock().step_revision = live.kernel.server.revision();
         Ok(Some(live.client.clone()))
     }
 
     /// Ends a step of the user.
     fn stepped(&mut self, done: Result<()>) -> Result<()> {
         let kernel = self.kernel()?;
-        kernel.state.lock().steps += 1;
+        let revision = kernel.server.revision();
+        kernel.state.lock().stepped(revision);
         kernel.touch();
         done
     }

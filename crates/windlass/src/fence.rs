@@ -20,15 +20,15 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::Deadline;
 use crate::error::Error;
+use crate::ordered_watch;
 
 /// Lets writes pass only while the lease is held; always open without a lease.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fence(Arc<watch::Sender<State>>);
+pub(crate) struct Fence(Arc<ordered_watch::Sender<State>>);
 
 /// Why a fence is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]

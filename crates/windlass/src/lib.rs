@@ -99,6 +99,7 @@
 pub mod clock;
 pub mod error;
 pub mod kind;
+pub mod ordered_watch;
 pub mod scheme;
 
 pub mod cache;
@@ -117,6 +118,7 @@ pub mod condition;
 pub mod finalizer;
 pub mod owner;
 mod panic;
+mod readiness;
 pub mod wait;
 
 pub mod controller;
@@ -142,3 +144,4 @@ pub use controller::{Context, Controller, Next, Predicate, Reconciler, Watch};
 pub use error::{Error, Result, ResultExt};
 pub use kind::{Kind, Object};
 pub use manager::Manager;
+pub use readiness::Readiness;

@@ -49,7 +49,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -61,6 +61,7 @@ use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
 use crate::lease::{Elector, LeaseStatus};
 use crate::metrics::Metrics;
+use crate::ordered_watch;
 #[cfg(feature = "serve")]
 use crate::serve::Server;
 
@@ -145,11 +146,11 @@ pub(crate) struct State {
     pending: Mutex<Vec<PendingController>>,
     wake: tokio::sync::Notify,
     /// All watches have synced, and the manager does not stop.
-    ready: watch::Sender<bool>,
+    ready: ordered_watch::Sender<bool>,
     /// All watches have synced once.
     synced: AtomicBool,
     /// The lease, `namespace/name`, and its status.
-    lease: Option<(String, watch::Receiver<LeaseStatus>)>,
+    lease: Option<(String, ordered_watch::Receiver<LeaseStatus>)>,
     checks: Checks,
     metrics: Metrics,
     clients: Vec<(String, Client)>,

@@ -1,11 +1,11 @@
 //! Match conditions: expressions that narrow down what a webhook or a policy is for.
 
 use serde_json::Value;
+use windlass_cel::{MATCH_LIMIT, Output};
 
 use super::aggregate;
 use super::environment::{Environment, Gives};
 use super::expression::{Expression, Scope};
-use crate::cel::{MATCH_LIMIT, Output};
 
 /// The conditions of one webhook or policy.
 pub(super) struct Conditions(Vec<Expression>);

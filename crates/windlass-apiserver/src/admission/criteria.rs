@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_text::select::LabelSelector;
 
 use super::{Operation, Review, text};
 use crate::builtin::rules::value;
 use crate::lookup::Lookup;
 use crate::resource::Resource;
-use crate::select::LabelSelector;
 use crate::server::Inner;
 use crate::status::{GroupResource, Result, Status};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use crate::cel::{CompileError, Decl, Expression, Shape, Type, Variable};
+use windlass_cel::{CompileError, Decl, Expression, Shape, Type, Variable};
 
 /// The variables an expression may use.
 #[derive(Clone, Debug)]

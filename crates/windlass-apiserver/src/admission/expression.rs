@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_cel::{self as cel, Input, Kept, Output, Variable};
 
 use super::Review;
 use super::environment::{Environment, Gives, namespace_decl, request_decl};
 use super::shown::{Shown, kind_of};
 use crate::auth::{Attributes, User};
-use crate::cel::{self, Input, Kept, Output, Variable};
 use crate::lookup::Lookup;
 use crate::resource::{Gvk, Resource};
 use crate::server::Inner;

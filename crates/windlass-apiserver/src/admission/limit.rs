@@ -1,11 +1,11 @@
 //! LimitRanger: defaults and bounds for the resources of pods and claims.
 
 use serde_json::{Map, Value, json};
+use windlass_text::quantity::Quantity;
 
 use super::resources::{List, list, pod_limits, pod_requests};
 use super::{Review, aggregate, text};
 use crate::builtin::rules::value;
-use crate::decode::quantity::Quantity;
 use crate::lookup::Lookup;
 use crate::object;
 use crate::server::Inner;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use serde_json::Value;
+use windlass_cel::CALL_LIMIT;
 
 use super::conditions::Conditions;
 use super::criteria::Criteria;
@@ -14,7 +15,6 @@ use super::environment::{Environment, Gives};
 use super::expression::{Expression, Scope};
 use super::{Review, text};
 use crate::builtin::rules::value;
-use crate::cel::CALL_LIMIT;
 use crate::lookup::Lookup;
 use crate::object;
 use crate::resource::split_api_version;

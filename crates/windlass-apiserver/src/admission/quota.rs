@@ -158,7 +158,7 @@ fn delta(
         && !object::meta_str(old, "resourceVersion").is_empty()
     {
         for (name, before) in evaluator.usage(old) {
-            let now = usage.remove(&name).unwrap_or_else(crate::decode::quantity::Quantity::zero);
+            let now = usage.remove(&name).unwrap_or_else(windlass_text::quantity::Quantity::zero);
             usage.insert(name, now.sub(&before));
         }
     }

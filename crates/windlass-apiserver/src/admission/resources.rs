@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use windlass_text::quantity::Quantity;
 
 use crate::builtin::rules::value;
-use crate::decode::quantity::Quantity;
 
 /// Amounts by the name of the resource.
 pub type List = BTreeMap<String, Quantity>;

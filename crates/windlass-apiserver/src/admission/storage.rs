@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_text::quantity::Quantity;
 
 use super::{Review, text};
-use crate::decode::quantity::Quantity;
 use crate::lookup::Lookup;
 use crate::object;
 use crate::server::Inner;

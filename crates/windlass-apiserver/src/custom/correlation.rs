@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
+use windlass_cel::Schema;
 
-use super::schema::Schema;
 use crate::work;
 
 /// The items of the old list, found by the keys of a list of type `map`.

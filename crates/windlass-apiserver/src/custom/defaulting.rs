@@ -1,8 +1,7 @@
 //! Filling in defaults.
 
 use serde_json::Value;
-
-use super::schema::Schema;
+use windlass_cel::Schema;
 
 /// Fills in defaults below a value: for fields that are missing, and for nulls that may not stand.
 pub fn apply(schema: &Schema, value: &mut Value) {

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
+use windlass_text::format;
 
 use crate::builtin::Strategy;
 use crate::status::FieldErrors;
@@ -18,7 +19,7 @@ mod spec;
 mod structural;
 mod webhook;
 
-use super::{Schema, format, put};
+use super::{Schema, put};
 
 pub use structural::violations;
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
+use windlass_cel::Schema;
 
 use super::prune::child;
-use super::schema::Schema;
 use crate::status::{FieldError, FieldErrors};
 
 /// Problems of all sets and maps in an object.

@@ -1,8 +1,8 @@
 //! `metadata` of custom objects and of resources embedded in them: reading and rules.
 
 use serde_json::{Map, Value};
+use windlass_text::name as text;
 
-use super::text;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// All annotations of an object together may not be larger than this.

@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashSet};
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
+use windlass_cel::Schema;
+use windlass_text::format::scheme_of;
 
 use super::definition;
-use super::format::scheme_of;
 use super::put;
-use super::schema::Schema;
 use crate::status::quote;
 
 /// The finalizer that keeps a definition until its objects are gone.
@@ -245,7 +245,7 @@ pub fn approval(object: &Value) -> (Approval, String) {
         (Approval::Missing, format!("{must}, {SEE}"))
     } else if given.starts_with("unapproved") {
         (Approval::Bypassed, format!("not approved: {}", quote(given)))
-    } else if !host.is_empty() && super::format::uri(given) {
+    } else if !host.is_empty() && windlass_text::format::uri(given) {
         (Approval::Approved, format!("approved in {given}"))
     } else {
         let how = "with either a URL or a reason starting with \"unapproved\"";

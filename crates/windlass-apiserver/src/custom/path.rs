@@ -1,6 +1,6 @@
 //! Field paths of rules and selectable fields: `.spec.size`, `.spec['odd key']`.
 
-use super::schema::Schema;
+use windlass_cel::Schema;
 
 /// One step of a path: its name, and whether the field is declared.
 pub type Step = (String, bool);

@@ -1,9 +1,9 @@
 //! Dropping what the schema does not know, and nulls where none may stand.
 
 use serde_json::Value;
+use windlass_cel::Schema;
 
 use super::meta;
-use super::schema::Schema;
 use crate::status::FieldError;
 
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];

@@ -1,22 +1,18 @@
 //! Validation rules (`x-kubernetes-validations`): everything about them except CEL itself.
 //!
-//! [`Engine`] is the seam: it turns the rules of one node into [`Program`]s when the definition is
-//! checked and when it is compiled. This module decides which rules run, against which old value,
-//! what failures are forgiven, and how they are told.
+//! This module decides which rules run, against which old value, which failures are forgiven, and
+//! how they are reported.
 //!
 //! **Invariant:** one object spends at most [`OBJECT_BUDGET`] cost units, whatever its rules say.
 
 use std::collections::HashMap;
 
-use std::fmt;
-use std::sync::{Arc, OnceLock};
-
-use serde_json::{Value, json};
+use serde_json::Value;
+use windlass_cel::{CompiledRule, Evaluation, LIMIT_EXCEEDED, Rule, Schema};
 
 use super::correlation::{Correlation, unchanged};
 use super::path;
 use super::prune::child;
-use super::schema::Schema;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote, show};
 
 /// The cost all rules of one object may have together.
@@ -27,158 +23,6 @@ const MESSAGE_MAX: usize = 5 * 1024;
 
 const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
      validation rules will be run";
-const COST_LIMIT: &str = "operation cancelled: actual cost limit exceeded";
-
-/// One rule of a node.
-#[derive(Clone, Debug, Default)]
-pub struct Rule {
-    /// The expression.
-    pub rule: String,
-    /// The message of a failure.
-    pub message: String,
-    /// An expression for the message.
-    pub message_expression: String,
-    /// The reason of a failure.
-    pub reason: Option<String>,
-    /// The field a failure is told at, relative to the node.
-    pub field_path: String,
-    /// Whether `oldSelf` is optional.
-    pub optional_old_self: Option<bool>,
-    program: OnceLock<Arc<Compiled>>,
-}
-
-/// What compiling a rule gave.
-#[derive(Debug, Default)]
-pub struct Compiled {
-    /// The program, if the rule compiled.
-    pub program: Option<Arc<dyn Program>>,
-    /// Why the rule did not compile.
-    pub error: Option<String>,
-    /// Why the message expression did not compile.
-    pub message_error: Option<String>,
-    /// Whether the rule names `oldSelf`.
-    pub uses_old_self: bool,
-    /// The estimated worst cost of one run.
-    pub max_cost: u64,
-    /// How often the node can occur at most in a request, if nothing bounds it.
-    pub max_cardinality: u64,
-    /// The estimated worst cost of the message expression, if there is one.
-    pub message_max_cost: Option<u64>,
-}
-
-/// A result and what it cost.
-#[derive(Debug)]
-pub struct Evaluation<T> {
-    /// The value, or the error of the evaluation in cel-go's words.
-    pub result: Result<T, String>,
-    /// What it cost.
-    pub cost: u64,
-}
-
-/// A compiled rule.
-pub trait Program: Send + Sync + fmt::Debug {
-    /// Whether the rule holds.
-    fn evaluate(&self, object: &Value, old: Option<&Value>) -> Evaluation<bool>;
-
-    /// The message, if the rule has an expression for it; not yet trimmed or checked.
-    fn message(&self, object: &Value, old: Option<&Value>) -> Option<Evaluation<String>>;
-}
-
-/// Compiles the rules of one node.
-pub trait Engine: Send + Sync {
-    /// One result per rule of the node; `root` tells that the node is a whole object.
-    fn compile(&self, node: &Schema, root: bool) -> Vec<Compiled>;
-}
-
-static ENGINE: OnceLock<&'static dyn Engine> = OnceLock::new();
-
-/// Plugs in the engine of this process; the first one stays.
-pub fn install(engine: &'static dyn Engine) {
-    // A second engine would change answers of running servers: it is ignored.
-    let _ = ENGINE.set(engine);
-}
-
-/// The engine: the one that is plugged in, or else the one of this crate.
-pub fn engine() -> Option<&'static dyn Engine> {
-    Some(ENGINE.get().copied().unwrap_or(&crate::cel::Rules))
-}
-
-// === impl Rule ===
-
-impl Rule {
-    /// Reads a rule.
-    pub fn parse(value: &Value) -> Self {
-        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        Self {
-            rule: text("rule"),
-            message: text("message"),
-            message_expression: text("messageExpression"),
-            reason: value["reason"].as_str().map(str::to_owned),
-            field_path: text("fieldPath"),
-            optional_old_self: value["optionalOldSelf"].as_bool(),
-            program: OnceLock::new(),
-        }
-    }
-
-    /// What compiling gave, once the node was compiled.
-    pub fn compiled(&self) -> Option<&Compiled> {
-        self.program.get().map(|compiled| &**compiled)
-    }
-
-    /// The rule as error texts show it.
-    pub fn shown(&self) -> String {
-        let field = |value: &Value| {
-            value
-                .to_string()
-                .replace('<', "\\u003c")
-                .replace('>', "\\u003e")
-                .replace('&', "\\u0026")
-        };
-        format!(
-            "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\
-             \"OptionalOldSelf\":{}}}",
-            field(&json!(self.rule)),
-            field(&json!(self.message)),
-            field(&json!(self.message_expression)),
-            field(&json!(self.reason)),
-            field(&json!(self.field_path)),
-            field(&json!(self.optional_old_self)),
-        )
-    }
-
-    fn name(&self) -> &str {
-        match self.message.is_empty() {
-            true => self.rule.trim(),
-            false => self.message.trim(),
-        }
-    }
-
-    fn failure(&self) -> String {
-        match self.message.is_empty() {
-            true => format!("failed rule: {}", self.rule.trim()),
-            false => self.message.trim().to_owned(),
-        }
-    }
-}
-
-/// Compiles all rules of a schema; does nothing without an engine.
-pub fn compile(schema: &Schema) {
-    let Some(engine) = engine() else { return };
-    compile_node(engine, schema, true);
-}
-
-fn compile_node(engine: &dyn Engine, node: &Schema, root: bool) {
-    if !node.rules.is_empty() {
-        let results = engine.compile(node, root || node.embedded);
-        for (rule, compiled) in node.rules.iter().zip(results) {
-            rule.program.get_or_init(|| Arc::new(compiled));
-        }
-    }
-    let below = node.properties.values().chain(node.items.as_deref());
-    for child in below.chain(node.additional_schema()).chain(&node.all_of) {
-        compile_node(engine, child, false);
-    }
-}
 
 /// Whether the schema has any rule.
 pub fn any(schema: &Schema) -> bool {
@@ -302,7 +146,7 @@ impl Run {
     }
 
     fn rules(&mut self, schema: &Schema, value: &Value, old: Option<&Value>, place: &Place<'_>) {
-        if schema.rules.is_empty() || engine().is_none() {
+        if schema.rules.is_empty() {
             return;
         }
         if self.budget <= 0 {
@@ -314,12 +158,12 @@ impl Run {
                 self.tell(schema, &place.path, format!("rule compile error: {error}"));
                 continue;
             }
-            let Some(program) = &compiled.program else { continue };
             let optional = rule.optional_old_self == Some(true);
             if compiled.uses_old_self && old.is_none() && !optional {
                 continue;
             }
-            let Evaluation { result, cost } = program.evaluate(value, old);
+            let Some(run) = compiled.evaluate(value, old) else { continue };
+            let Evaluation { result, cost } = run;
             if !self.spend(cost) {
                 return self.stop(schema, place, OUT_OF_BUDGET.into());
             }
@@ -338,7 +182,7 @@ impl Run {
                     );
                     self.tell(schema, &place.path, text);
                 }
-                Err(error) if error.starts_with(COST_LIMIT) => {
+                Err(error) if error.starts_with(LIMIT_EXCEEDED) => {
                     let text = format!(
                         "'{error}': no further validation rules will be run due to call cost \
                          exceeds limit for rule: {}",
@@ -362,7 +206,7 @@ impl Run {
         old: Option<&Value>,
         place: &Place<'_>,
         rule: &Rule,
-        compiled: &Compiled,
+        compiled: &CompiledRule,
     ) -> bool {
         let field = match path::normalized(&rule.field_path, schema) {
             Some(below) => child(&place.path, &below),
@@ -370,8 +214,7 @@ impl Run {
         };
         let forgiven = !compiled.uses_old_self && self.unchanged(place, schema, value);
         let mut detail = None;
-        let message = compiled.program.as_ref().and_then(|program| program.message(value, old));
-        if let Some(Evaluation { result, cost }) = message {
+        if let Some(Evaluation { result, cost }) = compiled.message(value, old) {
             let stop = if !self.spend(cost) {
                 Some(
                     "messageExpression evaluation failed due to running out of cost budget, no \
@@ -379,7 +222,7 @@ impl Run {
                         .to_owned(),
                 )
             } else {
-                result.as_ref().err().filter(|error| error.starts_with(COST_LIMIT)).map(|_| {
+                result.as_ref().err().filter(|error| error.starts_with(LIMIT_EXCEEDED)).map(|_| {
                     format!(
                         "no further validation rules will be run due to call cost exceeds limit \
                          for messageExpression: {}",

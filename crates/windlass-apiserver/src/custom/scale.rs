@@ -213,7 +213,7 @@ pub fn go_value(value: &Value) -> String {
         Value::Null => "<nil>".into(),
         Value::String(text) => text.clone(),
         Value::Number(n) if n.as_i64().is_none() => {
-            super::number::go_float(n.as_f64().unwrap_or_default())
+            windlass_text::number::go_float(n.as_f64().unwrap_or_default())
         }
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(go_value).collect();

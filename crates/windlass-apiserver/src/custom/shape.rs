@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use std::sync::Arc;
 
-use super::schema::Schema;
+use windlass_cel::Schema;
+
 use crate::resource::Gvk;
 use crate::shape::{Field, List, ListMerge, Object, Scalar, Shape, ShapeKind, ShapeRef};
 

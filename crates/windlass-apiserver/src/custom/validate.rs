@@ -10,10 +10,10 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::Value;
+use windlass_cel::Schema;
+use windlass_text::format;
 
 use super::correlation::{Correlation, unchanged};
-use super::format;
-use super::schema::Schema;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote, show};
 use crate::work;
 
@@ -157,7 +157,7 @@ impl Checker {
     ) -> Outcome {
         work::spent(1);
         let mut out = Outcome::default();
-        let format = format::supported(schema);
+        let format = schema.supported_format();
         let kinds = self.kinds(schema);
         if value.is_null() {
             check_type(&kinds, format, schema, value, path, &mut out);

@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use windlass_text::quantity::{Quantity, QuantityError};
 
 use super::Node;
-use super::quantity::{Quantity, QuantityError};
 
 /// Reads base64 as Go's `StdEncoding` does and gives its normal form.
 ///

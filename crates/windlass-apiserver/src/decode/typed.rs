@@ -328,11 +328,13 @@ impl Decoder {
             return Ok(zero_special(special));
         }
         Ok(match special {
-            Special::Time => super::time::time(&text(node)?).map_err(Fail::Text)?.into(),
-            Special::MicroTime => super::time::micro_time(&text(node)?).map_err(Fail::Text)?.into(),
+            Special::Time => windlass_text::time::time(&text(node)?).map_err(Fail::Text)?.into(),
+            Special::MicroTime => {
+                windlass_text::time::micro_time(&text(node)?).map_err(Fail::Text)?.into()
+            }
             Special::Duration => {
-                let nanos = super::time::duration(&text(node)?).map_err(Fail::Text)?;
-                super::time::format_duration(nanos).into()
+                let nanos = windlass_text::time::duration(&text(node)?).map_err(Fail::Text)?;
+                windlass_text::time::format_duration(nanos).into()
             }
             Special::Quantity => scalar::quantity(node).map_err(Fail::Text)?.into(),
             Special::IntOrString => match node {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_text::select::{FieldSelector, LabelSelector};
 
 use super::Call;
-use crate::select::{FieldSelector, LabelSelector};
 use crate::status::{FieldError, Result, Status};
 use crate::store::Entry;
 

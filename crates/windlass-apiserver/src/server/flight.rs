@@ -86,7 +86,7 @@ impl TimeLimit {
         let Some(given) = query.get("timeout").filter(|text| !text.is_empty()) else {
             return Ok(Self::After(most));
         };
-        let nanoseconds = crate::decode::time::duration(given).map_err(|why| {
+        let nanoseconds = windlass_text::time::duration(given).map_err(|why| {
             Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))
         })?;
         // Zero asks for no limit, which the server does not grant.

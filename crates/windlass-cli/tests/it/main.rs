@@ -3,6 +3,7 @@
 #![cfg(unix)]
 
 mod durability;
+mod envtest;
 mod lifecycle;
 mod logging;
 mod support;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use windlass_apiserver::decode::quantity;
+use windlass_text::quantity;
 
 /// Thousandths of each resource, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::DropGuard;
@@ -25,6 +24,7 @@ use super::reflector::WatchStats;
 use super::state::{SyncState, SyncStates};
 use super::{Event, Reader, Store};
 use crate::clock;
+use crate::ordered_watch;
 
 /// A running watch of one kind and scope, seen as objects of type `K`.
 ///
@@ -231,7 +231,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
     }
 
     /// Returns the state of the watch as a value to wait on.
-    pub fn states(&self) -> watch::Receiver<SyncState> {
+    pub fn states(&self) -> ordered_watch::Receiver<SyncState> {
         self.core.states.watch()
     }
 
@@ -380,7 +380,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Subscription<K> {
     }
 
     /// Returns whether every object of the first sync was handled, as a value to wait on.
-    pub fn synced(&self) -> watch::Receiver<bool> {
+    pub fn synced(&self) -> ordered_watch::Receiver<bool> {
         self.mailbox.synced()
     }
 
@@ -407,7 +407,7 @@ impl HandlerGuard {
     }
 
     /// Returns whether the first sync is handled, as a value to wait on without keeping the handler.
-    pub(crate) fn handled(&self) -> watch::Receiver<bool> {
+    pub(crate) fn handled(&self) -> ordered_watch::Receiver<bool> {
         self.mailbox.synced()
     }
 

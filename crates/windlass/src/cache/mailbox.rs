@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::{Entry, Key};
+use crate::ordered_watch;
 
 /// A change of the store.
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ pub(super) enum Notice {
 pub(super) struct Mailbox {
     inner: Mutex<Inner>,
     wake: Notify,
-    synced: watch::Sender<bool>,
+    synced: ordered_watch::Sender<bool>,
     merged: AtomicU64,
 }
 
@@ -86,7 +87,7 @@ impl Mailbox {
         Self {
             inner: Mutex::default(),
             wake: Notify::new(),
-            synced: watch::Sender::new(false),
+            synced: ordered_watch::Sender::new(false),
             merged: AtomicU64::new(0),
         }
     }
@@ -164,7 +165,7 @@ impl Mailbox {
         self.inner.lock().closed
     }
 
-    pub(super) fn synced(&self) -> watch::Receiver<bool> {
+    pub(super) fn synced(&self) -> ordered_watch::Receiver<bool> {
         self.synced.subscribe()
     }
 

@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kube::Client;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::backoff::{Backoff, Jitter};
@@ -33,6 +32,7 @@ use super::target::{Query, Target};
 use super::transform::Transform;
 use crate::client::exchange;
 use crate::clock;
+use crate::ordered_watch;
 
 /// Counters of a watch since its start.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ pub(super) struct Rules {
     /// Called for every request.
     pub(super) observe: Option<Observe>,
     /// Becomes `true` when whole objects are wanted, and not only their metadata.
-    pub(super) whole: watch::Receiver<bool>,
+    pub(super) whole: ordered_watch::Receiver<bool>,
 }
 
 /// Called for every list and watch with the status, if there was an answer, and the time it took.

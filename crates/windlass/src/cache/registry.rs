@@ -17,7 +17,6 @@ use std::time::Duration;
 use kube::core::DynamicObject;
 use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::index::{Index, IndexGuard, IndexId};
@@ -28,6 +27,7 @@ use super::store::Store;
 use super::{Entry, Informer, InformerStats, Key, Malformed};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
+use crate::ordered_watch;
 
 /// The caches of one cluster; cheap to clone.
 ///
@@ -77,7 +77,7 @@ struct Shared {
     kinds: RwLock<BTreeMap<Kind, Vec<Opened>>>,
     declared: Mutex<Vec<(Kind, Arc<dyn Declared>)>>,
     /// Kinds of controllers that have not been started yet.
-    pending: watch::Sender<BTreeSet<Kind>>,
+    pending: ordered_watch::Sender<BTreeSet<Kind>>,
 }
 
 /// A watch that runs as long as somebody holds its core.
@@ -134,7 +134,7 @@ impl Cache {
             scopes,
             kinds: RwLock::default(),
             declared: Mutex::default(),
-            pending: watch::Sender::default(),
+            pending: ordered_watch::Sender::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -374,7 +374,7 @@ impl Cache {
     /// Hides an object from readers that a write of this process has deleted.
     pub(crate) fn deleted(&self, kind: &Kind, key: &Key, uid: &str) {
         for core in self.cores(kind) {
-            core.store.observe_delete(&scoped(kind, key), uid, None);
+            core.store.observe_delete(&scoped(kind, key), uid);
         }
     }
 

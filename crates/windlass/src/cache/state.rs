@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::ordered_watch;
 
 /// The state of a watch.
 ///
@@ -57,14 +58,14 @@ pub enum SyncState {
 pub(super) struct SyncStates {
     states: Mutex<Vec<SyncState>>,
     /// Whole objects are wanted; `false` as long as metadata will do.
-    whole: watch::Sender<bool>,
+    whole: ordered_watch::Sender<bool>,
     /// All sources have brought whole objects.
     complete: AtomicBool,
     /// Which sources have brought everything once.
     brought: Mutex<Vec<bool>>,
     /// All of them have: what is missing is not there.
     filled: AtomicBool,
-    joint: watch::Sender<SyncState>,
+    joint: ordered_watch::Sender<SyncState>,
 }
 
 // === impl SyncState ===
@@ -114,11 +115,11 @@ impl SyncStates {
     pub(super) fn new(sources: usize, whole: bool) -> Self {
         Self {
             states: Mutex::new(vec![SyncState::Pending; sources]),
-            whole: watch::Sender::new(whole),
+            whole: ordered_watch::Sender::new(whole),
             complete: AtomicBool::new(whole),
             brought: Mutex::new(vec![false; sources]),
             filled: AtomicBool::new(false),
-            joint: watch::Sender::new(SyncState::Pending),
+            joint: ordered_watch::Sender::new(SyncState::Pending),
         }
     }
 
@@ -185,7 +186,7 @@ impl SyncStates {
     }
 
     /// Returns whether whole objects are wanted, as a value to wait on.
-    pub(super) fn whole(&self) -> watch::Receiver<bool> {
+    pub(super) fn whole(&self) -> ordered_watch::Receiver<bool> {
         self.whole.subscribe()
     }
 
@@ -193,7 +194,7 @@ impl SyncStates {
         self.joint.borrow().clone()
     }
 
-    pub(super) fn watch(&self) -> watch::Receiver<SyncState> {
+    pub(super) fn watch(&self) -> ordered_watch::Receiver<SyncState> {
         self.joint.subscribe()
     }
 }

@@ -22,7 +22,6 @@ use imbl::OrdMap;
 use kube::core::{ApiResource, Selector};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::decoded::DecodedSet;
@@ -33,6 +32,7 @@ use super::mailbox::Mailbox;
 use super::transform::{self, Transform};
 use super::writer::Writer;
 use super::{Entry, Key, Reader, skim};
+use crate::ordered_watch;
 
 /// The settings of a store.
 ///
@@ -134,7 +134,7 @@ pub(super) struct Shared {
     writer: Mutex<Writer>,
     /// The mailboxes of the writer, for figures.
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
-    version: watch::Sender<u64>,
+    version: ordered_watch::Sender<u64>,
     decoded: Mutex<BTreeMap<TypeId, Decoded>>,
     reader: Mutex<EntryReader>,
     transform: Option<Transform>,
@@ -182,7 +182,7 @@ impl Store {
                 number,
                 writer: Mutex::new(Writer::new(scope, number)),
                 mailboxes: Mutex::default(),
-                version: watch::Sender::new(0),
+                version: ordered_watch::Sender::new(0),
                 decoded: Mutex::default(),
                 reader: Mutex::new(reader),
                 transform,
@@ -286,14 +286,13 @@ impl Store {
             }
         };
         let entry = Arc::new(entry);
-        self.write(|writer| writer.observe_write(entry));
+        self.write(|writer| writer.observe_write(&entry));
         Ok(())
     }
 
     /// Hides an object that was deleted by an own request before the watch brings it.
     ///
-    /// `version` is that of the deletion if the server sent it. An object that has to be
-    /// finalized first is not a deletion, but a write.
+    /// The start of a deletion that finalizers delay is a write, not a deletion.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -309,14 +308,14 @@ impl Store {
     /// };
     /// store.apply([Delta::Upsert(store.read(json("1", 1).as_bytes())?)]);
     /// let key = Key::cluster("a");
-    /// store.observe_delete(&key, "2", None);
+    /// store.observe_delete(&key, "2");
     /// assert!(store.entry(&key).is_some(), "another of that name was deleted");
-    /// store.observe_delete(&key, "1", None);
+    /// store.observe_delete(&key, "1");
     /// assert!(store.entry(&key).is_none());
     /// # Ok::<(), windlass::cache::Malformed>(())
     /// ```
-    pub fn observe_delete(&self, key: &Key, uid: &str, version: Option<u64>) {
-        self.write(|writer| writer.observe_delete(key, uid, version));
+    pub fn observe_delete(&self, key: &Key, uid: &str) {
+        self.write(|writer| writer.observe_delete(key, uid));
     }
 
     /// Applies deltas as a reflector would bring them.
@@ -421,16 +420,5 @@ impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = &self.shared.kind.kind;
         f.debug_struct("Store").field("kind", kind).field("len", &self.len()).finish()
-    }
-}
-
-// === impl StoreScope ===
-
-impl StoreScope {
-    pub(super) fn holds_namespace(&self, namespace: Option<&str>) -> bool {
-        self.namespaces.iter().any(|held| match held {
-            None => true,
-            Some(held) => Some(held.as_str()) == namespace,
-        })
     }
 }

@@ -1,15 +1,14 @@
 //! The writing side of a store: deltas in, snapshots and changes out.
 //!
-//! Three things happen here. Deltas of the watch are applied. A relist is done by mark and
-//! sweep: objects that did not change are only marked, so there is never a second copy. And own
-//! writes lie over the watched state until the watch has caught up with them.
+//! Deltas of the watch are applied one by one. A relist is done by mark and sweep: objects that did
+//! not change are only marked, so there is never a second copy. Own writes cover the watched state
+//! until the watch has caught up with them; [`Overlays`] decides when.
 //!
-//! **Invariant:** handlers receive the watched state only, in its order; own writes change
-//! what readers see and nothing else.
+//! **Invariant:** handlers receive the watched state only, in its order. Own writes change what
+//! readers see and nothing else.
 //! **Invariant:** a relist becomes visible at once and as a whole.
 
 mod indexing;
-mod own_writes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +17,9 @@ use imbl::OrdMap;
 
 use super::fifo::Delta;
 use super::mailbox::{Change, Mailbox};
-use super::overlay::{NEVER, Overlay, Overlays};
+use super::overlay::{Overlays, Target};
 use super::store::{State, StoreScope};
-use super::tombstones::Tombstones;
-use super::{Entry, Key};
+use super::{Entry, Key, select};
 use indexing::{Missed, UsedIndexer};
 
 pub(super) struct Writer {
@@ -36,8 +34,6 @@ pub(super) struct Writer {
     scope: StoreScope,
     sources: Vec<Source>,
     overlays: Overlays,
-    /// Own deletions that have no overlay any more.
-    tombstones: Tombstones,
     relists: u32,
     changes: Vec<Change>,
     sync_point: bool,
@@ -49,7 +45,6 @@ pub(super) struct Writer {
 /// One watch that feeds the store.
 #[derive(Default)]
 struct Source {
-    version: u64,
     synced: bool,
     relist: Option<Relist>,
 }
@@ -64,7 +59,9 @@ struct Relist {
 
 impl Writer {
     pub(super) fn new(scope: StoreScope, store: u32) -> Self {
-        let sources = scope.namespaces.iter().map(|_| Source::default()).collect();
+        let sources: Vec<_> = scope.namespaces.iter().map(|_| Source::default()).collect();
+        let selective = scope.labels.is_some() || scope.by_fields;
+        let overlays = Overlays::new(sources.len(), selective);
         Self {
             store,
             objects: OrdMap::new(),
@@ -74,8 +71,7 @@ impl Writer {
             mailboxes: Vec::new(),
             scope,
             sources,
-            overlays: Overlays::default(),
-            tombstones: Tombstones::new(),
+            overlays,
             relists: 0,
             changes: Vec::new(),
             sync_point: false,
@@ -103,22 +99,15 @@ impl Writer {
                 });
             }
             Delta::Replace { version } => self.replace(source, version),
-            Delta::Upsert(entry) => {
-                self.passed(source, entry.version());
-                self.upsert(entry);
-            }
+            Delta::Upsert(entry) => self.upsert(source, entry),
             Delta::Delete(entry) => {
-                self.passed(source, entry.version());
                 let (key, uid, version) = (entry.key().clone(), entry.uid(), entry.version());
-                self.delete(key, uid, version, Some(entry.clone()));
+                self.delete(source, key, uid, version, Some(entry.clone()));
             }
-            Delta::Gone { key, uid, version } => {
-                self.passed(source, version);
-                self.delete(key, &uid, version, None);
-            }
+            Delta::Gone { key, uid, version } => self.delete(source, key, &uid, version, None),
             Delta::Bookmark { version } => {
-                self.progress(source, version);
-                self.settle(source, version);
+                self.overlays.bookmark(source, version);
+                self.show_views();
             }
             Delta::Broken(_) | Delta::Resumed => {}
         }
@@ -127,7 +116,7 @@ impl Writer {
     /// Returns the version all sources have reached.
     pub(super) fn version(&self) -> u64 {
         let synced = self.sources.iter().all(|source| source.synced);
-        let versions = self.sources.iter().map(|source| source.version);
+        let versions = (0..self.sources.len()).map(|source| self.overlays.reached(source));
         versions.min().filter(|_| synced).unwrap_or(0)
     }
 
@@ -156,11 +145,11 @@ impl Writer {
     }
 
     pub(super) fn subscribe(&mut self, mailbox: Arc<Mailbox>) {
-        for entry in self.watched() {
+        for entry in self.all_watched() {
             mailbox.deliver(&Change {
                 key: entry.key().clone(),
                 old: None,
-                new: entry,
+                new: entry.clone(),
                 gone: false,
                 initial: true,
                 final_state_unknown: false,
@@ -183,56 +172,57 @@ impl Writer {
     }
 
     pub(super) fn resync(&self, mailbox: &Mailbox) {
-        self.watched().for_each(|entry| mailbox.resync(&entry));
+        self.all_watched().for_each(|entry| mailbox.resync(entry));
     }
 
-    fn upsert(&mut self, entry: Arc<Entry>) {
-        let key = entry.key().clone();
-        self.hide_deleted(&key, entry.uid());
-        let old = match self.overlays.get_mut(&key) {
-            Some(overlay) => {
-                let other = overlay.written.is_none() && overlay.precedes(&entry);
-                let caught_up = entry.version() >= overlay.version || other || overlay.outlived();
-                overlay.saw(&entry);
-                let old = overlay.watched.replace(entry.clone());
-                if caught_up {
-                    self.lift(&key);
-                    entry.show(self.store);
-                }
-                old
-            }
-            None => {
-                let old = self.set(&key, Some(entry.clone()));
-                entry.show(self.store);
-                old
-            }
-        };
+    /// Shows the answer to an own write to readers.
+    pub(super) fn observe_write(&mut self, entry: &Arc<Entry>) {
+        let key = entry.key();
+        let shown = self.objects.get(key);
+        let Some(source) = self.source_of(key) else { return };
+        // Fields cannot be judged here: a new object is left to the watch.
+        if self.scope.by_fields && shown.is_none() {
+            return;
+        }
+        let selected = self.scope.labels.as_ref();
+        let selected = selected.is_none_or(|wanted| select::matches(wanted, entry.labels()));
+        self.overlays.observe_write(source, entry, selected, shown);
+        self.show_views();
+        self.show_fresh(entry);
+    }
+
+    /// Hides an object that an own request has deleted from readers.
+    pub(super) fn observe_delete(&mut self, key: &Key, uid: &str) {
+        if let Some(source) = self.source_of(key).filter(|_| !uid.is_empty()) {
+            self.overlays.observe_delete(source, key, uid, self.objects.get(key));
+            self.show_views();
+        }
+    }
+
+    fn upsert(&mut self, source: usize, entry: Arc<Entry>) {
+        let old = self.watched(source, &entry);
+        self.overlays.advance(source, entry.version());
+        self.show_views();
         if !old.as_ref().is_some_and(|old| old.same(&entry)) {
-            self.change(key, old, entry, false);
+            self.change(entry.key().clone(), old, entry, false);
         }
     }
 
     /// Removes an object; `last` is its last state if that could be read.
-    fn delete(&mut self, key: Key, uid: &str, version: u64, last: Option<Arc<Entry>>) {
-        let old = match self.overlays.get_mut(&key) {
-            Some(overlay) => {
-                let old = overlay.watched.take();
-                // A later own write stays: of another object with the same name, or of one that
-                // has left the selection, which looks like a deletion, and is back in it.
-                let whole = self.scope.labels.is_none() && !self.scope.by_fields;
-                let real = overlay.version == NEVER || whole;
-                if real && *overlay.uid == *uid || overlay.version <= version {
-                    self.lift(&key);
-                }
-                old
-            }
-            None => {
-                let old = self.objects.get(&key).cloned();
-                self.set(&key, None);
-                old
-            }
+    fn delete(
+        &mut self,
+        source: usize,
+        key: Key,
+        uid: &str,
+        version: u64,
+        last: Option<Arc<Entry>>,
+    ) {
+        let old = match self.overlays.watched_deleted(&key, uid, version) {
+            Target::Readers => self.set(&key, None),
+            Target::Overlay(old) => old,
         };
-        self.tombstones.remove(uid);
+        self.overlays.advance(source, version);
+        self.show_views();
         if let Some(old) = old {
             let unread = last.is_none();
             let last = last.unwrap_or_else(|| old.clone());
@@ -243,8 +233,7 @@ impl Writer {
     fn listed(&mut self, source: usize, entry: Arc<Entry>) {
         let Some(relist) = &mut self.sources[source].relist else { return };
         let key = entry.key();
-        if !self.overlays.contains_key(key)
-            && let Some(known) = self.objects.get(key)
+        if let Some(known) = self.overlays.watched_of(key, self.objects.get(key))
             && known.same(&entry)
             && !known.poorer(&entry)
         {
@@ -256,78 +245,72 @@ impl Writer {
         }
     }
 
-    /// Marks what is known of an object as a relist under way wants it.
+    /// Marks what is known of an object as a relist in progress requires.
     fn remark(&mut self, source: usize, key: &Key, mark: impl FnOnce(&mut Relist) -> u32) {
         let Some(relist) = &mut self.sources[source].relist else { return };
         let mark = mark(relist);
-        let hidden = self.overlays.get(key).and_then(|overlay| overlay.watched.as_ref());
-        for known in self.objects.get(key).into_iter().chain(hidden) {
+        if let Some(known) = self.overlays.watched_of(key, self.objects.get(key)) {
             known.mark(mark);
         }
     }
 
-    /// Ends a relist: what was not listed is gone, what changed is changed.
+    /// Ends a relist: what was not listed is deleted, and what differs is changed.
     fn replace(&mut self, source: usize, version: u64) {
         let Some(relist) = self.sources[source].relist.take() else { return };
-        let own = self.overlays.of(source);
-        let own: Vec<_> = own.iter().filter_map(|key| Some((key, self.lift(key)?))).collect();
-        let held = self.objects.values().filter(|entry| self.fed_by(source, entry.key()));
-        let swept: Vec<_> = held
-            .filter(|entry| !entry.marked(relist.mark) && !relist.changed.contains_key(entry.key()))
-            .cloned()
-            .collect();
+        let listed = |entry: &&Arc<Entry>| {
+            entry.marked(relist.mark) || relist.changed.contains_key(entry.key())
+        };
+        let watched = self.all_watched().filter(|entry| self.fed_by(source, entry.key()));
+        let swept: Vec<_> = watched.filter(|entry| !listed(entry)).cloned().collect();
         for entry in swept {
-            self.set(&entry.key().clone(), None);
+            if let Target::Readers = self.overlays.swept(&entry, version) {
+                self.set(entry.key(), None);
+            }
             self.gone(entry.key().clone(), Some(entry.clone()), entry, true);
         }
         let initial = !self.sources[source].synced;
         for (key, entry) in relist.changed {
-            let old = self.objects.get(&key).cloned();
-            self.set(&key, Some(entry.clone()));
-            entry.show(self.store);
+            let old = self.watched(source, &entry);
             if !old.as_ref().is_some_and(|old| old.same(&entry)) {
                 self.change(key, old, entry, initial);
             }
         }
-        for (key, mut overlay) in own {
-            // A list that still names what was deleted here is from before that, and so is one
-            // from before the object was there.
-            let listed = self.objects.get(key);
-            let named = listed.is_some_and(|entry| overlay.knows(entry.uid()));
-            let other = listed.is_some_and(|entry| overlay.precedes(entry));
-            if let Some(entry) = listed {
-                overlay.saw(entry);
-            }
-            let stays = match overlay.version {
-                NEVER => !other && !overlay.outlived() && (named || version < overlay.existed),
-                own => own > version,
-            };
-            if stays {
-                let Overlay { version, uid, written, since, existed, floor, gone, .. } = overlay;
-                self.lay(key, uid, version, written);
-                if let Some(again) = self.overlays.get_mut(key) {
-                    again.floor = again.floor.max(floor);
-                    (again.since, again.existed, again.gone) = (since, existed, gone);
-                }
-            } else if !other && overlay.existed <= version {
-                // It was there before this list and is not in it.
-                self.tombstones.remove(&overlay.uid);
-            }
-        }
-        for (uid, key) in self.tombstones.list() {
-            if self.objects.get(&key).is_some_and(|entry| *entry.uid() == *uid) {
-                self.hide_deleted(&key, &uid);
-            }
-        }
+        self.overlays.listed(source, version);
+        self.show_views();
         let was_synced = self.sources.iter().all(|source| source.synced);
         self.sources[source].synced = true;
-        self.sources[source].version = version;
         self.sync_point |= !was_synced && self.sources.iter().all(|source| source.synced);
     }
 
-    fn progress(&mut self, source: usize, version: u64) {
-        let source = &mut self.sources[source];
-        source.version = source.version.max(version);
+    /// Stores an object that a source has sent, and returns the watched state before.
+    fn watched(&mut self, source: usize, entry: &Arc<Entry>) -> Option<Arc<Entry>> {
+        let key = entry.key();
+        match self.overlays.watched(source, entry, self.objects.get(key)) {
+            Target::Readers => {
+                let old = self.set(key, Some(entry.clone()));
+                entry.show(self.store);
+                old
+            }
+            Target::Overlay(old) => {
+                self.show_views();
+                self.show_fresh(entry);
+                old
+            }
+        }
+    }
+
+    /// Shows readers what has changed under overlays.
+    fn show_views(&mut self) {
+        for (key, entry) in self.overlays.take_views() {
+            self.set(&key, entry);
+        }
+    }
+
+    /// Marks an entry that nobody has seen before, if readers see it now.
+    fn show_fresh(&self, entry: &Arc<Entry>) {
+        if self.objects.get(entry.key()).is_some_and(|shown| Arc::ptr_eq(shown, entry)) {
+            entry.show(self.store);
+        }
     }
 
     fn fed_by(&self, source: usize, key: &Key) -> bool {
@@ -337,16 +320,15 @@ impl Writer {
         }
     }
 
-    fn source_version(&self, key: &Key) -> u64 {
-        let fed = (0..self.sources.len()).filter(|source| self.fed_by(*source, key));
-        fed.map(|source| self.sources[source].version).max().unwrap_or(0)
+    /// Returns the source that sends an object; `None` if it is outside the scope.
+    fn source_of(&self, key: &Key) -> Option<usize> {
+        (0..self.sources.len()).find(|source| self.fed_by(*source, key))
     }
 
     /// Walks over the watched state, which is what handlers know.
-    fn watched(&self) -> impl Iterator<Item = Arc<Entry>> {
-        let plain = self.objects.values().filter(|e| !self.overlays.contains_key(e.key()));
-        let hidden = self.overlays.values().filter_map(|overlay| overlay.watched.as_ref());
-        plain.chain(hidden).cloned()
+    fn all_watched(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        let plain = self.objects.values().filter(|entry| self.overlays.is_plain(entry.key()));
+        plain.chain(self.overlays.covered())
     }
 
     /// Inserts, replaces or removes an object and returns the one before.

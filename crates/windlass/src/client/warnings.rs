@@ -1,20 +1,25 @@
 //! Warnings of the API server, such as the use of a deprecated version, in the log.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
 use http::{Response, header};
 
-/// Most texts that are remembered. A text beyond that is logged every time.
+use crate::cache::ExpiringStore;
+
+/// Most texts that are remembered; beyond that the oldest give way.
 const REMEMBERED_MAX: usize = 1000;
 
-/// Logs each warning of the server once.
-#[derive(Debug, Default)]
-pub(super) struct Warnings(parking_lot::Mutex<BTreeSet<String>>);
+/// How long a text is not logged again.
+const LOG_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Logs each warning of the server once a day.
+#[derive(Debug)]
+pub(super) struct Warnings(ExpiringStore<String, ()>);
 
 // === impl Warnings ===
 
 impl Warnings {
-    /// Logs the warnings of a response that were not logged before.
+    /// Logs the warnings of a response that were not logged lately.
     pub(super) fn log<B>(&self, response: &Response<B>, action: &str) {
         for value in response.headers().get_all(header::WARNING) {
             for warning in warning_texts(&String::from_utf8_lossy(value.as_bytes())) {
@@ -26,14 +31,17 @@ impl Warnings {
     }
 
     fn is_new(&self, warning: &str) -> bool {
-        let mut known = self.0.lock();
-        if known.contains(warning) {
-            return false;
+        let new = self.0.get(warning).is_none();
+        if new {
+            self.0.insert(warning.to_owned(), ());
         }
-        if known.len() < REMEMBERED_MAX {
-            known.insert(warning.to_owned());
-        }
-        true
+        new
+    }
+}
+
+impl Default for Warnings {
+    fn default() -> Self {
+        Self(ExpiringStore::new(LOG_INTERVAL, REMEMBERED_MAX))
     }
 }
 

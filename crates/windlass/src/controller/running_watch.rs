@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::{HandlerGuard, SyncState};
 use crate::kind::Kind;
+use crate::ordered_watch;
 
 /// All running watches of a controller.
 #[derive(Default)]
@@ -22,7 +23,7 @@ pub(super) struct RunningWatches {
 pub(super) struct RunningWatch {
     pub(super) kind: Kind,
     pub(super) guard: HandlerGuard,
-    pub(super) states: tokio::sync::watch::Receiver<SyncState>,
+    pub(super) states: ordered_watch::Receiver<SyncState>,
     /// Notifies those who wait for the watch that it has ended.
     pub(super) ended: CancellationToken,
 }

@@ -1,6 +1,5 @@
 //! The task that sends events to the API server.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::time::Instant;
 
 use super::series::{Left, Series, Step, Written};
 use super::{EventsApi, Message, Published, head};
-use crate::cache::Key;
+use crate::cache::{ExpiringStore, Key};
 use crate::client::{Client, Patch};
 use crate::clock::Clock;
 use crate::error::{Error, Result, ResultExt};
@@ -34,9 +33,8 @@ pub(crate) struct Publisher {
     client: Client,
     clock: Clock,
     series: Series,
-    /// Namespaces where `events.k8s.io` is refused and the core group is not, and until when that
-    /// is believed.
-    core: BTreeMap<String, Instant>,
+    /// Namespaces where `events.k8s.io` is refused and the core group is not.
+    core: ExpiringStore<String, ()>,
     sent: u64,
 }
 
@@ -44,7 +42,7 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     pub(super) fn new(inbox: mpsc::Receiver<Message>, client: Client, clock: Clock) -> Self {
-        let (series, core) = (Series::default(), BTreeMap::new());
+        let (series, core) = (Series::default(), ExpiringStore::new(CORE_FOR, CORE_MAX));
         Self { inbox, client, clock, series, core, sent: 0 }
     }
 
@@ -133,17 +131,16 @@ impl Publisher {
 
     /// The API an event is written to: the one asked for, unless the server refuses it.
     fn api(&self, event: &Published) -> EventsApi {
-        let core = self.core.get(event.namespace()).is_some_and(|until| Instant::now() < *until);
-        if core { EventsApi::CoreV1 } else { event.api }
+        match self.core.get(event.namespace()) {
+            Some(()) => EventsApi::CoreV1,
+            None => event.api,
+        }
     }
 
     fn use_core(&mut self, namespace: &str, error: &Error) {
         let error = error.chain();
         tracing::warn!(namespace, error, "events.k8s.io is refused, using core events for an hour");
-        if self.core.len() >= CORE_MAX {
-            self.core.clear();
-        }
-        self.core.insert(namespace.into(), Instant::now() + CORE_FOR);
+        self.core.insert(namespace.into(), ());
     }
 
     async fn write(

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::core::ObjectMeta;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{LeaseOptions, LeaseStatus};
@@ -17,6 +16,7 @@ use crate::error::Result;
 use crate::events::{EventType, Recorder};
 use crate::fence::Fence;
 use crate::kind::Kind;
+use crate::ordered_watch;
 
 /// How often the release is tried if the Lease has changed meanwhile.
 const RELEASE_TRIES_MAX: u32 = 4;
@@ -30,7 +30,7 @@ pub(crate) struct Elector {
     fence: Fence,
     client: Client,
     observed: Option<Observed>,
-    status: Arc<watch::Sender<LeaseStatus>>,
+    status: Arc<ordered_watch::Sender<LeaseStatus>>,
     /// This process has held the lease.
     has_led: bool,
     jitter: u64,
@@ -64,7 +64,7 @@ impl Elector {
             fence: client.fence().clone(),
             client: client.clone(),
             observed: None,
-            status: Arc::new(watch::Sender::new(LeaseStatus::default())),
+            status: Arc::new(ordered_watch::Sender::new(LeaseStatus::default())),
             has_led: false,
             jitter: options.identity.bytes().fold(7, |h, b| h * 31 % 1_000_003 + u64::from(b)),
             options,
@@ -75,7 +75,7 @@ impl Elector {
     }
 
     /// The current status, and its changes.
-    pub(crate) fn status(&self) -> watch::Receiver<LeaseStatus> {
+    pub(crate) fn status(&self) -> ordered_watch::Receiver<LeaseStatus> {
         self.status.subscribe()
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{assign, check_names, counted};
@@ -17,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::events::{Publisher, Recorder};
 use crate::fence::Fence;
 use crate::lease::Elector;
+use crate::ordered_watch;
 use crate::signal::Signals;
 
 impl Builder {
@@ -51,7 +51,7 @@ impl Builder {
             controllers: Mutex::default(),
             pending: Mutex::new(pending),
             wake: tokio::sync::Notify::new(),
-            ready: watch::Sender::new(false),
+            ready: ordered_watch::Sender::new(false),
             synced: AtomicBool::new(false),
             lease: elector.as_ref().map(|elector| (elector.label(), elector.status())),
             checks: self.checks,

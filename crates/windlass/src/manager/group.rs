@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -12,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{RunContext, Runnable};
 use crate::controller::panic_text;
 use crate::error::{Error, Result};
+use crate::ordered_watch;
 
 /// Tasks that start and stop together.
 pub(super) struct Group {
@@ -24,7 +24,7 @@ pub(super) struct Group {
 
 /// Lets the tasks that wait for it start.
 #[derive(Clone, Default)]
-pub(super) struct Gate(watch::Sender<bool>);
+pub(super) struct Gate(ordered_watch::Sender<bool>);
 
 /// A task that waits for the gate and then runs until it is asked to stop.
 pub(super) struct Job {

@@ -6,16 +6,14 @@
 //!
 //! **Invariant:** both caches are bounded, and tokens are kept as hashes only.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
+use crate::cache::ExpiringStore;
 use crate::client::{ApiRequest, Client, Url};
 use crate::error::Result;
 
@@ -29,14 +27,11 @@ const CACHED_MAX: usize = 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     client: Client,
-    cache: Arc<Mutex<Cache>>,
+    /// The users of tokens, by the hash of the token; `None` for a token that is not valid.
+    users: Arc<ExpiringStore<u64, Option<Value>>>,
+    /// Whether a user may use a verb on a path.
+    permissions: Arc<ExpiringStore<(String, String), bool>>,
     hasher: RandomState,
-}
-
-#[derive(Debug, Default)]
-struct Cache {
-    users: BTreeMap<u64, (Option<Value>, Instant)>,
-    permissions: BTreeMap<(String, String), (bool, Instant)>,
 }
 
 // === impl Access ===
@@ -46,7 +41,9 @@ impl Access {
     /// reviews.
     pub(crate) fn new(client: &Client) -> Self {
         let client = client.unfenced().timeout(REVIEW_TIMEOUT);
-        Self { client, cache: Arc::default(), hasher: RandomState::new() }
+        let users = Arc::new(ExpiringStore::new(TOKEN_TTL, CACHED_MAX));
+        let permissions = Arc::new(ExpiringStore::new(ALLOW_TTL, CACHED_MAX));
+        Self { client, users, permissions, hasher: RandomState::new() }
     }
 
     /// Checks that the bearer of `authorization` may `verb` the path.
@@ -74,10 +71,8 @@ impl Access {
 
     async fn user(&self, token: &str) -> Result<Option<Value>> {
         let slot = self.hasher.hash_one(token);
-        if let Some((user, until)) = self.cache.lock().users.get(&slot)
-            && Instant::now() < *until
-        {
-            return Ok(user.clone());
+        if let Some(user) = self.users.get(&slot) {
+            return Ok(user);
         }
         let body = json!({
             "apiVersion": "authentication.k8s.io/v1",
@@ -88,20 +83,14 @@ impl Access {
         let review = self.review(path, "review a token", &body).await?;
         let good = review.pointer("/status/authenticated") == Some(&Value::Bool(true));
         let user = review.pointer("/status/user").cloned().filter(|_| good);
-        let mut cache = self.cache.lock();
-        if cache.users.len() >= CACHED_MAX {
-            cache.users.clear();
-        }
-        cache.users.insert(slot, (user.clone(), Instant::now() + TOKEN_TTL));
+        self.users.insert(slot, user.clone());
         Ok(user)
     }
 
     async fn allowed(&self, user: &Value, path: &str, verb: &str) -> Result<bool> {
         let slot = (user.to_string(), format!("{verb} {path}"));
-        if let Some((allowed, until)) = self.cache.lock().permissions.get(&slot)
-            && Instant::now() < *until
-        {
-            return Ok(*allowed);
+        if let Some(allowed) = self.permissions.get(&slot) {
+            return Ok(allowed);
         }
         let mut spec = json!({
             "user": user["username"],
@@ -121,11 +110,7 @@ impl Access {
         let review = self.review(at, "review access", &body).await?;
         let allowed = review.pointer("/status/allowed") == Some(&Value::Bool(true));
         let ttl = if allowed { ALLOW_TTL } else { DENY_TTL };
-        let mut cache = self.cache.lock();
-        if cache.permissions.len() >= CACHED_MAX {
-            cache.permissions.clear();
-        }
-        cache.permissions.insert(slot, (allowed, Instant::now() + ttl));
+        self.permissions.insert_for(slot, allowed, ttl);
         Ok(allowed)
     }
 

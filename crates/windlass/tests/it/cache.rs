@@ -216,7 +216,7 @@ async fn an_own_write_is_read_before_the_watch_brings_it() {
     let json = serde_json::to_vec(&written).unwrap();
     informer.store().observe_write(&json).unwrap();
     assert!(informer.reader().get(&key("a")).is_some());
-    informer.store().observe_delete(&key("a"), written.metadata.uid.as_ref().unwrap(), None);
+    informer.store().observe_delete(&key("a"), written.metadata.uid.as_ref().unwrap());
     assert!(informer.reader().get(&key("a")).is_none());
 }
 

@@ -1,6 +1,7 @@
 //! MutatingAdmissionPolicy: rules that change a write.
 
 use serde_json::Value;
+use windlass_cel::CALL_LIMIT;
 
 use super::{Binding, Policy, Rule};
 use crate::admission::criteria::is_exempt;
@@ -10,7 +11,6 @@ use crate::admission::round::Round;
 use crate::admission::shown::Shown;
 use crate::admission::{Review, text};
 use crate::builtin::rules::value;
-use crate::cel::CALL_LIMIT;
 use crate::handler::Call;
 use crate::merge::{json_patch, merge_configuration};
 use crate::object;

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_cel::{Decl, Shape as Kind};
 
 use crate::admission::environment::{Environment, Gives};
 use crate::admission::text;
 use crate::builtin::rules::value;
-use crate::cel::{Decl, Shape as Kind};
 use crate::resource::{Gvk, Resource};
 use crate::schema;
 use crate::server::Inner;

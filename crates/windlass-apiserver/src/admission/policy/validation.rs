@@ -1,6 +1,7 @@
 //! ValidatingAdmissionPolicy: rules that refuse a write, or warn about it.
 
 use serde_json::Value;
+use windlass_cel::{CALL_LIMIT, Output};
 
 use super::{Binding, Policy, Rule};
 use crate::admission::criteria::is_exempt;
@@ -9,7 +10,6 @@ use crate::admission::expression::{Expression, Scope};
 use crate::admission::shown::Shown;
 use crate::admission::{Review, text};
 use crate::builtin::rules::value;
-use crate::cel::{CALL_LIMIT, Output};
 use crate::handler::Call;
 use crate::server::Inner;
 use crate::status::{Cause, Result, Status};

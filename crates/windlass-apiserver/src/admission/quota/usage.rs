@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use windlass_text::quantity::{Format, Quantity};
 
 use crate::admission::resources::{List, list, pod_limits, pod_requests};
 use crate::admission::{Review, text};
 use crate::builtin::rules::value;
-use crate::decode::quantity::{Format, Quantity};
 
 /// Kinds that quotas know by a name of their own as well.
 const PLAIN_NAMES: [&str; 4] =

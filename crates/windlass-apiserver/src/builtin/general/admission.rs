@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use windlass_text::select::key;
 
 use super::expressions::{check_conditions, check_mutations, check_validations};
 use super::names::{dns_1035_label, push, selector};
@@ -13,7 +14,6 @@ use super::webhook::check_rule;
 use crate::builtin::Strategy;
 use crate::builtin::rules::conditions;
 use crate::builtin::rules::names::path_segment;
-use crate::select::key;
 use crate::status::{FieldError, FieldErrors};
 
 /// ValidatingAdmissionPolicy and MutatingAdmissionPolicy.

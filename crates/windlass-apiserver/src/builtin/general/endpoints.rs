@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use windlass_text::select::key;
 
 use super::names::{dns_label, dns_subdomain, ip, ordinary_ip, port_number, push};
 use super::service_traffic::address_warnings;
@@ -12,7 +13,6 @@ use super::tools::{
 };
 use crate::builtin::Strategy;
 use crate::builtin::rules::names::Check;
-use crate::select::key;
 use crate::status::{FieldError, FieldErrors};
 
 const HINTS_MAX: usize = 8;

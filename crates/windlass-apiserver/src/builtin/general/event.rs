@@ -1,11 +1,11 @@
 //! Event in its two forms: core `v1` and `events.k8s.io/v1`, stored once.
 
 use serde_json::{Map, Value, json};
+use windlass_text::select::key;
 
 use super::names::push;
 use super::tools::{fill, has, immutable, number, object, text};
 use crate::builtin::Strategy;
-use crate::select::key;
 use crate::status::{FieldError, FieldErrors};
 
 /// Fields of the core form and what the newer form calls them.

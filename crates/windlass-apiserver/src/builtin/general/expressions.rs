@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windlass_cel::Expression;
 
 use super::names::push;
 use super::tools::{has, items, text};
 use crate::admission::environment::{Environment, Gives, Unusable};
 use crate::builtin::rules::names::qualified_name;
-use crate::cel::Expression;
 use crate::status::{FieldError, FieldErrors};
 
 const CONDITIONS_MAX: usize = 64;
@@ -249,5 +249,5 @@ fn is_identifier(name: &str) -> bool {
     let start = |c: char| c == '_' || c.is_ascii_alphabetic();
     name.starts_with(start)
         && name.chars().all(|c| start(c) || c.is_ascii_digit())
-        && !crate::cel::is_reserved(name)
+        && !windlass_cel::is_reserved(name)
 }

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use serde_json::Value;
+use windlass_text::select::key::{self, is_dns_label, regex_text};
 
 use super::tools::{entries, items, text};
 pub(super) use crate::builtin::rules::names::{dns_1035_label, dns_label, dns_subdomain};
 use crate::builtin::rules::net;
-use crate::select::key::{self, is_dns_label, regex_text};
 use crate::status::{FieldError, FieldErrors};
 
 /// What a wildcard DNS subdomain (`*.example.com`) may look like.

@@ -1,10 +1,10 @@
 //! Namespace and ServiceAccount.
 
 use serde_json::{Value, json};
+use windlass_text::select::key;
 
 use super::tools::{drop_empty, drop_field, items, keep, object, set, text};
 use crate::builtin::{NameRule, Strategy};
-use crate::select::key;
 use crate::status::{FieldError, FieldErrors};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

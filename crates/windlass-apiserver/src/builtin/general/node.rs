@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use windlass_text::select::key;
 
 use super::names::{cidr, push};
 use super::quantity;
@@ -10,7 +11,6 @@ use super::tools::{drop_empty, entries, fill, has, items, keep, object, one_of, 
 use crate::builtin::Strategy;
 use crate::builtin::rules::NEGATIVE;
 use crate::builtin::rules::value::show_ordered;
-use crate::select::key;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 const INFO: [&str; 10] = [

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use windlass_text::select::key;
 
 use super::names::push;
 use super::quantity;
 use super::tools::{drop_empty, entries, fill, has, items, items_mut, keep, object, set, text};
 use crate::builtin::Strategy;
 use crate::builtin::workload::pod_resources;
-use crate::select::key;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// Objects that quotas count.

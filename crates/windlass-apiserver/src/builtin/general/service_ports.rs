@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windlass_text::select::key;
 
 use super::names::{dns_label, port_name, port_number, push};
 use super::tools::{number, one_of, text};
-use crate::select::key;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// Problems of each port.

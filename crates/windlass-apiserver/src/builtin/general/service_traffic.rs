@@ -1,12 +1,12 @@
 //! How traffic reaches a service: policies, load balancers.
 
 use serde_json::Value;
+use windlass_text::select::key;
 
 use super::names::{cidr, port_number, push};
 use super::service::{externally_accessible, needs_health_check_port};
 use super::tools::{has, items, number, one_of, text};
 use crate::builtin::rules::net;
-use crate::select::key;
 use crate::status::{FieldError, FieldErrors};
 
 /// Problems of how traffic reaches a service.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use windlass_text::select::key;
 
 use super::names::{dns_subdomain, push, selector};
 use super::quantity;
@@ -14,7 +15,6 @@ use super::volume::driver_name;
 use crate::builtin::Strategy;
 use crate::builtin::rules::NEGATIVE;
 use crate::builtin::rules::value::show_ordered;
-use crate::select::key;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 const TOKENS_IN_SECRETS: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this \

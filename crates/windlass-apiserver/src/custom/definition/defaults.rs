@@ -1,9 +1,9 @@
 //! Whether the defaults in a schema satisfy the schema.
 
 use serde_json::{Map, Value};
+use windlass_cel::Schema;
 
 use crate::custom::rules::{self, OBJECT_BUDGET};
-use crate::custom::schema::Schema;
 use crate::custom::validate::{self, Mode};
 use crate::custom::{meta, prune};
 use crate::status::{FieldError, FieldErrors};

@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use windlass_cel::{Rule, Schema};
 
 use super::{defaults, structural};
 use crate::custom::path;
-use crate::custom::rules::{self, Rule};
-use crate::custom::schema::Schema;
 use crate::status::{FieldError, FieldErrors, WHOLE_LISTS_MAX};
 
 /// The estimated cost one rule may have.
@@ -49,7 +48,7 @@ pub fn validate(schema: &Schema, place: &str, check: &Check<'_>) -> FieldErrors 
             let found = structural::violations(schema, &root);
             let found = match found.is_empty() {
                 true => {
-                    rules::compile(schema);
+                    schema.compile_rules();
                     defaults::validate(schema, &root)
                 }
                 false => found,
@@ -413,7 +412,7 @@ impl Walker {
     fn rules(&mut self, schema: &Schema, place: &str, context: &Context) {
         for (index, rule) in schema.rules.iter().enumerate() {
             let Some(compiled) = rule.compiled() else { continue };
-            if compiled.error.as_deref() == Some(crate::cel::NO_DECLARATIONS) {
+            if compiled.error.as_deref() == Some(windlass_cel::NO_DECLARATIONS) {
                 let field = format!("{place}.x-kubernetes-validations");
                 let why = "internal error: failed to construct type information for \
                            x-kubernetes-validations rules: unable to convert structural schema \

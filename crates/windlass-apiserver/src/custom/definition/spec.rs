@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
+use windlass_cel::Schema;
+use windlass_text::name as text;
 
 use super::{openapi, webhook};
-use crate::custom::schema::Schema;
-use crate::custom::{names, path, text, validate};
+use crate::custom::{names, path, validate};
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// How many selectable fields a version may have.

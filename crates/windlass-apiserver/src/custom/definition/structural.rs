@@ -1,7 +1,8 @@
 //! What makes a schema structural.
 
-use crate::custom::pattern;
-use crate::custom::schema::Schema;
+use windlass_cel::Schema;
+use windlass_text::pattern;
+
 use crate::status::{FieldError, FieldErrors};
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windlass_text::format::scheme_of;
+use windlass_text::name as text;
 
 use super::spec::{one_of, str_of};
-use crate::custom::format::scheme_of;
-use crate::custom::{names, text};
+use crate::custom::names;
 use crate::status::{FieldError, FieldErrors};
 
 const FORM: &str = "; desired format: https://host[/path]";

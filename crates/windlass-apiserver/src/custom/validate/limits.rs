@@ -1,10 +1,10 @@
 //! The limits of numbers: range of the format, multiples, least and most.
 
 use serde_json::{Number, Value};
+use windlass_cel::Schema;
+use windlass_text::number::go_float;
 
 use super::{Code, Fault, Outcome, Path};
-use crate::custom::number::go_float;
-use crate::custom::schema::Schema;
 
 /// Checks a number against the limits of its schema.
 pub(super) fn check_number(

@@ -1,6 +1,7 @@
 //! Eviction: a deletion that asks the disruption budgets first.
 
 use serde_json::{Value, json};
+use windlass_text::select::LabelSelector;
 
 use super::{set_condition, success};
 use crate::handler::commit::write_failure;
@@ -11,7 +12,6 @@ use crate::lookup::Lookup;
 use crate::object;
 use crate::registry::storage_of;
 use crate::resource::Gvk;
-use crate::select::LabelSelector;
 use crate::status::{Cause, Details, GroupResource, Result, Status};
 use crate::store::{Change, Key, WriteError};
 

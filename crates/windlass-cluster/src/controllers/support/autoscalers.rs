@@ -23,7 +23,7 @@ use serde_json::Value;
 use windlass::controller::{Change, Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Object, Reconciler, Result, ResultExt};
-use windlass_apiserver::select::LabelSelector;
+use windlass_text::select::LabelSelector;
 
 use super::again;
 use crate::controllers::Shared;

@@ -24,7 +24,7 @@ use windlass::cache::{Event, HandlerGuard, HandlerOptions, Scope};
 use windlass::controller::{Change, Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result, ResultExt};
-use windlass_apiserver::decode::quantity::Quantity;
+use windlass_text::quantity::Quantity;
 
 use super::interest::Interest;
 use crate::controllers::Shared;

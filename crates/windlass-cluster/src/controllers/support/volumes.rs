@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use windlass::controller::{Change, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Index, Key, Kind};
-use windlass_apiserver::decode::quantity::Quantity;
+use windlass_text::quantity::Quantity;
 
 use super::ephemeral::claim_name;
 use crate::controllers::Shared;

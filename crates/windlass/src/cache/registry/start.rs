@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Cache;
@@ -16,6 +15,7 @@ use crate::cache::state::SyncStates;
 use crate::cache::store::{Store, StoreScope};
 use crate::cache::target::Target;
 use crate::kind::Kind;
+use crate::ordered_watch;
 
 // === impl Cache ===
 
@@ -65,7 +65,7 @@ impl Cache {
         Arc::new(Core { store, states, stats, namespaces, indexes, _running: token.drop_guard() })
     }
 
-    fn rules(&self, whole: watch::Receiver<bool>) -> Rules {
+    fn rules(&self, whole: ordered_watch::Receiver<bool>) -> Rules {
         let options = &self.shared.options;
         Rules {
             streaming: options.streaming,

@@ -18,8 +18,6 @@ enum Step {
     Relist(Vec<(u8, bool)>),
     OwnWrite(u8),
     OwnDelete(u8),
-    /// The same, and the answer does not tell the version.
-    OwnDeleteUnknown(u8),
     /// Own deletion and creation: another object of that name.
     OwnReplace(u8),
     /// A list that is no newer than the watch.
@@ -35,8 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..6_u8).prop_map(Step::Delete),
         2 => prop::collection::vec((0..6_u8, any::<bool>()), 0..6).prop_map(Step::Relist),
         2 => (0..6_u8).prop_map(Step::OwnWrite),
-        1 => (0..6_u8).prop_map(Step::OwnDelete),
-        2 => (0..6_u8).prop_map(Step::OwnDeleteUnknown),
+        3 => (0..6_u8).prop_map(Step::OwnDelete),
         2 => (0..6_u8).prop_map(Step::OwnReplace),
         1 => Just(Step::StaleRelist),
         1 => Just(Step::Bookmark),
@@ -145,10 +142,9 @@ impl World {
                 let written = self.written(name, version);
                 self.own_write(name, written);
             }
-            Step::OwnDelete(name) => self.own_delete(name, Some(version)),
-            Step::OwnDeleteUnknown(name) => self.own_delete(name, None),
+            Step::OwnDelete(name) => self.own_delete(name),
             Step::OwnReplace(name) => {
-                self.own_delete(name, None);
+                self.own_delete(name);
                 self.own_write(name, (version, version));
             }
             Step::Bookmark => {
@@ -168,10 +164,10 @@ impl World {
         self.store.observe_write(Self::json(name, written).as_bytes()).unwrap();
     }
 
-    fn own_delete(&mut self, name: u8, version: Option<u64>) {
+    fn own_delete(&mut self, name: u8) {
         if let Some((uid, _)) = self.server.remove(&name) {
             let key = Key::cluster(&format!("o{name}"));
-            self.store.observe_delete(&key, &uid.to_string(), version);
+            self.store.observe_delete(&key, &uid.to_string());
         }
     }
 

@@ -133,7 +133,7 @@ impl World {
             Order::Delete(name) => {
                 let Some(uid) = self.server.lock().delete(name) else { return };
                 std::thread::yield_now();
-                self.store.observe_delete(&key(name), &uid.to_string(), None);
+                self.store.observe_delete(&key(name), &uid.to_string());
                 let read = self.store.entry(&key(name)).map(|entry| pair(&entry));
                 assert!(read.is_none_or(|read| read.0 != uid), "an own deletion is not seen");
             }

@@ -155,7 +155,7 @@ fn an_own_deletion_is_read_at_once_and_a_new_object_of_that_name_is_seen() {
     let store = store();
     let key = Key::namespaced("n", "a");
     store.apply([Delta::Upsert(entry(&store, "n", "a", 4, "x"))]);
-    store.observe_delete(&key, "u-a", None);
+    store.observe_delete(&key, "u-a");
     assert!(store.entry(&key).is_none());
     store.apply([Delta::Upsert(entry(&store, "n", "a", 5, "x"))]);
     assert!(store.entry(&key).is_none(), "the last changes before the deletion");
@@ -188,7 +188,7 @@ fn an_object_created_anew_under_a_deleted_name_is_read_at_once() {
     let uid = || store.entry(&key).map(|entry| entry.uid().to_owned());
     store.apply([Delta::Begin, Delta::Listed(entry(&store, "n", "a", 4, "x"))]);
     store.apply([Delta::Replace { version: 4 }]);
-    store.observe_delete(&key, "u-a", None);
+    store.observe_delete(&key, "u-a");
     let again = json("n", "a", 8, "own").replace("u-a", "u-new");
     store.observe_write(again.as_bytes()).unwrap();
     assert_eq!(uid().as_deref(), Some("u-new"));
@@ -207,7 +207,7 @@ async fn an_own_deletion_hides_what_the_watch_or_an_old_list_still_brings() {
     let key = Key::namespaced("n", "a");
     store.apply([Delta::Begin, Delta::Replace { version: 1 }]);
     // Somebody else created it and this process deleted it before the watch told of either.
-    store.observe_delete(&key, "u-a", None);
+    store.observe_delete(&key, "u-a");
     store.apply([Delta::Upsert(entry(&store, "n", "a", 4, "x"))]);
     assert!(store.entry(&key).is_none());
     let a = entry(&store, "n", "a", 4, "x");
@@ -223,7 +223,7 @@ async fn an_own_deletion_that_never_shows_does_not_hide_for_ever() {
     let store = store();
     let key = Key::namespaced("n", "a");
     store.apply([Delta::Upsert(entry(&store, "n", "a", 4, "x"))]);
-    store.observe_delete(&key, "u-a", None);
+    store.observe_delete(&key, "u-a");
     store.apply([Delta::Bookmark { version: 9 }]);
     assert!(store.entry(&key).is_none());
     tokio::time::advance(std::time::Duration::from_secs(61)).await;
@@ -370,10 +370,10 @@ async fn own_deletions_of_several_objects_of_one_name_are_all_remembered() {
     let store = store();
     let key = Key::namespaced("n", "a");
     store.apply([Delta::Upsert(entry(&store, "n", "a", 3, "x"))]);
-    store.observe_delete(&key, "u-a", None);
+    store.observe_delete(&key, "u-a");
     let second = json("n", "a", 5, "x").replace("u-a", "u-second");
     store.observe_write(second.as_bytes()).unwrap();
-    store.observe_delete(&key, "u-second", None);
+    store.observe_delete(&key, "u-second");
     let first = || entry(&store, "n", "a", 3, "x");
     store.apply([Delta::Begin, Delta::Listed(first()), Delta::Replace { version: 3 }]);
     assert!(store.entry(&key).is_none(), "a list from before all of it");
@@ -388,9 +388,9 @@ async fn an_object_of_others_that_follows_an_own_deletion_can_be_deleted_too() {
     let store = store();
     let key = Key::namespaced("n", "a");
     store.apply([Delta::Upsert(entry(&store, "n", "a", 3, "x"))]);
-    store.observe_delete(&key, "u-a", None);
+    store.observe_delete(&key, "u-a");
     // Somebody else creates another one, which is deleted here before the watch shows it.
-    store.observe_delete(&key, "u-theirs", None);
+    store.observe_delete(&key, "u-theirs");
     let theirs = json("n", "a", 5, "x").replace("u-a", "u-theirs");
     store.apply([
         Delta::Delete(entry(&store, "n", "a", 4, "x")),
@@ -419,14 +419,14 @@ async fn an_own_deletion_outlives_a_list_from_before_the_object_was_created() {
     let key = Key::namespaced("n", "a");
     let created = json("n", "a", 5, "x");
     store.observe_write(created.as_bytes()).unwrap();
-    store.observe_delete(&key, "u-a", None);
+    store.observe_delete(&key, "u-a");
     store.apply([Delta::Begin, Delta::Replace { version: 3 }]);
     store.apply([Delta::Upsert(store.read(created.as_bytes()).unwrap())]);
     assert!(store.entry(&key).is_none(), "the watch is only now where it was created");
     store.apply([Delta::Delete(store.read(created.as_bytes()).unwrap())]);
     // A list that is new enough and does not name it ends the matter.
     store.observe_write(json("n", "b", 8, "x").as_bytes()).unwrap();
-    store.observe_delete(&Key::namespaced("n", "b"), "u-b", None);
+    store.observe_delete(&Key::namespaced("n", "b"), "u-b");
     store.apply([Delta::Begin, Delta::Replace { version: 9 }]);
     store.apply([Delta::Upsert(entry(&store, "n", "b", 8, "x"))]);
     assert!(store.entry(&Key::namespaced("n", "b")).is_some(), "a backup was restored");
@@ -476,8 +476,8 @@ fn of_two_own_deletions_of_a_name_the_second_stays_when_the_watch_brings_the_fir
     // second hand tells of its deeds first.
     let second = json("n", "a", 10, "own").replace("u-a", "second");
     store.observe_write(second.as_bytes()).unwrap();
-    store.observe_delete(&key, "second", None);
-    store.observe_delete(&key, "first", None);
+    store.observe_delete(&key, "second");
+    store.observe_delete(&key, "first");
     assert!(store.entry(&key).is_none());
     for delta in [
         Delta::Delete(of_uid(&store, "first", 8)),
@@ -492,12 +492,37 @@ fn of_two_own_deletions_of_a_name_the_second_stays_when_the_watch_brings_the_fir
     assert_eq!(store.entry(&key).unwrap().uid(), "third");
 }
 
+#[test]
+fn an_older_own_deletion_that_is_observed_late_uncovers_nothing_older_than_what_was_read() {
+    let (store, key) = (store(), Key::namespaced("n", "a"));
+    store.apply([Delta::Begin, Delta::Replace { version: 2 }]);
+    // The server: 3 creates the first object, 4 deletes it (own), 5 and 6 are somebody else's
+    // second object, 9 creates the third one (own), 10 deletes it (own). The process observes its
+    // first deletion last, and the watch is behind all of it.
+    store.observe_write(json("n", "a", 9, "own").replace("u-a", "third").as_bytes()).unwrap();
+    assert_eq!(store.entry(&key).unwrap().uid(), "third");
+    store.observe_delete(&key, "third");
+    store.observe_delete(&key, "first");
+    for delta in [
+        Delta::Upsert(of_uid(&store, "first", 3)),
+        Delta::Delete(of_uid(&store, "first", 4)),
+        Delta::Upsert(of_uid(&store, "second", 5)),
+        Delta::Delete(of_uid(&store, "second", 6)),
+        Delta::Upsert(of_uid(&store, "third", 9)),
+        Delta::Delete(of_uid(&store, "third", 10)),
+    ] {
+        let text = format!("{delta:?}");
+        store.apply([delta]);
+        assert!(store.entry(&key).is_none(), "a read went back in time after {text}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_own_deletion_of_what_was_never_seen_hides_it_behind_an_older_object_of_its_name() {
     for relists in [false, true] {
         let (store, key) = (store(), Key::namespaced("n", "a"));
         store.apply([Delta::Begin, Delta::Replace { version: 1 }]);
-        store.observe_delete(&key, "new", None);
+        store.observe_delete(&key, "new");
         store.apply([Delta::Upsert(of_uid(&store, "old", 3))]);
         assert_eq!(store.entry(&key).unwrap().uid(), "old", "it is there, as far as is known");
         let late = json("n", "a", 8, "own").replace("u-a", "new");
@@ -581,11 +606,11 @@ fn the_size_of_a_store_follows_its_objects() {
             0 => store.apply([Delta::Upsert(entry(&store, "n", "a", 1, "x"))]),
             1 => store.apply([Delta::Upsert(entry(&store, "n", "a", 2, "longer"))]),
             2 => store.observe_write(json("n", "b", 5, "own").as_bytes()).unwrap(),
-            _ => store.observe_delete(&Key::namespaced("n", "a"), "u-a", None),
+            _ => store.observe_delete(&Key::namespaced("n", "a"), "u-a"),
         }
         assert_eq!(store.size(), sum(), "after step {step}");
     }
-    store.observe_delete(&Key::namespaced("n", "b"), "u-b", None);
+    store.observe_delete(&Key::namespaced("n", "b"), "u-b");
     assert_eq!(store.size(), 0);
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::autoscaling::v2::{MetricSpec, MetricStatus, MetricTarget};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
-use windlass_apiserver::decode::quantity::Quantity;
+use windlass_text::quantity::Quantity;
 
 use super::Metrics;
 use super::replicas::{self, Sample};

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     ScopedResourceSelectorRequirement,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
-use windlass_apiserver::decode::quantity::Quantity;
+use windlass_text::quantity::Quantity;
 
 type Amounts = BTreeMap<String, Quantity>;
 

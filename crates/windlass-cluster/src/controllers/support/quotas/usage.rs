@@ -19,7 +19,7 @@ use kube::core::discovery::ApiResource;
 use kube::discovery::{ApiCapabilities, Discovery, verbs};
 use windlass::controller::Context;
 use windlass::{Kind, List, Result};
-use windlass_apiserver::decode::quantity::{Format, Quantity};
+use windlass_text::quantity::{Format, Quantity};
 
 use super::Counted;
 use super::claim as quota_claim;

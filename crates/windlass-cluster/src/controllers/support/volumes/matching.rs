@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::core::{Selector, SelectorExt};
-use windlass_apiserver::decode::quantity::Quantity;
+use windlass_text::quantity::Quantity;
 
 use super::{class, request};
 

@@ -1,0 +1,201 @@
+//! Lists and maps: of an object's data, or made by an expression.
+
+use std::sync::Arc;
+
+use super::{Fault, Key, List, Map, Res, Text, Val};
+use crate::decl::{DYN, Decl, ListKind, RAW, Shape};
+
+// === impl List ===
+
+impl<'a> List<'a> {
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Json(items, _) => items.len(),
+            Self::Owned(items) => items.len(),
+        }
+    }
+
+    /// The item at an index.
+    pub fn get(&self, index: usize) -> Option<Res<'a>> {
+        match self {
+            Self::Json(items, decl) => {
+                Some(Val::of_json(items.get(index)?, decl.item().unwrap_or(&DYN)))
+            }
+            Self::Owned(items) => items.get(index).cloned().map(Ok),
+        }
+    }
+
+    /// All items.
+    pub fn items(&self) -> Result<Vec<Val<'a>>, Fault> {
+        match self {
+            Self::Json(items, decl) => {
+                let item = decl.item().unwrap_or(&DYN);
+                items.iter().map(|value| Val::of_json(value, item)).collect()
+            }
+            Self::Owned(items) => Ok(items.to_vec()),
+        }
+    }
+
+    fn kind(&self) -> Option<&'a ListKind> {
+        match self {
+            Self::Json(_, decl) => match &decl.shape {
+                Shape::List(_, kind) => Some(kind),
+                _ => None,
+            },
+            Self::Owned(_) => None,
+        }
+    }
+
+    /// Whether a value is in the list.
+    pub fn contains(&self, value: &Val<'a>) -> bool {
+        (0..self.len()).any(|index| {
+            self.get(index).and_then(Result::ok).is_some_and(|item| item.equals(value))
+        })
+    }
+
+    pub(super) fn equals(&self, other: &Self) -> bool {
+        if self.len() != other.len() {
+            return false;
+        }
+        let at = |list: &Self, index| list.get(index).and_then(Result::ok);
+        match self.kind() {
+            Some(ListKind::Set) => {
+                (0..other.len()).all(|index| at(other, index).is_some_and(|v| self.contains(&v)))
+            }
+            Some(ListKind::Map(keys)) => (0..other.len()).all(|index| {
+                at(other, index).is_some_and(|item| {
+                    self.find(keys, &item)
+                        .and_then(|i| at(self, i))
+                        .is_some_and(|v| v.equals(&item))
+                })
+            }),
+            _ => (0..self.len()).all(|index| match (at(self, index), at(other, index)) {
+                (Some(a), Some(b)) => a.equals(&b),
+                _ => false,
+            }),
+        }
+    }
+
+    fn find(&self, keys: &[String], item: &Val<'a>) -> Option<usize> {
+        (0..self.len()).find(|index| {
+            let Some(Ok(mine)) = self.get(*index) else { return false };
+            same_keys(keys, &mine, item)
+        })
+    }
+
+    /// Both lists together: sets and maps merge, others join.
+    pub fn add(&self, other: &Self) -> Result<Self, Fault> {
+        let mut items = self.items()?;
+        let more = other.items()?;
+        match self.kind() {
+            Some(ListKind::Set) => {
+                for value in more {
+                    if !items.iter().any(|item| item.equals(&value)) {
+                        items.push(value);
+                    }
+                }
+            }
+            Some(ListKind::Map(keys)) => {
+                for value in more {
+                    match items.iter().position(|item| same_keys(keys, item, &value)) {
+                        Some(index) => items[index] = value,
+                        None => items.push(value),
+                    }
+                }
+            }
+            _ => items.extend(more),
+        }
+        Ok(Self::Owned(Arc::new(items)))
+    }
+}
+
+fn same_keys<'a>(keys: &[String], left: &Val<'a>, right: &Val<'a>) -> bool {
+    let (Val::Map(left), Val::Map(right)) = (left, right) else { return false };
+    keys.iter().all(|key| match (left.raw(key), right.raw(key)) {
+        (Some(Ok(a)), Some(Ok(b))) => a.equals(&b),
+        (None, None) => true,
+        _ => false,
+    })
+}
+
+// === impl Map ===
+
+impl<'a> Map<'a> {
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Json(map, _) => map.len(),
+            Self::Owned(entries) => entries.len(),
+        }
+    }
+
+    /// The value of a key, or of a field by the name expressions use.
+    pub fn get(&self, key: &Val<'a>) -> Option<Res<'a>> {
+        match (self, key) {
+            (Self::Json(map, Decl { shape: Shape::Object(object), .. }), Val::Str(name)) => {
+                let field = object.fields.get(&**name)?;
+                let value = map.get(&field.key)?;
+                // A field that is null counts as absent.
+                (!value.is_null()).then(|| Val::of_json(value, self.declared(&field.key)))
+            }
+            (Self::Json(..), Val::Str(name)) => self.raw(name),
+            (Self::Json(..), _) => None,
+            (Self::Owned(entries), _) => {
+                entries.get(&key.key()?).map(|(_, value)| Ok(value.clone()))
+            }
+        }
+    }
+
+    /// The value of a key as JSON has it.
+    pub fn raw(&self, name: &str) -> Option<Res<'a>> {
+        match self {
+            Self::Json(map, _) => {
+                let value = map.get(name)?;
+                Some(Val::of_json(value, self.declared(name)))
+            }
+            Self::Owned(entries) => {
+                entries.get(&Key::Str(name.to_owned())).map(|(_, value)| Ok(value.clone()))
+            }
+        }
+    }
+
+    fn declared(&self, key: &str) -> &'a Decl {
+        match self {
+            Self::Json(_, decl) => match &decl.shape {
+                Shape::Map(value) => value,
+                Shape::Object(object) => object.by_key.get(key).map_or(&RAW, |decl| &**decl),
+                _ => &DYN,
+            },
+            Self::Owned(_) => &DYN,
+        }
+    }
+
+    /// All keys, in order.
+    pub fn keys(&self) -> Vec<Val<'a>> {
+        match self {
+            Self::Json(map, _) => {
+                map.keys().map(|key| Val::Str(Text::Borrowed(key.as_str()))).collect()
+            }
+            Self::Owned(entries) => entries.values().map(|(key, _)| key.clone()).collect(),
+        }
+    }
+
+    pub(super) fn equals(&self, other: &Self) -> bool {
+        if self.len() != other.len() {
+            return false;
+        }
+        match (self, other) {
+            (Self::Json(map, _), Self::Json(..)) => {
+                map.keys().all(|key| match (self.raw(key), other.raw(key)) {
+                    (Some(Ok(a)), Some(Ok(b))) => a.equals(&b),
+                    _ => false,
+                })
+            }
+            _ => self.keys().iter().all(|key| match (self.get(key), other.get(key)) {
+                (Some(Ok(a)), Some(Ok(b))) => a.equals(&b),
+                _ => false,
+            }),
+        }
+    }
+}
