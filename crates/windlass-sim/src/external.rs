@@ -34,8 +34,9 @@ const CLOSING: &[&str] = &[
 ];
 
 /// First words of operations that change nothing.
-const READING: &[&str] =
-    &["get", "list", "read", "describe", "head", "query", "check", "poll", "ping", "status", "find"];
+const READING: &[&str] = &[
+    "get", "list", "read", "describe", "head", "query", "check", "poll", "ping", "status", "find",
+];
 
 thread_local! {
     static RUN: RefCell<Option<Arc<Kernel>>> = const { RefCell::new(None) };

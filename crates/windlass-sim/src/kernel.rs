@@ -286,6 +286,7 @@ impl Kernel {
     pub(crate) fn heal(&self) {
         let mut state = self.state.lock();
         state.healed = true;
+        state.interrupted = false;
         state.views.release_all();
         for life in &mut state.replicas {
             life.paused_until = life.paused_until.map(|_| Instant::now());

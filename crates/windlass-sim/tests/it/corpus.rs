@@ -73,7 +73,11 @@ pub struct AppStatus {
 /// An App.
 pub fn app(size: i32, config: &str) -> App {
     let config = config.to_owned();
-    App { metadata: named("web"), spec: AppSpec { size, config, ..AppSpec::default() }, status: None }
+    App {
+        metadata: named("web"),
+        spec: AppSpec { size, config, ..AppSpec::default() },
+        status: None,
+    }
 }
 
 /// A ConfigMap with one entry.
