@@ -17,9 +17,9 @@ async fn main() -> windlass::Result<()> {
     let client = server.client();
     let (started, started_cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     let done = Arc::new(Notify::new());
-    let told = done.clone();
+    let first = done.clone();
     let controller = Controller::<ConfigMap>::builder("first").build(move |_| {
-        told.notify_one();
+        first.notify_one();
         async { Ok(Next::Done) }
     });
     let object = serde_json::from_value(json!({
@@ -27,7 +27,7 @@ async fn main() -> windlass::Result<()> {
     }));
     let object: ConfigMap = object.expect("a name is all a config map needs");
     let running = Manager::builder(client).add(controller).spawn()?;
-    running.client().create(&object).await?;
+    running.client().api().create(&object).await?;
     done.notified().await;
     let reconciled = began.elapsed().as_secs_f64();
     bench_harness::say(&json!({

@@ -2,7 +2,7 @@
 //!
 //! A contestant is a process: it gets a kubeconfig, a scenario and a size, says `ready` when it
 //! has come to the point from which something is measured, waits for a line on its standard
-//! input where the scenario needs an outside hand, and prints its result as one line of JSON.
+//! input where the scenario waits for another process, and prints its result as one line of JSON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +59,7 @@ impl Args {
         self.words.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    /// A number, or what stands for it.
+    /// A number, or its default.
     pub fn number(&self, name: &str, otherwise: usize) -> usize {
         self.words.get(name).and_then(|text| text.parse().ok()).unwrap_or(otherwise)
     }
@@ -110,12 +110,12 @@ impl Lags {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no stamps.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Every stamp with how old it was, for whoever compares two that saw the same.
+    /// Every stamp with how old it was, to compare two processes that saw the same events.
     pub fn seen(&self) -> Value {
         json!(self.0)
     }

@@ -26,7 +26,7 @@ use tokio::time::sleep;
 
 use crate::Outcome;
 
-/// Counts up and wakes whoever waits for a number.
+/// Counts up and wakes the task that waits for a number.
 #[derive(Default)]
 struct Tally {
     count: AtomicUsize,
@@ -182,13 +182,13 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
     Ok(rate(&meter, passes * size))
 }
 
-/// Ends with the first reconcile; the time is taken by whoever started the process.
+/// Ends with the first reconcile; the time is measured by the parent process.
 pub async fn first(client: Client, args: &Args) -> Outcome {
     let began = args.meter();
     let done = Arc::new(Notify::new());
-    let told = done.clone();
+    let first = done.clone();
     let _keys = run(client, 1, move |_: Arc<ConfigMap>| {
-        told.notify_one();
+        first.notify_one();
         async { Ok::<_, Infallible>(Action::await_change()) }
     });
     done.notified().await;

@@ -31,8 +31,8 @@ pub async fn deployments(server: &Server, args: &Args) -> Outcome {
         body: objects::bytes(&deployment(&format!("web-{n}"), replicas)),
     };
     let writing = server.clone();
-    let hands = args.number("connections", 4).min(count);
-    let made = tokio::spawn(async move { series(&writing, hands, count, create).await });
+    let connections = args.number("connections", 4).min(count);
+    let made = tokio::spawn(async move { series(&writing, connections, count, create).await });
     let (mut body, mut line, mut ready) = (answer.into_body(), Vec::new(), BTreeSet::new());
     let limit = Duration::from_secs(args.number("limit", 120) as u64);
     while ready.len() < count {

@@ -68,7 +68,7 @@ pub async fn run(server: Server, args: &Args) -> Outcome {
                     let (shared, upstream) = (shared.clone(), upstream.clone());
                     async move { Ok::<_, Infallible>(answer(&shared, &upstream, request).await) }
                 });
-                // A client that goes away ends its connection; nothing is lost by that.
+                // A client that disconnects ends its connection; nothing is lost by that.
                 let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -93,8 +93,8 @@ async fn quiet(shared: &Shared) -> Passed {
     loop {
         tokio::time::sleep(Duration::from_millis(20)).await;
         let passed = *shared.since.lock().await;
-        let told = shared.forgotten.load(Ordering::Acquire) == 0;
-        if told && passed.bytes > LIST_LEAST && passed.last.elapsed() > PAUSE {
+        let answered = shared.forgotten.load(Ordering::Acquire) == 0;
+        if answered && passed.bytes > LIST_LEAST && passed.last.elapsed() > PAUSE {
             return passed;
         }
     }

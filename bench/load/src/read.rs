@@ -17,7 +17,7 @@ use crate::connection::{JSON, MERGE, Server};
 use crate::write::{Call, series};
 use crate::{Failure, Outcome, objects, write};
 
-/// How many hands change objects, each its own, while others watch.
+/// How many tasks change objects, each its own, while others watch.
 const WRITERS: usize = 4;
 /// The time from one change to the next while their lags are taken.
 const PACE: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! Writes: loading a server, a paced stream of changes, and how fast each verb goes.
+//! Writes: loading a server, a paced stream of changes, and the rate of each verb.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,8 +37,8 @@ pub async fn load(server: &Server, args: &Args) -> Outcome {
             body: objects::bytes(&object),
         }
     };
-    let hands = args.number("connections", 16);
-    let (took, _) = series(server, hands, to.saturating_sub(from), calls).await?;
+    let connections = args.number("connections", 16);
+    let (took, _) = series(server, connections, to.saturating_sub(from), calls).await?;
     let mut connection = server.connect().await?;
     let first = format!("/api/v1/namespaces/{NAMESPACE}/{kind}/{}", name(0));
     let (_, length) = connection.drop_answer(Method::GET, &first, JSON, Bytes::new()).await?;
@@ -64,11 +64,11 @@ pub async fn updates(server: &Server, args: &Args) -> Outcome {
     let (rate, size) = (args.number("rate", 100), args.number("size", 1000));
     let seconds = args.number("seconds", 5);
     let count = rate * seconds;
-    let hands = args.number("connections", 8).min(rate.max(1));
+    let connections = args.number("connections", 8).min(rate.max(1));
     let next = Arc::new(AtomicUsize::new(0));
     let began = tokio::time::Instant::now() + Duration::from_millis(100);
     let mut tasks = Vec::new();
-    for _ in 0..hands {
+    for _ in 0..connections {
         let mut connection = server.connect().await?;
         let next = next.clone();
         tasks.push(tokio::spawn(async move {
@@ -112,7 +112,7 @@ fn pod_path(n: usize) -> String {
 /// Creates, updates, patches, applies and deletes config maps as fast as they go.
 pub async fn writes(server: &Server, args: &Args) -> Outcome {
     namespace(server).await?;
-    let (count, hands) = (args.number("size", 2000), args.number("connections", 16));
+    let (count, connections) = (args.number("size", 2000), args.number("connections", 16));
     let run = now_micros();
     let called = move |n: usize| format!("writes-{run}-{n}");
     let all = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
@@ -137,17 +137,17 @@ pub async fn writes(server: &Server, args: &Args) -> Outcome {
         let all = all.clone();
         move |n| call(Method::POST, all.clone(), JSON, &objects::config_map(&called(n)))
     };
-    note("create", series(server, hands, count, create).await?);
+    note("create", series(server, connections, count, create).await?);
     let path = one.clone();
     let update = move |n| {
         let mut object = objects::config_map(&called(n));
         object["data"]["mode"] = json!("b");
         call(Method::PUT, path(n), JSON, &object)
     };
-    note("update", series(server, hands, count, update).await?);
+    note("update", series(server, connections, count, update).await?);
     let path = one.clone();
     let patch = move |n| call(Method::PATCH, path(n), MERGE, &json!({ "data": { "mode": "c" } }));
-    note("patch", series(server, hands, count, patch).await?);
+    note("patch", series(server, connections, count, patch).await?);
     let path = one.clone();
     let apply = move |n| {
         let object = json!({
@@ -157,19 +157,19 @@ pub async fn writes(server: &Server, args: &Args) -> Outcome {
         });
         call(Method::PATCH, format!("{}?fieldManager=applier&force=true", path(n)), APPLY, &object)
     };
-    note("apply", series(server, hands, count, apply).await?);
+    note("apply", series(server, connections, count, apply).await?);
     let path = one.clone();
     let get = move |n| call(Method::GET, path(n), JSON, &Value::Null);
-    note("get", series(server, hands, count, get).await?);
+    note("get", series(server, connections, count, get).await?);
     let delete = move |n| call(Method::DELETE, one(n), JSON, &json!({}));
-    note("delete", series(server, hands, count, delete).await?);
+    note("delete", series(server, connections, count, delete).await?);
     Ok(Value::Object(found))
 }
 
 /// Sends calls over several connections, each as soon as the one before is answered.
 pub async fn series<F>(
     server: &Server,
-    hands: usize,
+    connections: usize,
     count: usize,
     call: F,
 ) -> Result<(Duration, Lags), Failure>
@@ -177,14 +177,14 @@ where
     F: Fn(usize) -> Call + Send + Sync + 'static,
 {
     let (next, call) = (Arc::new(AtomicUsize::new(0)), Arc::new(call));
-    let mut connections = Vec::new();
-    for _ in 0..hands {
-        connections.push(server.connect().await?);
+    let mut opened = Vec::new();
+    for _ in 0..connections {
+        opened.push(server.connect().await?);
     }
     let began = Instant::now();
-    let tasks: Vec<_> = connections
+    let tasks: Vec<_> = opened
         .into_iter()
-        .map(|connection| tokio::spawn(hand(connection, next.clone(), count, call.clone())))
+        .map(|connection| tokio::spawn(send_all(connection, next.clone(), count, call.clone())))
         .collect();
     let mut lags = Lags::default();
     for task in tasks {
@@ -193,7 +193,7 @@ where
     Ok((began.elapsed(), lags))
 }
 
-async fn hand<F: Fn(usize) -> Call>(
+async fn send_all<F: Fn(usize) -> Call>(
     mut connection: Connection,
     next: Arc<AtomicUsize>,
     count: usize,

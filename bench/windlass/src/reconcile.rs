@@ -25,7 +25,7 @@ const CONTROLLER: &str = "bench";
 /// Keys that wait in the channel of a controller; controller-runtime's has as much room.
 const CHANNEL_MAX: usize = 1024;
 
-/// Counts up and wakes whoever waits for a number.
+/// Counts up and wakes the task that waits for a number.
 #[derive(Default)]
 struct Tally {
     count: AtomicUsize,
@@ -100,7 +100,7 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
                     return Ok(Next::Done);
                 }
                 let patch = Patch::Merge(json!({ "status": { "message": token } }));
-                cx.client().api::<Pod>().patch_status(cx.key(), &patch).await?;
+                cx.client().api::<Pod>().subresource("status").patch(cx.key(), &patch).await?;
                 tally.add();
                 Ok(Next::Done)
             }
@@ -201,13 +201,13 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
     Ok(rate(&meter, passes * size))
 }
 
-/// Ends with the first reconcile; the time is taken by whoever started the process.
+/// Ends with the first reconcile; the time is measured by the parent process.
 pub async fn first(client: Client, args: &Args) -> Outcome {
     let began = args.meter();
     let done = Arc::new(Notify::new());
-    let told = done.clone();
+    let first = done.clone();
     let controller = Controller::<ConfigMap>::builder(CONTROLLER).build(move |_| {
-        told.notify_one();
+        first.notify_one();
         async { Ok(Next::Done) }
     });
     let running = Manager::builder(client).add(controller).spawn()?;

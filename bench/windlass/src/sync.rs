@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use windlass::cache::{Cache, Event, HandlerOptions, Scope};
+use windlass::cache::{Cache, Scope};
 
 use crate::Outcome;
 
@@ -26,9 +26,9 @@ pub async fn sync(client: Client, args: &Args, metadata_only: bool) -> Outcome {
     let (time, cpu) = meter.read();
     sleep(Duration::from_millis(args.number("settle-ms", 1000) as u64)).await;
     let (rss, peak) = memory();
-    let (count, stats) = (informer.reader().len(), informer.stats());
+    let stats = informer.stats();
     Ok(json!({
-        "time_s": time, "cpu_s": cpu, "rss_kb": rss, "peak_kb": peak, "count": count,
+        "time_s": time, "cpu_s": cpu, "rss_kb": rss, "peak_kb": peak, "count": stats.objects,
         "store_bytes": stats.bytes, "fallbacks": stats.fallbacks,
     }))
 }
@@ -40,18 +40,23 @@ pub async fn stream(client: Client, _args: &Args, typed: bool) -> Outcome {
     let lags = Arc::new(std::sync::Mutex::new(Lags::default()));
     let (noted, undecoded) = (lags.clone(), Arc::new(AtomicU64::new(0)));
     let failed = undecoded.clone();
-    let handler = informer.handle(HandlerOptions::default(), move |event| {
-        let Event::Updated { new, .. } = event else { return };
-        let stamp = new.labels().get(STAMP);
-        if typed && new.get().is_ok_and(|pod| pod.spec.is_none()) {
-            failed.fetch_add(1, Ordering::Relaxed);
-        }
-        if let Ok(mut lags) = noted.lock() {
-            lags.stamp(stamp);
+    let mut changes = informer.subscribe();
+    let handled = changes.synced();
+    tokio::spawn(async move {
+        while let Some(change) = changes.recv().await {
+            let (Some(_), Some(new)) = (&change.old, &change.new) else { continue };
+            let stamp = new.label(STAMP);
+            if typed && change.object::<Pod>().is_some_and(|pod| pod.spec.is_none()) {
+                failed.fetch_add(1, Ordering::Relaxed);
+            }
+            if let Ok(mut lags) = noted.lock() {
+                lags.stamp(stamp);
+            }
+            tokio::task::consume_budget().await;
         }
     });
     informer.synced(LONG).await.map_err(|state| format!("not synced: {state:?}"))?;
-    handler.synced().await;
+    handled.await;
     ready();
     spawn_blocking(command).await?;
     let meter = Meter::start();
@@ -64,7 +69,7 @@ pub async fn stream(client: Client, _args: &Args, typed: bool) -> Outcome {
     let events = lags.len();
     Ok(json!({
         "time_s": time, "cpu_s": cpu, "events": events, "lag": lags.summary(),
-        "merged": handler.merged(), "undecoded": undecoded.load(Ordering::Relaxed),
+        "undecoded": undecoded.load(Ordering::Relaxed),
         "cpu_us_per_event": cpu * 1e6 / events.max(1) as f64,
     }))
 }

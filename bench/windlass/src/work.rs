@@ -9,10 +9,10 @@ use windlass::queue::{Work, WorkQueue};
 
 use crate::Outcome;
 
-/// Those that add, and those that take, when there are several.
-const HANDS: usize = 4;
+/// The number of tasks that add, and of those that take, when there are several.
+const TASKS: usize = 4;
 
-/// Keys that a hand works off before it lets others run, as the workers of controllers do.
+/// Keys that a task takes before it lets others run, as the workers of controllers do.
 const TURNS: usize = 32;
 
 /// Which calls are made.
@@ -25,7 +25,7 @@ enum Calls {
     Same,
 }
 
-/// Adds, gets and finishes keys: alone, in duplicate, delayed, and with several hands. As our
+/// Adds, gets and finishes keys: alone, in duplicate, delayed, and with several tasks. As our
 /// controllers do it, and under names that begin with `same` by the calls of the others.
 pub async fn queue(args: &Args) -> Outcome {
     let size = args.number("size", 10_000);
@@ -88,8 +88,8 @@ async fn shared(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
     let queue = WorkQueue::new();
     let meter = Meter::start();
     for _ in 0..rounds {
-        let share = keys.len() / HANDS;
-        let workers: Vec<_> = (0..HANDS)
+        let share = keys.len() / TASKS;
+        let workers: Vec<_> = (0..TASKS)
             .map(|_| {
                 let queue = queue.clone();
                 tokio::spawn(async move {
@@ -104,7 +104,7 @@ async fn shared(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
             .collect();
         let adders: Vec<_> = keys
             .chunks(share)
-            .take(HANDS)
+            .take(TASKS)
             .map(|share| {
                 let (queue, share) = (queue.clone(), share.to_vec());
                 tokio::spawn(async move {
@@ -116,7 +116,7 @@ async fn shared(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
             })
             .collect();
         for task in adders.into_iter().chain(workers) {
-            task.await.expect("no hand panics");
+            task.await.expect("no task panics");
         }
     }
     meter.read()

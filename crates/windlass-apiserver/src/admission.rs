@@ -151,7 +151,7 @@ impl Review<'_> {
         Status::forbidden(&self.resource.gr(), self.shown_name(), why)
     }
 
-    /// The name as refusals tell it: names are not generated yet when mutating plugins run.
+    /// The name in refusals: names are not generated yet when mutating plugins run.
     fn shown_name(&self) -> &str {
         if !self.name.is_empty() {
             return &self.name;
@@ -231,12 +231,12 @@ impl Inner {
     }
 }
 
-/// A text at a path of keys; empty when there is none.
+/// A text at a path of keys; empty if it is missing.
 fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     path.iter().fold(value, |at, key| &at[*key]).as_str().unwrap_or_default()
 }
 
-/// Several problems as one text, each told once.
+/// Several problems as one text, each included once.
 fn aggregate(problems: Vec<String>) -> Option<String> {
     let mut seen: Vec<String> = Vec::new();
     for problem in problems {
@@ -251,7 +251,7 @@ fn aggregate(problems: Vec<String>) -> Option<String> {
     }
 }
 
-/// Restores the books of fields if a webhook broke them.
+/// Restores `managedFields` if a webhook broke it.
 fn keep_managed(review: &mut Review<'_>, before: Option<Value>, call: &Call) {
     let (Some(object), Some(before)) = (&mut review.object, before) else { return };
     let now = object["metadata"].get("managedFields");

@@ -19,7 +19,7 @@ use crate::store::{ResourceKey, Store};
 /// The range of cluster IPs, `10.0.0.0/24`, without its first and last address.
 const FIRST_IP: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 const LAST_IP: u32 = u32::from_be_bytes([10, 0, 0, 254]);
-/// Addresses at the beginning of the range that are kept for those who choose one.
+/// Addresses at the beginning of the range that are reserved for services that choose their own.
 const CHOSEN_IPS: u32 = 16;
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
 

@@ -1,6 +1,6 @@
 //! Who asks, and whether they may: authentication, impersonation, RBAC, reviews, first objects.
 //!
-//! A request passes [`authn`] (who is it), [`impersonate`] (whom do they act as) and [`rbac`]
+//! A request passes [`authn`] (who is it), [`impersonate`] (as which user do they act) and [`rbac`]
 //! (may they). Writes of roles and bindings pass [`escalation`] as well. [`bootstrap`] gives the
 //! objects every server starts with.
 //!
@@ -31,9 +31,9 @@ pub use token::{DEFAULT_ISSUER, Signer};
 
 /// The group whose members may do everything.
 pub const MASTERS: &str = "system:masters";
-/// The group of everybody who showed credentials.
+/// The group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody who did not.
+/// The group of all unauthenticated users.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The name of a user without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
@@ -156,7 +156,7 @@ fn stamp(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A text at a path of keys; empty when there is none.
+/// A text at a path of keys; empty if it is missing.
 fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     let mut at = value;
     for key in path {

@@ -5,7 +5,7 @@
 //! [`Version`] then reads, defaults, validates and converts the objects.
 //!
 //! **Invariant:** everything here is a pure function on values; a version never changes once it is
-//! compiled, a changed definition is compiled anew.
+//! compiled, a changed definition is compiled again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -235,11 +235,11 @@ impl Version {
         shape::of(&self.schema, self.preserve_unknown)
     }
 
-    /// Brings a request body into shape: known fields only, no nulls where none may stand.
+    /// Brings a request body into shape: known fields only, no nulls that are not allowed.
     /// Returns the paths of the fields that were dropped.
     ///
     /// # Errors
-    /// What stands after `<Kind> in version "<v>" cannot be handled as a <Kind>: `.
+    /// What follows `<Kind> in version "<v>" cannot be handled as a <Kind>: `.
     pub fn decode(&self, object: &mut Value) -> Result<Vec<String>, String> {
         self.coerce(object, false)
     }
@@ -247,7 +247,7 @@ impl Version {
     /// Brings a stored object into shape: as [`Version::decode`], dropping broken metadata.
     /// Defaults are left to the version it is served in.
     pub fn read(&self, object: &mut Value) {
-        // Lenient reading drops what it cannot keep, so there is no error to tell.
+        // Lenient decoding drops what it cannot keep, so there is no error to report.
         let _ = self.coerce(object, true);
         let metadata = &object["metadata"];
         if metadata.is_object() && metadata["generation"].as_i64().unwrap_or_default() == 0 {

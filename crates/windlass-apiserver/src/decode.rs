@@ -28,10 +28,10 @@ pub use node::Node;
 /// The deepest nesting of a body: the store and most clients read no more than 127 levels, of
 /// which lists, events and owners of fields take some.
 pub const DEPTH_MAX: usize = 110;
-/// How many unknown and duplicate fields are told at most.
+/// How many unknown and duplicate fields are reported at most.
 pub const STRICT_MAX: usize = 100;
 
-/// How the text starts that tells why a body has no version and kind.
+/// The beginning of the error of a body without version and kind.
 const NO_IDENTITY: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal";
 
 /// The Go type that version and kind are read into, which an error text spells out.
@@ -130,7 +130,7 @@ pub fn zero_value(gvk: &Gvk) -> Option<Value> {
     schema::type_of(gvk).map(typed::zero_of)
 }
 
-/// What is told of a document that is no object, and so has no version and kind.
+/// The error of a document that is not an object, and so has no version and kind.
 pub fn no_identity(what: &str) -> String {
     format!("{NO_IDENTITY} {what} into Go value of type {IDENTITY}")
 }
@@ -141,7 +141,7 @@ impl<'a> Document<'a> {
     /// The `apiVersion` and `kind` that are written; empty if they are not.
     ///
     /// # Errors
-    /// The decoder's text, if the body is no object or they are no texts; [`unrecognized`] makes
+    /// The decoder's text, if the body is not an object or they are not strings; [`unrecognized`] makes
     /// it the answer.
     pub fn identity(&self) -> Result<(&str, &str), String> {
         match &self.root {
@@ -175,7 +175,7 @@ impl<'a> Document<'a> {
         self.root.to_value()
     }
 
-    /// The keys that stand twice, as strictness tells them.
+    /// The duplicate keys, as strict decoding reports them.
     pub fn duplicates(&self) -> Vec<String> {
         match self.media {
             Media::Json | Media::Protobuf => self.root.duplicates(),
@@ -191,7 +191,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// What strictness has to say about keys that stand twice in a YAML body, if any do.
+/// The strict decoding error for duplicate keys of a YAML body, if there are any.
 pub fn yaml_duplicate(body: &[u8]) -> Option<String> {
     yaml::duplicate(body)
 }

@@ -257,7 +257,7 @@ impl Group<'_> {
 /// Sorts versions by priority: stable ones first, then the newer ones.
 pub type VersionOrder = (u8, Reverse<u32>, Reverse<u32>, String);
 
-/// Orders versions as clients are told to: releases before betas before alphas, newer first.
+/// Orders versions as clients should: releases before betas before alphas, newer first.
 pub fn version_order(version: &str) -> VersionOrder {
     let unknown = || (3, Reverse(0), Reverse(0), version.to_owned());
     let Some(rest) = version.strip_prefix('v') else { return unknown() };

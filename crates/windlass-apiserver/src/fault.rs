@@ -17,7 +17,7 @@ pub struct Fault {
     pub delay: Duration,
     /// Answers with this failure; the request is not handled.
     pub fail: Option<Status>,
-    /// Handles the request, then answers with this failure: the write happened, nobody knows.
+    /// Handles the request, then answers with this failure: the write happened, but the client does not know.
     pub fail_after: Option<Status>,
     /// A watch sees every event this much later.
     pub watch_lag: Duration,
@@ -87,7 +87,7 @@ impl RequestLog {
         self.entries.lock().get_or_insert_default();
     }
 
-    /// Also tells every request to this function as it is answered.
+    /// Also calls this function for every request when it is answered.
     pub fn set_sink(&self, sink: Box<LogSink>) {
         self.sink.store(Some(Arc::new(sink)));
     }

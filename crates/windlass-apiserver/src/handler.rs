@@ -121,7 +121,7 @@ impl Call {
         if !self.info.subresource.is_empty() {
             return self.subresource().await;
         }
-        // What a custom resource does not take while it goes is told by the verb itself.
+        // Each verb itself refuses what a custom resource does not accept while it is being deleted.
         if !self.resource.is_custom() && !self.resource.has_verb(&self.info.verb) {
             return Err(self.verb_refused());
         }
@@ -210,7 +210,7 @@ impl Call {
         Ok(())
     }
 
-    /// Whether its objects are answers that nobody stores: reviews and bindings.
+    /// Returns `true` if its objects are answers that are never stored: reviews and bindings.
     fn only_created(&self) -> bool {
         matches!(self.resource.verbs.as_slice(), [one] if one == "create")
     }

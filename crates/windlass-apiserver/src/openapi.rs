@@ -129,7 +129,7 @@ pub fn v2_protobuf(resources: &[Arc<Resource>]) -> Document {
 enum Part {
     /// A group version.
     Group { path: String, members: Vec<Arc<Resource>> },
-    /// A path that is no group version: `version`, `apis/apps`.
+    /// A path that is not a group version: `version`, `apis/apps`.
     Plain(String),
 }
 

@@ -105,7 +105,7 @@ impl Ca {
         &self.identity
     }
 
-    /// The certificate as PEM, for those who shall trust it.
+    /// The certificate as PEM, for clients that have to trust it.
     pub fn certificate(&self) -> &str {
         &self.identity.certificate
     }
@@ -200,7 +200,7 @@ fn certificates(what: &'static str, pem: &str) -> Result<Vec<CertificateDer<'sta
         .map_err(|source| Error::Pem { what, source })
 }
 
-/// A kubeconfig for a user who shows a token, and a certificate as well if there is one: some
+/// A kubeconfig for a user with a token, and with a certificate as well if there is one: some
 /// clients send but one of the two. Without a CA the connection is plain HTTP.
 pub fn kubeconfig(
     server: &str,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_told_not_panicked_about() {
+    fn wrong_files_are_reported_without_a_panic() {
         let ca = Ca::generate("ca", now()).unwrap();
         let good = ca.serving(&["localhost".into()]).unwrap();
         let bad = Identity { certificate: good.certificate.clone(), key: "nothing".into() };

@@ -30,7 +30,7 @@ pub struct CustomSet {
     families: imbl::HashMap<ResourceKey, Arc<Family>>,
 }
 
-/// Where a custom resource stands among the others: by group, version priority and name.
+/// The order of a custom resource among the others: by group, version priority and name.
 type Place = (Arc<str>, VersionOrder, Arc<str>);
 
 /// All versions of one custom resource, from one state of its definition.
@@ -41,7 +41,7 @@ pub struct Family {
     pub versions: Vec<Arc<Version>>,
     /// The versions that are served.
     pub resources: Vec<Arc<Resource>>,
-    /// Ends the watches of the resource when its definition changes or goes.
+    /// Ends the watches of the resource when its definition changes or is deleted.
     pub token: CancellationToken,
 }
 

@@ -34,7 +34,7 @@ pub struct RequestInfo {
     pub watch_path: bool,
     /// The name of the user who sends the request; empty until the user is authenticated.
     pub user: String,
-    /// The `User-Agent` header; empty if there is none.
+    /// The `User-Agent` header; empty if it is missing.
     pub user_agent: String,
 }
 
@@ -45,7 +45,7 @@ pub struct Query(BTreeMap<String, Vec<String>>);
 // === impl RequestInfo ===
 
 impl RequestInfo {
-    /// Reads method, path and query. Never fails: what is no API path is a non-resource request.
+    /// Reads method, path and query. Never fails: anything but an API path is a non-resource request.
     pub fn read(method: &Method, path: &str, query: &Query) -> Self {
         let decoded = percent_decode_str(path).decode_utf8_lossy().into_owned();
         let mut info =
@@ -137,7 +137,7 @@ impl RequestInfo {
     }
 }
 
-/// Go's `strconv.ParseBool` on query values, where a value that is none counts as true only if
+/// Go's `strconv.ParseBool` on query values, where an invalid value counts as true only if
 /// it is present and not "0"/"false".
 fn is_true(value: &str) -> bool {
     !matches!(value, "" | "0" | "false" | "False" | "FALSE" | "f" | "F")

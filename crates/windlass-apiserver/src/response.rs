@@ -17,7 +17,7 @@ pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The media types objects are served in, as error texts list them.
 pub const MEDIA: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// The same for lists, which are watches as well.
+/// The media types lists and watches are served in, as error texts list them.
 pub const LIST_MEDIA: &str = "application/json, application/yaml, \
                               application/vnd.kubernetes.protobuf, application/json;stream=watch, \
                               application/vnd.kubernetes.protobuf;stream=watch";
@@ -179,7 +179,7 @@ fn quality(clause: &str) -> f32 {
     value.and_then(|q| q.parse().ok()).unwrap_or(1.0)
 }
 
-/// An answer with one value that the real server has a struct for: its type stands in front.
+/// An answer with one value that the real server has a struct for: its type comes first.
 pub fn value(code: u16, form: Form, value: &Value) -> Response<Body> {
     encoded(code, form, value, &TypeFirst(value))
 }

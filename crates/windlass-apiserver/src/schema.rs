@@ -211,7 +211,7 @@ fn make_special(special: Special) -> ShapeRef {
         Special::MicroTime => Scalar::MicroTime,
         Special::Quantity => Scalar::Quantity,
         Special::Time => Scalar::Time,
-        // What stands here is not merged inside: it is one value to its owner.
+        // This value is not merged inside: it has one owner as a whole.
         Special::Raw | Special::Fields | Special::Json => {
             let object = Object { preserve_unknown: true, atomic: true, ..Object::default() };
             return match special {

@@ -78,9 +78,9 @@ impl Default for Limits {
     }
 }
 
-/// How many connections that are one too many are told so at a time; further ones are closed.
+/// How many connections above the limit get an error at a time; further ones are closed.
 const REFUSALS_MAX: usize = 64;
-/// How long telling so may take.
+/// How long sending that error may take.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Why a connection is cut whose peer does not read.
 const STALLED: &str = "an answer waited too long for its peer";

@@ -104,7 +104,7 @@ pub(crate) struct Inner {
     pub shutdown: CancellationToken,
     expiry: expiry::Expiry,
     in_flight: InFlight,
-    /// Whether somebody runs controllers and a scheduler on this server.
+    /// Whether controllers and a scheduler run on this server.
     pub controllers_run: AtomicBool,
     authorize: bool,
 }
@@ -211,8 +211,8 @@ impl ApiServer {
         &self.inner.clock
     }
 
-    /// Says whether controllers and a scheduler work on this server, which its component
-    /// statuses tell.
+    /// Sets whether controllers and a scheduler work on this server, as its component statuses
+    /// show.
     pub fn set_controllers_run(&self, run: bool) {
         self.inner.controllers_run.store(run, Ordering::Relaxed);
     }

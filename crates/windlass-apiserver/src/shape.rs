@@ -3,7 +3,7 @@
 //! Built-in kinds get theirs from their OpenAPI schema and the merge facts beside it
 //! ([`crate::schema`]), custom kinds from their definition ([`crate::custom`]).
 //!
-//! **Invariant:** a shape is immutable and shared; recursion goes through [`ShapeRef`].
+//! **Invariant:** a shape is immutable and shared; recursion uses [`ShapeRef`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ struct Node {
     make: Option<Box<dyn Fn() -> Shape + Send + Sync>>,
 }
 
-/// What may stand at one place of an object.
+/// What is allowed in one place of an object.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// The Go type's name for error texts: `DeploymentSpec`, `string`, `[]v1.Container`.
@@ -41,7 +41,7 @@ pub enum ShapeKind {
     List(List),
 }
 
-/// Single values, told apart where decoding or comparing differs.
+/// Single values, distinguished where decoding or comparing differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// `true` or `false`.
@@ -86,7 +86,7 @@ pub struct Object {
 /// One declared field.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// What may stand there.
+    /// What is allowed there.
     pub shape: ShapeRef,
     /// Its default, used for associative keys that are left out.
     pub default: Option<Value>,
@@ -114,7 +114,7 @@ pub enum ListMerge {
     Atomic,
     /// Items are unique scalars.
     Set,
-    /// Items are objects told apart by these keys.
+    /// Items are objects identified by these keys.
     Map(Vec<String>),
 }
 

@@ -1,10 +1,10 @@
 //! Finds a member of a stored body without reading the rest of it.
 //!
-//! **Invariant:** whatever the bytes are, nothing panics: what is no compact JSON has no members.
+//! **Invariant:** whatever the bytes are, nothing panics: anything but compact JSON has no members.
 
 use std::ops::Range;
 
-/// Where the value of a member of a compact JSON object stands; `None` if it has no such member.
+/// The position of the value of a member in a compact JSON object; `None` if it has no such member.
 pub fn member(body: &[u8], name: &str) -> Option<Range<usize>> {
     if body.first() != Some(&b'{') {
         return None;

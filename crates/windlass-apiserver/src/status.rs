@@ -64,7 +64,7 @@ pub struct Cause {
     pub field: String,
 }
 
-/// The group and resource an error speaks of: prints as `deployments.apps`.
+/// The group and resource of an error: prints as `deployments.apps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupResource<'a> {
     /// API group, empty for core.
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invalid_tells_equal_errors_once_but_keeps_their_causes() {
+    fn invalid_reports_equal_errors_once_but_keeps_their_causes() {
         let error = FieldError::required("metadata.name", "name or generateName is required");
         let status = Status::invalid("", "ConfigMap", "", &[error.clone(), error]);
         assert_eq!(

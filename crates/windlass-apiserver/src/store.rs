@@ -67,7 +67,7 @@ pub struct Entry {
     pub labels: BTreeMap<String, String>,
     /// Values of its own field selectors (without metadata.name and metadata.namespace).
     pub fields: Vec<(Arc<str>, String)>,
-    /// The object in protobuf, once somebody asked for it.
+    /// The object in protobuf, after the first request for it.
     protobuf: OnceLock<Bytes>,
     /// The object as the server itself reads it, once it did.
     known: OnceLock<Arc<Value>>,
@@ -147,7 +147,7 @@ impl Store {
         Self::from_world(world, limits, None)
     }
 
-    /// A store on a journal: what it holds is loaded, and every write goes through it.
+    /// A store on a journal: its contents are loaded, and every write is written to it first.
     ///
     /// # Errors
     /// If the journal can not be read.
@@ -231,10 +231,7 @@ impl Store {
     ///
     /// # Errors
     /// If some of them are forgotten.
-    pub fn changes_since(
-        &self,
-        revision: u64,
-    ) -> Result<Vec<(ResourceKey, Arc<Event>)>, Gone> {
+    pub fn changes_since(&self, revision: u64) -> Result<Vec<(ResourceKey, Arc<Event>)>, Gone> {
         let mut changes = Vec::new();
         for (resource, log) in self.logs.read().iter() {
             // A log may begin later than the revision: what was before it changed nothing.
@@ -334,7 +331,7 @@ impl Store {
         Ok(entry)
     }
 
-    /// Puts objects where there are none, all at once, in a history that nobody can watch.
+    /// Adds objects that do not exist yet, all at once, before any history that could be watched.
     ///
     /// # Errors
     /// If the journal failed; the objects before that are there.
@@ -552,7 +549,7 @@ impl Ord for Key {
         if self.namespace == other.namespace {
             return self.name.cmp(&other.name);
         }
-        // Namespaces are compared with the slash that ends them: "a-b" stands before "a".
+        // Namespaces are compared with the slash that ends them: "a-b" sorts before "a".
         let mine = self.namespace.bytes().chain([b'/']).chain(self.name.bytes());
         mine.cmp(other.namespace.bytes().chain([b'/']).chain(other.name.bytes()))
     }

@@ -71,7 +71,7 @@ async fn tour(running: &Running, stage: &Stage) -> Result<windlass::manager::Run
     let failed = |error: windlass::Error| Failure::other(error.chain());
 
     let start = stage.begin("installing the Memcached API");
-    client.create(&Memcached::crd()).await.map_err(failed)?;
+    client.api().create(&Memcached::crd()).await.map_err(failed)?;
     stage.done(start, format!("the API {} is served", Memcached::crd_name()));
 
     let start = stage.begin("starting the operator");
@@ -86,14 +86,14 @@ async fn tour(running: &Running, stage: &Stage) -> Result<windlass::manager::Run
     let start = stage.begin("creating memcached-sample with size 3");
     let mut sample = Memcached::new(NAME, MemcachedSpec { size: 3 });
     sample.metadata.namespace = Some("default".into());
-    client.create(&sample).await.map_err(failed)?;
+    client.api().create(&sample).await.map_err(failed)?;
     let nodes = settled(&client, 3).await?;
     stage.done(start, format!("{NAME} with size 3 is available; its status names the pods"));
     nodes.iter().for_each(|node| stage.detail(node));
 
     let victim = nodes.first().cloned().unwrap_or_default();
     let start = stage.begin(&format!("deleting pod {victim}"));
-    client.delete::<Pod>(&key(&victim)).await.map_err(failed)?;
+    client.api::<Pod>().delete(&key(&victim)).await.map_err(failed)?;
     let healed = changed(&client, 3, &victim).await?;
     let heir = healed.difference(&nodes).next().cloned().unwrap_or_default();
     stage.done(start, format!("deleted pod {victim}: it came back as"));
@@ -121,7 +121,7 @@ fn key(name: &str) -> Key {
 
 async fn resize(client: &Client, size: i32) -> windlass::Result<()> {
     let patch = Patch::Merge(json!({"spec": {"size": size}}));
-    client.patch::<Memcached>(&key(NAME), &patch).await.map(drop)
+    client.api::<Memcached>().patch(&key(NAME), &patch).await.map(drop)
 }
 
 /// The names in the status once all pods are available.
@@ -140,7 +140,7 @@ async fn wait(
 ) -> Result<BTreeSet<String>, Failure> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
-        let found = client.live().get::<Memcached>(&key(NAME)).await;
+        let found = client.api::<Memcached>().get(&key(NAME)).await;
         let found = found.map_err(|error| Failure::other(error.chain()))?;
         let status = found.and_then(|found| found.status.clone()).unwrap_or_default();
         let nodes: BTreeSet<String> = status.nodes.into_iter().collect();
@@ -172,7 +172,7 @@ impl Stage {
     fn begin(&self, text: &str) -> Instant {
         if self.live {
             let mut out = std::io::stdout();
-            // A terminal that went away shows nothing; the tour goes on.
+            // A terminal that was closed shows nothing; the demo continues.
             let _ = write!(out, "  \x1b[33m…\x1b[0m {text}").and_then(|()| out.flush());
         }
         Instant::now()

@@ -1,4 +1,4 @@
-//! The command `windlass`: an embedded Kubernetes cluster at hand.
+//! The command `windlass`: an embedded Kubernetes cluster.
 
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ mod log;
 mod private_file;
 mod signals;
 
-/// A quarter of the time of a write goes into memory with the system's allocator, and writes are
+/// With the system's allocator a quarter of the time of a write is spent on memory, and writes are
 /// up to a third slower.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

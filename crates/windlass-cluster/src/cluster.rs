@@ -73,8 +73,8 @@ impl Cluster {
         let shared = Shared { server: server.clone(), settings: settings.into() };
         // Timestamps of controllers and server come from one clock, virtual time included.
         let clock = Clock::fixed(server.clock().now());
-        // Within one process JSON is what the server has at hand, so protobuf would be a detour.
-        let cache = CacheOptions { protobuf: false, ..CacheOptions::default() };
+        // The server of this process stores JSON, so protobuf would be a detour.
+        let cache = CacheOptions::default().protobuf(false);
         let mut builder = Manager::builder(server.client())
             .name("kube-controller-manager")
             .clock(clock)

@@ -31,7 +31,7 @@ impl Message {
         self.put(&Node::from(value), out)
     }
 
-    /// Appends an object that is at hand as text in JSON, as [`encode`](Self::encode) does.
+    /// Appends an object that is given as JSON text, as [`encode`](Self::encode) does.
     ///
     /// # Errors
     /// If the text is no JSON, or a value does not fit its field.

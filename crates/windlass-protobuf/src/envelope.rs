@@ -164,8 +164,8 @@ impl<'a> WatchFrame<'a> {
     }
 }
 
-/// An event as a watch sends it: four bytes of length, then the event, in which the object stands
-/// in its own envelope.
+/// An event as a watch sends it: four bytes of length, then the event, whose object has its own
+/// envelope.
 pub fn watch_frame(kind: &str, object: &[u8]) -> Vec<u8> {
     let inner = 1 + varint_size(object.len() as u64) + object.len();
     let mut out = Vec::with_capacity(inner + kind.len() + 24);
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_envelope_is_told_in_the_words_of_go() {
+    fn an_invalid_envelope_is_reported_in_the_words_of_go() {
         let read = |bytes: &[u8]| Envelope::read(bytes).unwrap_err().to_string();
         assert_eq!(read(b""), "empty data");
         assert_eq!(read(b"k8s\0"), "empty body");

@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Place>);
 
-/// In a box, so that what goes well is not handed up through memory.
+/// Boxed, so that a `Result` without an error is returned in registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     reason: Reason,
@@ -28,7 +28,7 @@ pub enum Reason {
     Length,
     /// A field has another wire type than its number says.
     WireType {
-        /// The wire type that came.
+        /// The wire type that was found.
         wire: u8,
         /// The field.
         field: String,

@@ -20,7 +20,7 @@ pub struct Message {
     pub(crate) fields: Vec<Field>,
 }
 
-/// Two of them in a line of the processor's cache: objects that come now and then find few there.
+/// Two of them fit a cache line, because objects that arrive rarely find few of them cached.
 pub(crate) struct Field {
     pub(crate) number: u32,
     /// The name as JSON has it before a value: `"name":`; those of a message are side by side.
@@ -162,7 +162,7 @@ impl Kind {
 // === impl Field ===
 
 impl Field {
-    /// The name in JSON; empty for a message whose fields stand in the outer object.
+    /// The name in JSON; empty for a message whose fields are inlined into the outer object.
     #[inline]
     pub(crate) fn name(&self) -> &'static str {
         &self.key[1..self.key.len() - 2]

@@ -44,7 +44,7 @@ impl Frames {
         }
     }
 
-    /// Tells whether no part of a frame is held.
+    /// Returns `true` if no part of a frame is buffered.
     pub fn is_empty(&self) -> bool {
         self.chunk.is_empty() && self.partial.is_empty()
     }
@@ -82,7 +82,7 @@ impl Frames {
         }
     }
 
-    /// Tells whether a frame has begun that is not whole.
+    /// Returns `true` if a frame has begun but is incomplete.
     pub fn is_partial(&self) -> bool {
         !self.partial.is_empty() || !self.chunk.is_empty()
     }

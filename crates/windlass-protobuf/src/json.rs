@@ -35,7 +35,7 @@ impl Default for JsonOptions {
 impl Message {
     /// Appends an object as JSON.
     ///
-    /// `head` stands first within the object; it is empty or ends with no comma.
+    /// `head` comes first within the object; it is empty or ends without a comma.
     ///
     /// # Errors
     /// If the bytes are no such message. What was appended is to be thrown away then.
@@ -82,7 +82,7 @@ impl JsonWriter<'_> {
         Ok(())
     }
 
-    /// The fields without the braces, which those of an inlined message stand in, too.
+    /// The fields without the braces, because an inlined message has none of its own.
     fn fields(&mut self, message: &Message, bytes: &[u8]) -> Result<(), Error> {
         if self.depth == DEPTH_MAX {
             return Err(Reason::Depth.into());
@@ -131,7 +131,7 @@ impl JsonWriter<'_> {
         Ok(true)
     }
 
-    /// A field that is not on the wire: Go still writes it, unless told to omit it.
+    /// A field that is not on the wire: Go still writes it, unless it is marked `omitempty`.
     #[inline]
     fn absent(&mut self, field: &Field) -> Result<(), Error> {
         if field.always { self.zero(field) } else { Ok(()) }
@@ -191,7 +191,7 @@ impl JsonWriter<'_> {
         Ok(())
     }
 
-    /// One value; tells whether it is one that `omitempty` (or `omitzero`, for times) leaves out.
+    /// One value. Returns `true` if `omitempty` (or `omitzero`, for times) leaves it out.
     fn value(&mut self, field: &Field, wire: u8, reader: &mut Reader<'_>) -> Result<bool, Error> {
         match field.kind {
             // Most are texts.

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! Objects are read in the order of the flow: [`Frames`] and [`ListReader`] cut a response into
-//! objects as its bytes arrive, [`Envelope`] and [`Metadata`] tell what an object is, [`Message`]
+//! objects as its bytes arrive, [`Envelope`] and [`Metadata`] identify an object, [`Message`]
 //! reads and writes it.
 //!
 //! **Invariant:** JSON made here is what Go's encoder makes of the decoded object, up to the order

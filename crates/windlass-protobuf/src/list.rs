@@ -12,7 +12,7 @@ use crate::wire::{LEN, Reader, put_tag, put_varint, varint_size};
 
 /// The number of the items in every list.
 const ITEMS: u32 = 2;
-/// What is kept of an item that is too large, to tell its name.
+/// How much is kept of an item that is too large, to report its name.
 const HEAD_MAX: usize = 4096;
 
 /// The pieces of a list in its envelope, which together are never held as one.
@@ -69,13 +69,13 @@ pub struct ListReader {
     /// How many bytes it takes to go on.
     wanted: usize,
     begun: bool,
-    /// Bytes of the list that are still to come; `None` around it.
+    /// Bytes of the list that are still missing; `None` outside of the list.
     inner: Option<usize>,
     listed: bool,
     types: Vec<u8>,
     metadata: Vec<u8>,
     size_max: usize,
-    /// Bytes still to come of an item that is too large.
+    /// Bytes that are still missing of an item that is too large.
     passing: usize,
     /// The beginning of that item.
     head: Vec<u8>,
@@ -172,12 +172,12 @@ impl ListReader {
         std::mem::take(&mut self.oversized)
     }
 
-    /// Tells whether the list is whole, so that the body may end here.
+    /// Returns `true` if the list is complete, so that the body may end here.
     pub fn is_complete(&self) -> bool {
         self.passing == 0 && self.listed && self.partial.is_empty() && self.inner.is_none()
     }
 
-    /// The message in the list's `metadata` (`ListMeta`), once it came.
+    /// The message in the list's `metadata` (`ListMeta`), once it has been received.
     pub fn metadata(&self) -> &[u8] {
         &self.metadata
     }

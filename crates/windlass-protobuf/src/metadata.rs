@@ -7,7 +7,7 @@ use crate::error::{Error, Reason};
 use crate::facts::{Kind, Message};
 use crate::wire::{LEN, Reader, VARINT};
 
-/// What the metadata of an object says about who and whose it is.
+/// The part of an object's metadata that identifies the object and its owners.
 ///
 /// ```
 /// use windlass_protobuf::{Metadata, message_of};
@@ -118,7 +118,7 @@ impl<'a> Owner<'a> {
 
 impl Message {
     /// The part of an object's bytes that holds its metadata, which by itself is a
-    /// `PartialObjectMetadata`; `None` if there is none, or not at the beginning.
+    /// `PartialObjectMetadata`; `None` if the message has no such field, or not at its beginning.
     ///
     /// ```
     /// use serde_json::json;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_tells_who_it_is() {
+    fn an_object_is_identified_by_its_metadata() {
         let object = json!({
             "metadata": {
                 "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7",

@@ -1,4 +1,4 @@
-//! A JSON document that borrows its texts, for those who read it once.
+//! A JSON document that borrows its strings, for reading it once.
 //!
 //! Half of the time it takes to write an object that is stored as JSON went into the texts and
 //! trees of a `Value`.
@@ -28,7 +28,7 @@ pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, Node<'a>)>);
 impl<'a> Members<'a> {
     fn new(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Self {
         if !members.is_sorted_by(|(a, _), (b, _)| a < b) {
-            // The last of several stands, as in every other reader.
+            // The last of several wins, as in every other decoder.
             members.reverse();
             members.sort_by(|(a, _), (b, _)| a.cmp(b));
             members.dedup_by(|(a, _), (b, _)| a == b);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_members_of_a_name_the_last_stands() {
+    fn the_last_of_several_members_with_one_name_wins() {
         let text = r#"{"b":1,"a":2,"b":3,"a":{"c":4}}"#;
         let node: Node<'_> = serde_json::from_str(text).unwrap();
         assert_eq!(node.to_string(), r#"{"a":{"c":4},"b":3}"#);

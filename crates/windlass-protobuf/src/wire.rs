@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes were taken")))
     }
 
-    /// Passes over a value that nobody knows.
+    /// Skips a value of an unknown field.
     pub(crate) fn skip(&mut self, wire: u8) -> Result<(), Error> {
         let mut open = 0;
         let mut wire = wire;
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_lengths_that_can_not_be_are_told_in_the_words_of_go() {
+    fn invalid_numbers_and_lengths_are_reported_in_the_words_of_go() {
         let read = |bytes: &[u8]| Reader::new(bytes, "Pod").tag().unwrap_err().to_string();
         assert_eq!(read(&[0x80]), "unexpected EOF");
         assert_eq!(read(&[0xff; 11]), "proto: integer overflow");

@@ -123,7 +123,7 @@ fn managed_fields_are_left_out_on_demand() {
 }
 
 #[test]
-fn fields_of_later_versions_are_left_out_or_told_as_one_likes() {
+fn fields_of_later_versions_are_left_out_or_reported_as_configured() {
     let namespace = message_of("v1", "Namespace").unwrap();
     let bytes = [nested(1, &nested(1, b"a")), nested(2, &nested(77, b"new"))].concat();
     let read = |known_only| {

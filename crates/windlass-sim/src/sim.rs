@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::CustomResourceExt;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use windlass::client::{Deletion, Patch};
+use windlass::client::Patch;
 use windlass::manager::Builder;
 use windlass::{Error, Key, Kind, Object, Result};
 
@@ -195,7 +196,7 @@ impl Sim {
         let object = in_namespace(object);
         let step = step_of::<K>("apply", &Key::of(&object));
         let Some(client) = self.step(step).await? else { return Ok(()) };
-        let done = client.apply(&object).await.map(drop);
+        let done = client.api::<K>().apply(&object).await.map(drop);
         self.stepped(done)
     }
 
@@ -208,7 +209,7 @@ impl Sim {
         let object = in_namespace(object);
         let step = step_of::<K>("create", &Key::of(&object));
         let Some(client) = self.step(step).await? else { return Ok(()) };
-        let done = client.create(&object).await.map(drop);
+        let done = client.api::<K>().create(&object).await.map(drop);
         self.stepped(done)
     }
 
@@ -224,8 +225,8 @@ impl Sim {
     ) -> Result<()> {
         let key = key_of::<K>(name);
         let Some(client) = self.step(step_of::<K>("merge", &key)).await? else { return Ok(()) };
-        let patch = Patch::Merge(patch);
-        let done = self.patiently(async || client.patch::<K>(&key, &patch).await.map(drop)).await;
+        let (api, patch) = (client.api::<K>(), Patch::Merge(patch));
+        let done = self.patiently(async || api.patch(&key, &patch).await.map(drop)).await;
         self.stepped(done)
     }
 
@@ -237,8 +238,9 @@ impl Sim {
     pub async fn scale<K: Object<DynamicType = ()>>(&mut self, name: &str, to: i32) -> Result<()> {
         let key = key_of::<K>(name);
         let Some(client) = self.step(step_of::<K>("scale", &key)).await? else { return Ok(()) };
-        let api = client.api::<K>();
-        let done = self.patiently(async || api.set_scale(&key, to).await).await;
+        let patch = Patch::Merge(json!({"spec": {"replicas": to}}));
+        let scale = client.api_of::<DynamicObject>(&Kind::of::<K>()).subresource("scale");
+        let done = self.patiently(async || scale.patch(&key, &patch).await.map(drop)).await;
         self.stepped(done)
     }
 
@@ -250,7 +252,7 @@ impl Sim {
     pub async fn delete<K: Object<DynamicType = ()>>(&mut self, name: &str) -> Result<()> {
         let key = key_of::<K>(name);
         let Some(client) = self.step(step_of::<K>("delete", &key)).await? else { return Ok(()) };
-        let done = client.api::<K>().delete(&key, &Deletion::default()).await.map(drop);
+        let done = client.api::<K>().delete(&key).await.map(drop);
         self.stepped(done)
     }
 
@@ -269,7 +271,7 @@ impl Sim {
             None => Ok(()),
             Some(object) => {
                 let key = Key::of(&object);
-                client.api::<K>().delete(&key, &Deletion::default()).await.map(drop)
+                client.api::<K>().delete(&key).await.map(drop)
             }
         };
         self.stepped(done)

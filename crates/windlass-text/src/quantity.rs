@@ -33,7 +33,7 @@ pub enum Format {
     DecimalSi,
 }
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// It has another form.
@@ -321,7 +321,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Whether the real server keeps the text as it is instead of writing the amount anew.
+/// Whether the real server keeps the text as it is instead of formatting the amount again.
 fn is_canonical(parts: &Parts<'_>, scale: ScaleBy, format: Format, nanos: i128) -> bool {
     let whole = if parts.whole.is_empty() { "0" } else { parts.whole };
     let digits = [whole, parts.fraction].concat();

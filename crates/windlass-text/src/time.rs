@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_times_are_told_as_go_tells_them() {
+    fn bad_times_are_reported_as_go_reports_them() {
         assert_eq!(
             time("").unwrap_err(),
             r#"parsing time "" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006""#

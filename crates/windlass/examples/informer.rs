@@ -1,6 +1,6 @@
 //! The low level without controllers: a table of all autoscalers, kept up to date.
 //!
-//! An informer fills a store and reports changes, a handler queues the keys of what changed, and a
+//! An informer fills a store and delivers changes, a task queues the keys of what changed, and a
 //! worker looks each object up, converts it to the newest version and puts its row into a table
 //! that is written as a whole after every change. Runs on the embedded API server and ends by
 //! itself: `cargo run -p windlass --example informer`.
@@ -13,8 +13,8 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 use parking_lot::Mutex;
 use serde_json::json;
-use windlass::cache::{Cache, FullStateStore, HandlerOptions, Index, Reader, Scope};
-use windlass::queue::WorkQueue;
+use windlass::cache::{Cache, FullStateStore, Index, Reader, Scope};
+use windlass::queue::{Bucket, Exponential, MaxOf, WorkQueue};
 use windlass::scheme::Scheme;
 use windlass::{Client, Error, Key, Result};
 use windlass_apiserver::ApiServer;
@@ -34,17 +34,22 @@ pub async fn run() -> Result<Vec<Vec<String>>> {
 
     // The shared informer: a reflector lists and watches, a store holds what it finds.
     let cache = Cache::new(server.client());
-    let scalers = cache.informer::<OldScaler>(&Scope::all().namespace("default"));
-    let lister = scalers.reader();
     let by_target =
         Index::new("target", |scaler: &OldScaler| vec![scaler.spec.scale_target_ref.name.clone()]);
-    let _index = lister.declare(&by_target)?;
+    cache.declare(&by_target)?;
+    let scalers = cache.informer::<OldScaler>(&Scope::all().namespace("default"));
+    let lister = scalers.reader();
 
-    // A queue holds each key once, and delays those that fail.
-    let queue = Arc::new(WorkQueue::<Key>::new());
-    let adds = queue.clone();
-    let _handler =
-        scalers.handle(HandlerOptions::default(), move |event| adds.add(event.key().clone()));
+    // A queue holds each key once, and delays those that fail: each key by itself, and all keys
+    // together once more than 100 have failed at about the same time.
+    let limiter = MaxOf::default().and(Exponential::default()).and(Bucket::new(10.0, 100));
+    let queue = Arc::new(WorkQueue::<Key>::with_limiter(limiter));
+    let (adds, mut changes) = (queue.clone(), scalers.subscribe());
+    tokio::spawn(async move {
+        while let Some(change) = changes.recv().await {
+            adds.add(change.key().clone());
+        }
+    });
 
     // Everything in one piece after every change.
     let tables = Arc::new(Mutex::new(Vec::new()));
@@ -53,18 +58,20 @@ pub async fn run() -> Result<Vec<Vec<String>>> {
         written.lock().push(rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>());
     });
 
+    let rows = || tables.lock().last().map_or(0, Vec::len);
+
     let scheme = scheme();
     for (name, max) in [("shop", 5), ("web", 3)] {
-        client.create(&scaler(name, max)?).await?;
+        client.api().create(&scaler(name, max)?).await?;
     }
-    while table.list().len() < 2 {
+    while rows() < 2 {
         work(&queue, &lister, &scheme, &table).await;
     }
     let found = lister.by(&by_target, &"web".to_string())?;
-    assert_eq!(found.iter().map(|scaler| scaler.key().name()).collect::<Vec<_>>(), ["web"]);
+    assert_eq!(found.iter().map(Key::of).collect::<Vec<_>>(), [Key::namespaced("default", "web")]);
 
-    client.delete::<OldScaler>(&Key::namespaced("default", "shop")).await?;
-    while table.list().len() > 1 {
+    client.api::<OldScaler>().delete(&Key::namespaced("default", "shop")).await?;
+    while rows() > 1 {
         work(&queue, &lister, &scheme, &table).await;
     }
     Ok(std::mem::take(&mut *tables.lock()))

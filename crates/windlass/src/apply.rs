@@ -13,6 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
@@ -43,8 +44,7 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     applied: &Applied,
     object: &K,
 ) -> Result<Arc<K>> {
-    let api = client.api::<K>();
-    let kind = api.kind().clone();
+    let (api, kind) = (client.api::<K>(), Kind::of::<K>());
     let key = Key::of(object);
     if key.name().is_empty() {
         return Err(Error::Invalid(format!("{kind} has no name and cannot be applied")));
@@ -66,9 +66,9 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
     // The error must not quote the object: it may be a secret.
     let decode = |error: serde_json::Error| Error::Decode {
         what: format!("{kind} {key}"),
-        source: serde::de::Error::custom(crate::cache::discreet(&error)),
+        source: serde::de::Error::custom(crate::cache::redacted(&error)),
     };
-    let stored = client.dynamic(&kind).patch(&key, &patch).await?;
+    let stored = client.api_of::<DynamicObject>(&kind).patch(&key, &patch).await?;
     let stored = serde_json::to_value(stored).map_err(decode)?;
     let part = hash_of_part(&stored, &body);
     let stored: K = serde_json::from_value(stored).map_err(decode)?;
@@ -87,7 +87,7 @@ pub(crate) async fn apply<K: Object<DynamicType = ()>>(
 /// Returns the hash of the UID of `current` and of its values for the fields of `wanted`.
 ///
 /// Returns `None` if a field that is not empty is missing, or if a list has another length.
-fn hash_of_part(current: &Value, wanted: &Value) -> Option<u64> {
+pub(crate) fn hash_of_part(current: &Value, wanted: &Value) -> Option<u64> {
     fn add(current: &Value, wanted: &Value, to: &mut DefaultHasher) -> bool {
         match (current, wanted) {
             (Value::Object(current), Value::Object(wanted)) => {

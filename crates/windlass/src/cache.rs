@@ -1,14 +1,14 @@
 //! Caches: the state of a cluster, kept up to date by watches, read without requests.
 //!
-//! The way of an object: a reflector lists and watches one kind and cuts the answers into entries;
-//! entries go to the store in batches, in the order of the wire; the store holds them, compact, with
-//! its indexes; each handler has a mailbox with at most one pending change per object; readers see
-//! the store as Rust types. A [`Cache`] shares all that between everyone who asks for the same kind
-//! and scope.
+//! A reflector lists and watches one kind and reads the answers into entries. It applies them to the
+//! store in batches, in the order in which they arrive. The store holds them in compact form, with
+//! its indexes. Each handler has a mailbox with at most one pending [`Change`] per object, and
+//! readers see the store as Rust values. A [`Cache`] shares all of this between those who ask for
+//! the same kind and scope.
 //!
-//! **Invariant:** whatever happens between two looks at the server, a handler learns the last
-//! state of every object, and of every object that is deleted.
-//! **Invariant:** readers never wait for the watch, and the watch never for readers.
+//! **Invariant:** whatever happens while the watch is interrupted, a handler receives the last
+//! state of every object, and the deletion of every object that is gone.
+//! **Invariant:** readers never wait for the watch, and the watch never waits for readers.
 //!
 //! # For readers of client-go
 //!
@@ -16,12 +16,15 @@
 //! |---|---|
 //! | `ListerWatcher` | a [`Kind`](crate::Kind) and a [`Scope`]: what to list and watch |
 //! | `Reflector` | started by [`Cache::informer`], one per kind and namespace; its state is a [`SyncState`] |
-//! | `FIFO`, `DeltaFIFO` | batches of [`Delta`]s on the way into the store, and a mailbox per handler |
+//! | `FIFO`, `DeltaFIFO` | a batch of deltas before the store, and a mailbox of merged changes per handler: both internal |
 //! | `Store`, `ThreadSafeStore` | [`Store`]: readers take a snapshot, which is a pointer |
-//! | `Indexer` | [`Index`], kept by [`Reader::declare`] or [`Cache::declare`] |
-//! | `SharedInformer` | [`Informer`], with [`handle`](Informer::handle) and [`subscribe`](Informer::subscribe) |
+//! | `Indexer` | [`Index`], kept by [`Cache::declare`] and read by [`Reader::by`] |
+//! | `SharedInformer` | [`Informer`] |
+//! | `ResourceEventHandler`, `OnAdd`, `OnUpdate`, `OnDelete` | [`Subscription`], which receives [`Change`]s |
+//! | `DeletedFinalStateUnknown` | [`Change::last_state_unknown`] |
 //! | `SharedInformerFactory` | [`Cache`] |
-//! | `Lister` | [`Reader`] of one informer, [`Listing`] of a cache |
+//! | `Lister` | [`Reader`] of one informer, [`List`](crate::List) of a cache |
+//! | `TransformFunc` | [`CacheOptions::transform`] |
 //! | `ExpirationCache` | [`ExpiringStore`] |
 //! | `UndeltaStore` | [`FullStateStore`] |
 //! | `Heap`, priority queue | the priorities of [`WorkQueue::add_with`](crate::queue::WorkQueue::add_with) |
@@ -34,19 +37,24 @@
 //! `examples/informer.rs` uses them without a controller.
 
 mod backoff;
+mod batch;
+mod change;
 mod decoded;
 mod entry;
-mod event;
+mod entry_reader;
 mod expiring;
 mod failure;
-mod fifo;
 mod full_state;
+mod handler;
 mod index;
 mod informer;
 mod key;
+mod labels;
 mod listing;
 mod mailbox;
+mod malformed;
 mod options;
+mod outline;
 mod overlay;
 mod protobuf;
 mod reader;
@@ -54,10 +62,11 @@ mod reads;
 mod reflector;
 mod registry;
 mod select;
-mod skim;
 mod state;
+mod stats;
 mod store;
 mod stream;
+mod subscription;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -66,23 +75,25 @@ mod transform;
 mod wire;
 mod writer;
 
-pub(crate) use self::entry::discreet;
-pub use self::entry::{Entry, Labels, Malformed, Owner};
-pub use self::event::Event;
+pub use self::change::{Cause, Change};
+pub use self::entry::{Entry, Owner};
 pub use self::expiring::ExpiringStore;
-pub use self::fifo::Delta;
 pub use self::full_state::FullStateStore;
+pub(crate) use self::handler::HandlerGuard;
+pub use self::index::Index;
 pub(crate) use self::index::IndexId;
-pub use self::index::{Index, IndexGuard};
-pub use self::informer::{HandlerGuard, HandlerOptions, Informer, InformerStats, Subscription};
+pub use self::informer::Informer;
 pub use self::key::Key;
-pub use self::listing::{Listing, ObjectName};
+pub(crate) use self::listing::{IndexLookup, OwnerFilter};
+pub(crate) use self::malformed::{Malformed, redacted};
 pub use self::options::{CacheOptions, Scope};
 pub(crate) use self::protobuf::as_json;
-pub use self::reader::{Cached, Reader};
-pub use self::reflector::Observe;
+pub(crate) use self::reader::Cached;
+pub use self::reader::Reader;
+pub(crate) use self::reflector::Observe;
 pub use self::registry::Cache;
 pub(crate) use self::registry::{Declared, WatchReport};
 pub use self::state::SyncState;
-pub use self::store::{Behind, Store, StoreOptions};
-pub use self::transform::Transform;
+pub use self::stats::InformerStats;
+pub use self::store::Store;
+pub use self::subscription::Subscription;

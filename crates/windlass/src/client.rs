@@ -1,9 +1,14 @@
-//! The client: reads from the cache, and writes that later reads see.
+//! The client: requests to the API server, and reads from the cache that see their results.
 //!
 //! [`Client`] wraps a `kube::Client` and adds what a controller needs: reads from the shared
 //! cache, a deadline on every request, server warnings in the log, request metrics, and the
 //! fence that stops writes when leadership is lost. The answer to every write is passed to
 //! the cache, so that a read after a write never returns an older state.
+//!
+//! [`Client::api`] sends requests for one kind, and [`Client::cached`] reads without any. How a
+//! request is sent is an option of the client: [`Client::dry_run`], [`Client::timeout`],
+//! [`Client::field_owner`], [`Client::strict`] and [`Client::unforced`] return a client that
+//! differs in that.
 //!
 //! Names, namespaces and kinds may come from objects that other people write: a request whose URL
 //! would not address exactly what was asked for is refused with
@@ -16,8 +21,7 @@ mod api;
 mod delete;
 mod deletion;
 mod discovery;
-mod list;
-mod live;
+mod live_list;
 mod observer;
 mod options;
 mod patch;
@@ -33,9 +37,7 @@ mod write;
 use std::fmt;
 use std::sync::Arc;
 
-use kube::core::DynamicObject;
-
-use crate::cache::{Cache, Key};
+use crate::cache::Cache;
 use crate::error::Result;
 use crate::fence::Fence;
 use crate::kind::{Kind, Object};
@@ -43,9 +45,7 @@ use crate::metrics::Metrics;
 
 pub use api::Api;
 pub use deletion::{Deleted, Deletion};
-pub use list::List;
-pub use live::Live;
-pub use patch::{FieldValidation, Patch};
+pub use patch::Patch;
 
 pub(crate) use observer::{Observed, PendingWrite, WriteObserver};
 pub(crate) use transport::{ApiRequest, ExchangeError, exchange, read_status};
@@ -84,7 +84,7 @@ pub(crate) const HOST: &str = "kubernetes";
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
 /// use windlass::client::{Deleted, Patch};
-/// use windlass::{Client, Key, List};
+/// use windlass::{Client, Key};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> windlass::Result<()> {
@@ -94,21 +94,20 @@ pub(crate) const HOST: &str = "kubernetes";
 /// let mut map = ConfigMap::default();
 /// map.metadata.name = Some("settings".into());
 /// map.metadata.namespace = Some("default".into());
-/// client.create(&map).await?;
+/// let maps = client.api::<ConfigMap>();
+/// maps.create(&map).await?;
 ///
 /// let key = Key::namespaced("default", "settings");
-/// let patch = Patch::Merge(json!({"data": {"color": "blue"}}));
-/// let patched: ConfigMap = client.patch(&key, &patch).await?;
+/// let patched = maps.patch(&key, &Patch::Merge(json!({"data": {"color": "blue"}}))).await?;
 /// assert_eq!(patched.data.unwrap()["color"], "blue");
 ///
-/// let all = client.live().list::<ConfigMap>(&List::within("default").limit(10)).await?;
+/// let all = maps.list().namespace("default").limit(10).items().await?;
 /// assert!(all.iter().any(|map| map.metadata.name.as_deref() == Some("settings")));
-/// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::Gone);
-/// assert!(client.live().get::<ConfigMap>(&key).await?.is_none());
+/// assert_eq!(maps.delete(&key).await?, Deleted::Gone);
+/// assert!(maps.get(&key).await?.is_none());
 /// # Ok(())
 /// # }
 /// ```
-///
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -153,17 +152,15 @@ impl Client {
         Self { shared: Arc::new(shared), options: Options::default() }
     }
 
-    /// Returns all verbs for one kind.
+    /// Returns the requests for one kind.
+    ///
+    /// The kind is often inferred: `client.api().create(&map)`.
     pub fn api<K: Object<DynamicType = ()>>(&self) -> Api<K> {
         Api::new(self.clone(), Kind::of::<K>())
     }
 
-    /// Returns all verbs for a kind that is known at run time only.
-    pub fn dynamic(&self, kind: &Kind) -> Api<DynamicObject> {
-        Api::new(self.clone(), kind.clone())
-    }
-
-    /// Returns all verbs for a kind with another Rust type, such as `PartialObjectMeta`.
+    /// Returns the requests for a kind that is known at run time only, with objects of any type,
+    /// such as `DynamicObject` or `PartialObjectMeta<DynamicObject>`.
     ///
     /// ```
     /// use kube::core::{DynamicObject, PartialObjectMeta};
@@ -175,109 +172,14 @@ impl Client {
     /// # let client = Client::new(server.client());
     /// let kind = client.kind_of("", "v1", "Namespace").await?;
     /// type Metadata = PartialObjectMeta<DynamicObject>;
-    /// let namespaces = client.api_with::<Metadata>(&kind);
-    /// let default = namespaces.get(&Key::cluster("default")).await?.expect("is always there");
+    /// let namespaces = client.api_of::<Metadata>(&kind);
+    /// let default = namespaces.get(&Key::cluster("default")).await?.expect("always exists");
     /// assert!(default.metadata.uid.is_some());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn api_with<K: Object>(&self, kind: &Kind) -> Api<K> {
+    pub fn api_of<K: Object>(&self, kind: &Kind) -> Api<K> {
         Api::new(self.clone(), kind.clone())
-    }
-
-    /// Creates an object and returns its stored state.
-    pub async fn create<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
-        self.api::<K>().create(object).await
-    }
-
-    /// Replaces an object. Fails with a conflict if its resource version is not the stored one.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass::{Client, Key};
-    ///
-    /// # fn config_map(name: &str) -> ConfigMap {
-    /// #     let mut map = ConfigMap::default();
-    /// #     map.metadata.name = Some(name.into());
-    /// #     map.metadata.namespace = Some("default".into());
-    /// #     map
-    /// # }
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// # let client = Client::new(server.client());
-    /// # client.create(&config_map("a")).await?;
-    /// let key = Key::namespaced("default", "a");
-    /// loop {
-    ///     let Some(found) = client.live().get::<ConfigMap>(&key).await? else { break };
-    ///     let mut map = (*found).clone();
-    ///     map.data.get_or_insert_default().insert("color".into(), "blue".into());
-    ///     match client.update(&map).await {
-    ///         // Somebody else changed it: read it again.
-    ///         Err(error) if error.is_conflict() => continue,
-    ///         answer => drop(answer?),
-    ///     }
-    ///     break;
-    /// }
-    /// # let map = client.live().get::<ConfigMap>(&key).await?.expect("is there");
-    /// # assert_eq!(map.data.as_ref().expect("has data")["color"], "blue");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn update<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
-        self.api::<K>().update(object).await
-    }
-
-    /// Replaces the status of an object.
-    pub async fn update_status<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
-        self.api::<K>().update_status(object).await
-    }
-
-    /// Applies an object: its fields are set, and belong to this client's field owner from then on.
-    ///
-    /// Fields of other owners are taken over.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass::Client;
-    ///
-    /// # fn config_map(name: &str) -> ConfigMap {
-    /// #     let mut map = ConfigMap::default();
-    /// #     map.metadata.name = Some(name.into());
-    /// #     map.metadata.namespace = Some("default".into());
-    /// #     map
-    /// # }
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// # let client = Client::new(server.client());
-    /// let mut map = config_map("a");
-    /// map.data = Some([("color".into(), "blue".into()), ("size".into(), "3".into())].into());
-    /// let painter = client.field_owner("painter");
-    /// painter.apply(&map).await?; // creates it
-    ///
-    /// // Fields that an owner no longer applies are removed; fields of other owners stay.
-    /// let mut other = config_map("a");
-    /// other.data = Some([("shape".into(), "round".into())].into());
-    /// client.field_owner("shaper").apply(&other).await?;
-    /// map.data.as_mut().expect("was set").remove("size");
-    /// let stored = painter.apply(&map).await?.data.expect("has data");
-    /// assert_eq!(stored.keys().collect::<Vec<_>>(), ["color", "shape"]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn apply<K: Object<DynamicType = ()>>(&self, object: &K) -> Result<K> {
-        self.api::<K>().apply(object).await
-    }
-
-    /// Patches an object and returns its stored state.
-    pub async fn patch<K: Object<DynamicType = ()>>(&self, key: &Key, patch: &Patch) -> Result<K> {
-        self.api::<K>().patch(key, patch).await
-    }
-
-    /// Deletes an object. It is not an error if the object does not exist.
-    pub async fn delete<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<Deleted> {
-        self.api::<K>().delete(key, &Deletion::default()).await
     }
 
     /// Returns the kind that the server serves under a group, version and name.
@@ -300,7 +202,7 @@ impl Client {
     /// assert_eq!((deployment.plural(), deployment.namespaced()), ("deployments", true));
     ///
     /// let missing = client.kind_of("ships.example.com", "v1", "Drive").await.unwrap_err();
-    /// assert!(missing.is_no_kind() && missing.is_not_found());
+    /// assert!(matches!(missing, windlass::Error::NoKind { .. }) && missing.is_not_found());
     /// # Ok(())
     /// # }
     /// ```
@@ -330,7 +232,7 @@ impl Client {
     ///
     /// let refused = client.cached().get::<Secret>(&key).unwrap_err();
     /// assert!(refused.to_string().starts_with("Secret.v1 is not in the cache: declare it"));
-    /// assert!(client.live().get::<Secret>(&key).await?.is_none());
+    /// assert!(client.api::<Secret>().get(&key).await?.is_none(), "the server knows");
     /// # handle.stop().await
     /// # }
     /// ```
@@ -338,13 +240,8 @@ impl Client {
         &self.shared.cache
     }
 
-    /// Returns reads that ask the server.
-    pub fn live(&self) -> Live<'_> {
-        Live { client: self }
-    }
-
     /// Returns the metrics in which requests are counted.
-    pub fn metrics(&self) -> &Metrics {
+    pub(crate) fn metrics(&self) -> &Metrics {
         &self.shared.metrics
     }
 

@@ -64,7 +64,7 @@ impl Clock {
     /// let clock = Clock::system();
     /// let start = clock.now();
     /// tokio::time::sleep(Duration::from_secs(86_400)).await; // returns immediately
-    /// assert_eq!(clock.since(start).as_secs(), 86_400);
+    /// assert_eq!(clock.now().duration_since(start).as_secs(), 86_400);
     /// # }
     /// ```
     pub fn system() -> Self {
@@ -83,7 +83,6 @@ impl Clock {
     /// let clock = Clock::fixed(start);
     /// tokio::time::advance(Duration::from_secs(90)).await; // a test's time is paused
     /// assert_eq!(clock.time().0.to_string(), "2026-01-01T00:01:30Z");
-    /// assert_eq!(clock.since(start), Duration::from_secs(90));
     /// # }
     /// ```
     pub fn fixed(start: Timestamp) -> Self {
@@ -145,14 +144,9 @@ impl Clock {
     }
 
     /// The current time in the format of leases and events (microseconds).
-    pub fn micro_time(&self) -> MicroTime {
+    pub(crate) fn micro_time(&self) -> MicroTime {
         let now = self.now();
         MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now))
-    }
-
-    /// The time since `then`, or zero if `then` is in the future.
-    pub fn since(&self, then: Timestamp) -> Duration {
-        Duration::try_from(self.now().duration_since(then)).unwrap_or_default()
     }
 }
 
@@ -229,8 +223,8 @@ mod tests {
         let clock = Clock::fixed(Timestamp::from_second(1_000).expect("in range"));
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(clock.now().as_second(), 1_005);
-        assert_eq!(clock.since(Timestamp::from_second(1_002).expect("in range")).as_secs(), 3);
     }
+
     #[tokio::test(start_paused = true)]
     async fn a_shift_moves_all_clones_and_stops_at_the_ends_of_time() {
         let clock = Clock::fixed(Timestamp::from_second(1_000).expect("in range"));

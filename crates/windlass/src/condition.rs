@@ -7,81 +7,52 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::clock::Clock;
 
-/// The status of a condition.
+/// A condition to be set in a status, made by [`Context::condition`](crate::Context::condition).
 ///
 /// ```
-/// use windlass::condition::{ConditionBuilder, ConditionStatus};
-/// let mut conditions = Vec::new();
-/// ConditionBuilder::new("Ready", ConditionStatus::Unknown).reason("NotSeen").set(&mut conditions);
-/// assert_eq!(conditions[0].status, "Unknown");
-/// assert_eq!(ConditionStatus::from(true), ConditionStatus::True);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConditionStatus {
-    /// The condition holds.
-    True,
-    /// The condition does not hold.
-    False,
-    /// Nobody knows whether the condition holds.
-    Unknown,
-}
-
-/// A condition to be set in a status.
-///
-/// In a reconcile, [`Context::condition`](crate::Context::condition) makes one that knows the clock
-/// and the generation of the object.
-///
-/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+/// use windlass::Context;
 /// use windlass::condition::{self, ConditionBuilder};
-/// let mut conditions = Vec::new();
-/// let starting =
-///     || ConditionBuilder::new("Ready", false).reason("Starting").message("0 of 3 pods run");
-/// assert!(starting().set(&mut conditions));
-/// assert!(!starting().set(&mut conditions), "nothing changed");
-/// assert!(!condition::is_true(&conditions, "Ready"));
+///
+/// /// Sets the condition `Ready`; returns `true` if it has become true.
+/// fn set_ready(cx: &Context<ConfigMap>, pods: usize, all: &mut Vec<Condition>) -> bool {
+///     let before = condition::is_true(all, "Ready");
+///     let ready: ConditionBuilder = match pods {
+///         0 => cx.condition("Ready", None).reason("NoPods"), // unknown
+///         _ => cx.condition("Ready", pods == 3).reason("Counted"),
+///     };
+///     ready.message(format!("{pods} of 3 pods are ready")).set(all);
+///     !before && condition::is_true(all, "Ready")
+/// }
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a condition does nothing until it is set"]
 pub struct ConditionBuilder {
     type_: String,
-    status: ConditionStatus,
+    status: &'static str,
     reason: Option<String>,
     message: String,
     observed_generation: Option<i64>,
     clock: Clock,
 }
 
-// === impl ConditionStatus ===
-
-impl ConditionStatus {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
-
-impl From<bool> for ConditionStatus {
-    fn from(holds: bool) -> Self {
-        if holds { Self::True } else { Self::False }
-    }
-}
-
 // === impl ConditionBuilder ===
 
 impl ConditionBuilder {
-    /// Starts a condition of a type, such as `Ready`.
-    pub fn new(type_: impl Into<String>, status: impl Into<ConditionStatus>) -> Self {
-        Self {
-            type_: type_.into(),
-            status: status.into(),
-            reason: None,
-            message: String::new(),
-            observed_generation: None,
-            clock: Clock::system(),
-        }
+    pub(crate) fn new(
+        type_: String,
+        holds: Option<bool>,
+        observed_generation: Option<i64>,
+        clock: &Clock,
+    ) -> Self {
+        let status = match holds {
+            Some(true) => "True",
+            Some(false) => "False",
+            None => "Unknown",
+        };
+        let (reason, message, clock) = (None, String::new(), clock.clone());
+        Self { type_, status, reason, message, observed_generation, clock }
     }
 
     /// Sets the reason, one word for programs; the type of the condition by default.
@@ -96,24 +67,12 @@ impl ConditionBuilder {
         self
     }
 
-    /// Sets the generation of the object that the condition was computed from.
-    pub fn observed_generation(mut self, generation: i64) -> Self {
-        self.observed_generation = Some(generation);
-        self
-    }
-
-    /// Sets the clock the transition time is taken from; the system's by default.
-    pub fn clock(mut self, clock: &Clock) -> Self {
-        self.clock = clock.clone();
-        self
-    }
-
     /// Sets the condition among the others; the transition time changes only with the status.
     ///
     /// Returns `true` if anything changed.
     pub fn set(self, conditions: &mut Vec<Condition>) -> bool {
         let found = conditions.iter().position(|c| c.type_ == self.type_);
-        let status = self.status.as_str();
+        let status = self.status;
         let since = found.map(|at| &conditions[at]).filter(|known| known.status == status);
         let wanted = Condition {
             status: status.into(),
@@ -145,22 +104,6 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|c| c.status == "True")
 }
 
-/// Removes the condition of a type; returns `true` if there was one.
-///
-/// ```
-/// use windlass::condition::{self, ConditionBuilder};
-/// let mut conditions = Vec::new();
-/// ConditionBuilder::new("Degraded", true).reason("DiskFull").set(&mut conditions);
-/// assert_eq!(condition::find(&conditions, "Degraded").expect("was set").reason, "DiskFull");
-/// assert!(condition::remove(&mut conditions, "Degraded"));
-/// assert!(!condition::remove(&mut conditions, "Degraded"), "removed already");
-/// ```
-pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
-    let before = conditions.len();
-    conditions.retain(|c| c.type_ != type_);
-    before != conditions.len()
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -171,23 +114,28 @@ mod tests {
     async fn transition_time_changes_only_with_the_status() {
         let clock = Clock::fixed(jiff::Timestamp::from_second(100).expect("in range"));
         let mut all = Vec::new();
-        let ready = |status, reason| {
-            ConditionBuilder::new("Ready", status).reason(reason).message("x").clock(&clock)
+        let ready = |status, reason, generation| {
+            ConditionBuilder::new("Ready".into(), status, Some(generation), &clock)
+                .reason(reason)
+                .message("x")
         };
-        ready(false, "A").observed_generation(1).set(&mut all);
+        assert!(ready(Some(false), "A", 1).set(&mut all));
+        assert!(!ready(Some(false), "A", 1).set(&mut all), "nothing changed");
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert!(ready(false, "B").observed_generation(2).set(&mut all));
+        assert!(ready(Some(false), "B", 2).set(&mut all));
         assert_eq!(all[0].last_transition_time.0.as_second(), 100);
-        assert!(ready(true, "B").observed_generation(2).set(&mut all));
+        assert!(!is_true(&all, "Ready"));
+        assert!(ready(Some(true), "B", 2).set(&mut all));
         assert_eq!(all[0].last_transition_time.0.as_second(), 110);
         assert_eq!(all[0].observed_generation, Some(2));
-        assert!(remove(&mut all, "Ready"));
+        assert!(is_true(&all, "Ready") && find(&all, "Other").is_none());
     }
 
     #[test]
     fn a_condition_without_reason_has_its_type_as_reason() {
         let mut all = Vec::new();
-        ConditionBuilder::new("Ready", true).set(&mut all);
+        ConditionBuilder::new("Ready".into(), None, None, &Clock::system()).set(&mut all);
         assert_eq!(all[0].reason, "Ready", "an empty reason is invalid");
+        assert_eq!(all[0].status, "Unknown");
     }
 }

@@ -16,8 +16,10 @@
 //! **Invariant:** workers start only when every watch has delivered its first list, so the first
 //! reconcile sees the whole state.
 
+mod access;
 mod attempt_id;
 mod builder;
+mod children;
 mod component;
 mod context;
 mod env;
@@ -49,18 +51,21 @@ use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::queue::QueueOptions;
 
+pub use access::Access;
 pub use builder::Builder;
+pub use children::Children;
 pub use context::Context;
 pub use handle::ControllerHandle;
 pub use predicate::Predicate;
 pub use reconcile::{Next, Reconciler};
-pub use source::{Change, Watch};
+pub use source::Watch;
 pub use watch_guard::WatchGuard;
 
 pub(crate) use component::{Component, Prepared};
 pub(crate) use env::ControllerEnv;
 pub(crate) use worker::panic_text;
 
+use source::Mapper;
 use worker::DynReconciler;
 
 /// Most characters of a controller's name, which is also a field owner.
@@ -92,6 +97,8 @@ struct Options {
     name: String,
     kind: Kind,
     watches: Vec<Watch>,
+    /// The declared writes.
+    writes: Vec<Access>,
     indexes: Vec<Arc<dyn Declared>>,
     filter: Option<Predicate>,
     channels: Vec<BoxStream<'static, Key>>,

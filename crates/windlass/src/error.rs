@@ -103,7 +103,7 @@ pub enum Error {
     },
     /// A cached read of a kind that no controller declared.
     #[error(
-        "{kind} is not in the cache: declare it with owns, watches or reads, or read it with live()"
+        "{kind} is not in the cache: declare it with owns, watches or reads, or read it with Client::api"
     )]
     #[non_exhaustive]
     NotCached {
@@ -111,7 +111,9 @@ pub enum Error {
         kind: String,
     },
     /// The kind is cached, but its objects have not been read yet.
-    #[error("{kind} is not read into the cache yet ({state}): try again, or read it with live()")]
+    #[error(
+        "{kind} is not read into the cache yet ({state}): try again, or read it with Client::api"
+    )]
     #[non_exhaustive]
     NotSynced {
         /// The kind that was asked for.
@@ -206,7 +208,7 @@ impl Error {
     }
 
     /// Returns `true` if the server does not serve the kind at all.
-    pub fn is_no_kind(&self) -> bool {
+    pub(crate) fn is_no_kind(&self) -> bool {
         self.own().any(|error| matches!(error, Self::NoKind { .. }))
     }
 
@@ -221,22 +223,17 @@ impl Error {
     }
 
     /// Returns `true` if this process is not allowed to do what it asked for.
-    pub fn is_forbidden(&self) -> bool {
+    pub(crate) fn is_forbidden(&self) -> bool {
         self.status().is_some_and(|s| s.code == 403)
     }
 
     /// Returns `true` if the server refused the object as invalid.
-    pub fn is_invalid(&self) -> bool {
+    pub(crate) fn is_invalid(&self) -> bool {
         self.status().is_some_and(|s| s.code == 422)
     }
 
-    /// Returns `true` if a deadline passed.
-    pub fn is_timeout(&self) -> bool {
-        self.own().any(|error| matches!(error, Self::Timeout { .. }))
-    }
-
     /// Returns `true` if a write was stopped because this process does not hold its lease.
-    pub fn is_fenced(&self) -> bool {
+    pub(crate) fn is_fenced(&self) -> bool {
         self.own().any(|error| matches!(error, Self::Fenced { .. }))
     }
 
@@ -256,19 +253,20 @@ impl Error {
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let client = Client::new(server.client());
-    /// let stale = client.create(&config_map("a")).await?;
-    /// let twice = client.create(&config_map("a")).await.unwrap_err();
+    /// let maps = client.api::<ConfigMap>();
+    /// let stale = maps.create(&config_map("a")).await?;
+    /// let twice = maps.create(&config_map("a")).await.unwrap_err();
     /// assert!(twice.is_already_exists() && !twice.is_conflict());
     ///
     /// let mut newer = stale.clone();
     /// newer.data.get_or_insert_default().insert("color".into(), "blue".into());
-    /// client.update(&newer).await?;
-    /// let late = client.update(&stale).await.unwrap_err();
+    /// maps.update(&newer).await?;
+    /// let late = maps.update(&stale).await.unwrap_err();
     /// assert!(late.is_conflict());
     /// assert_eq!(late.status().expect("the server answered").code, 409);
     ///
-    /// let shouting = client.create(&config_map("NOT-A-NAME")).await.unwrap_err();
-    /// assert!(shouting.is_invalid());
+    /// let shouting = maps.create(&config_map("NOT-A-NAME")).await.unwrap_err();
+    /// assert_eq!(shouting.status().expect("the server answered").reason, "Invalid");
     /// assert!(shouting.to_string().starts_with("create ConfigMap default/NOT-A-NAME: "));
     /// # Ok(())
     /// # }
@@ -357,10 +355,10 @@ impl StdError for TerminalCause {
 /// # let client = Client::new(server.client());
 /// let mut namespace = Namespace::default();
 /// namespace.metadata.name = Some("default".into());
-/// assert!(client.create(&namespace).await.ignore_already_exists()?.is_none());
+/// assert!(client.api().create(&namespace).await.ignore_already_exists()?.is_none());
 ///
 /// namespace.metadata.name = Some("nobody-made-this".into());
-/// assert!(client.update(&namespace).await.ignore_not_found()?.is_none());
+/// assert!(client.api().update(&namespace).await.ignore_not_found()?.is_none());
 /// # Ok(())
 /// # }
 /// ```

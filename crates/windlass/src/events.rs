@@ -52,7 +52,7 @@ const NOTE_MAX: usize = 1024;
 /// let recorder = recorder.named("till").on_host("node-1");
 /// recorder.publish(EventType::Warning, about, "Slow", "Serve", "3 s for a page".into());
 /// recorder.flush().await;
-/// let event = client.live().list::<Event>(&List::within("default")).await?.remove(0);
+/// let event = client.api::<Event>().list().namespace("default").items().await?.remove(0);
 /// assert_eq!(event.type_.as_deref(), Some("Warning"));
 /// assert_eq!(event.reporting_controller.as_deref(), Some("till"));
 /// assert_eq!(event.reporting_instance.as_deref(), Some("node-1"));
@@ -92,7 +92,7 @@ pub enum EventType {
 ///     recorder.publish(EventType::Normal, about.clone(), "Seen", "Look", note);
 /// }
 /// recorder.flush().await;
-/// let events = client.live().list::<Event>(&List::within("default")).await?;
+/// let events = client.api::<Event>().list().namespace("default").items().await?;
 /// assert_eq!(events.len(), 1);
 /// assert_eq!(events[0].series.as_ref().expect("came again").count, 3);
 /// # Ok(())

@@ -3,7 +3,6 @@
 use std::future::Future;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
 use kube::core::DynamicObject;
 use serde_json::json;
 
@@ -36,17 +35,16 @@ use crate::error::{Result, ResultExt};
 /// # let mut map = ConfigMap::default();
 /// # map.metadata.name = Some("a".into());
 /// # map.metadata.namespace = Some("default".into());
-/// handle.client().create(&map).await?;
-/// let key = windlass::Key::of(&map);
-/// let (client, second) = (handle.client(), std::time::Duration::from_secs(1));
+/// let maps = handle.client().api::<ConfigMap>();
+/// let key = windlass::Key::of(&maps.create(&map).await?);
+/// let second = std::time::Duration::from_secs(1);
 /// windlass::wait::until("the finalizer", second / 100, 10 * second, || async {
-///     let map = client.live().get::<ConfigMap>(&key).await?;
-///     Ok(map.is_some_and(|map| windlass::finalizer::has(&*map, "example.com/cleanup")))
+///     Ok(maps.get(&key).await?.is_some_and(|map| map.metadata.finalizers.is_some()))
 /// })
 /// .await?;
-/// client.delete::<ConfigMap>(&key).await?;
+/// maps.delete(&key).await?;
 /// windlass::wait::until("the deletion", second / 100, 10 * second, || async {
-///     Ok(client.live().get::<ConfigMap>(&key).await?.is_none())
+///     Ok(maps.get(&key).await?.is_none())
 /// })
 /// .await?;
 /// # handle.stop().await
@@ -59,19 +57,6 @@ pub enum Finalizing {
     /// The object is being deleted, the cleanup ran and the finalizer is removed; or the object
     /// does not exist.
     Finalized,
-}
-
-/// Returns `true` if an object has a finalizer.
-///
-/// ```
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass::finalizer;
-/// let mut map = ConfigMap::default();
-/// map.metadata.finalizers = Some(vec!["example.com/cleanup".into()]);
-/// assert!(finalizer::has(&map, "example.com/cleanup"));
-/// ```
-pub fn has<K: Resource>(object: &K, finalizer: &str) -> bool {
-    object.meta().finalizers.iter().flatten().any(|f| f == finalizer)
 }
 
 /// Adds a finalizer, or runs the cleanup and removes it, given the newest known metadata.

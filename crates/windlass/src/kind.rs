@@ -27,7 +27,7 @@ use crate::client::{InvalidSegment, Url};
 ///
 /// /// Works with every kind that is known at compile time.
 /// async fn names<K: Object<DynamicType = ()>>(client: &Client) -> Result<Vec<String>> {
-///     let all = client.live().list::<K>(&List::all()).await?;
+///     let all = client.api::<K>().list().items().await?;
 ///     Ok(all.iter().filter_map(|object| object.meta().name.clone()).collect())
 /// }
 ///

@@ -21,7 +21,7 @@
 //! # let server = windlass_apiserver::ApiServer::start();
 //! # let (client, shutdown) = (server.client(), async {});
 //! let controller = Controller::<ConfigMap>::builder("mirror").owns::<Secret>().build(mirror);
-//! Manager::builder(client).add(controller).run(shutdown).await
+//! Manager::builder(client).add(controller).build()?.run(shutdown).await
 //! # }
 //! ```
 //!
@@ -41,6 +41,32 @@
 //! A [`Manager`] starts and stops all of it, with probes, metrics and a diagnostics page
 //! ([`serve`]), [`events`], and a [`lease`] if only one replica may work.
 //!
+//! # Coming from controller-runtime
+//!
+//! | controller-runtime | windlass |
+//! |---|---|
+//! | `ctrl.NewManager`, `manager.Options` | [`Manager::builder`], [`manager::Builder`] |
+//! | `mgr.Start(ctrl.SetupSignalHandler())` | [`run_until_signal`](manager::Builder::run_until_signal) |
+//! | `ctrl.NewControllerManagedBy(mgr).For(&T{})` | [`Controller::<T>::builder`](Controller::builder) |
+//! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches), [`filter`](controller::Builder::filter) |
+//! | `reconcile.Request`, `reconcile.Result` | [`Context::key`], [`Next`] |
+//! | `reconcile.TerminalError` | [`Error::terminal`] |
+//! | `client.Get`, `client.List`, which read the cache | [`Context::get`], [`Context::list`] |
+//! | `mgr.GetAPIReader()` | [`Client::api`], and its `get` and `list` |
+//! | `client.Create`, `Update`, `Patch`, `Delete` | [`client::Api`] |
+//! | `client.Status()`, `client.SubResource(name)` | [`Api::subresource`](client::Api::subresource) |
+//! | `client.Patch(.., client.Apply)` | [`Context::apply`], [`Api::apply`](client::Api::apply) |
+//! | `controllerutil.SetControllerReference` | set by [`Context::apply`] and [`Context::create`]; [`owner::set_controller`] |
+//! | `controllerutil.AddFinalizer` | [`Context::finalize`] |
+//! | `meta.SetStatusCondition` | [`Context::condition`] |
+//! | `client.IgnoreNotFound`, `apierrors.IsConflict` | [`ResultExt`], [`Error::is_conflict`] |
+//! | `mgr.GetFieldIndexer()` | [`Index`], [`List::by`] |
+//! | `predicate.GenerationChangedPredicate` | [`Predicate::generation_changed`] |
+//! | `EventRecorder` | [`Context::event`], [`events::Recorder`] |
+//! | `mgr.AddHealthzCheck`, `AddReadyzCheck` | [`health_check`](manager::Builder::health_check), [`ready_check`](manager::Builder::ready_check) |
+//!
+//! The table for client-go is in [`cache`].
+//!
 //! # Promises
 //!
 //! The tests behind each promise are listed in `docs/promises.md` of the repository.
@@ -48,7 +74,7 @@
 //! - **P1** A key is never reconciled twice at once.
 //! - **P2** Every change and deletion of a watched object leads to a reconcile, also one that
 //!   happened while no watch was open.
-//! - **P3** The cache never goes back in time, for no reader.
+//! - **P3** The cache never goes back in time for any reader.
 //! - **P4** A reconcile sees the writes of its predecessor, and everybody who reads with a
 //!   [`Client`] sees what was written with it before.
 //! - **P5** Once the renew deadline of a lost lease has passed, no new mutating request of what the
@@ -69,6 +95,7 @@
 //! | `tls` | TLS for these servers; includes `serve` |
 //! | `metrics` | Prometheus metrics ([`metrics`]); without it, nothing is counted |
 //! | `log` | a subscriber for structured logs ([`log`]) |
+//! | `operator` | [`Operator`]: the program of an operator, with its command line and manifests |
 //! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
 //!
 //! # What is not promised
@@ -107,6 +134,7 @@ pub mod queue;
 
 pub mod client;
 mod fence;
+mod list;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(not(feature = "metrics"))]
@@ -127,9 +155,11 @@ pub mod lease;
 #[cfg(feature = "log")]
 pub mod log;
 pub mod manager;
+#[cfg(feature = "operator")]
+pub mod operator;
 #[cfg(feature = "serve")]
 pub mod serve;
-pub mod signal;
+mod signal;
 
 pub use k8s_openapi;
 pub use kube;
@@ -138,10 +168,16 @@ pub use kube;
 #[cfg(feature = "metrics")]
 pub use prometheus_client;
 
-pub use cache::{Index, Key, Listing};
-pub use client::{Client, List};
+pub use cache::{Index, Key};
+pub use client::Client;
 pub use controller::{Context, Controller, Next, Predicate, Reconciler, Watch};
 pub use error::{Error, Result, ResultExt};
 pub use kind::{Kind, Object};
+pub use list::List;
 pub use manager::Manager;
+#[cfg(feature = "operator")]
+pub use operator::Operator;
 pub use readiness::Readiness;
+/// Manifests: roles, and everything else that installs an operator.
+#[cfg(feature = "operator")]
+pub use windlass_manifests as manifests;

@@ -9,11 +9,13 @@ mod json;
 
 use std::io::IsTerminal;
 
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
-pub use json::JsonLines;
+use json::JsonLines;
 
 /// The filter if `RUST_LOG` is not set. `kube_client` logs as an error what this crate retries and
 /// reports itself.
@@ -23,7 +25,7 @@ const FILTER: &str = "info,kube_client=off";
 ///
 /// `RUST_LOG` sets the filter; by default everything from level `info` on is logged, except for the
 /// lines of `kube_client`. Returns `false` and does nothing if the process has a subscriber
-/// already. Use [`JsonLines`] to build another one.
+/// already. Use [`json`] to build another one.
 ///
 /// # Examples
 ///
@@ -33,12 +35,41 @@ const FILTER: &str = "info,kube_client=off";
 /// assert!(!windlass::log::init(), "there is one already");
 /// ```
 pub fn init() -> bool {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
-    let layer = match std::io::stderr().is_terminal() {
+    start(None, None)
+}
+
+/// Starts the log with a filter and a format, if they are given.
+pub(crate) fn start(filter: Option<EnvFilter>, json: Option<bool>) -> bool {
+    let default = || EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
+    let filter = filter.unwrap_or_else(default);
+    let layer = match !json.unwrap_or_else(|| !std::io::stderr().is_terminal()) {
         true => fmt::layer().with_writer(std::io::stderr).boxed(),
         false => JsonLines::new(std::io::stderr).boxed(),
     };
     Registry::default().with(filter).with(layer).try_init().is_ok()
+}
+
+/// Returns a `tracing` layer that writes every log event to `writer` as a line of JSON.
+///
+/// For a subscriber of your own, next to other layers; [`init`] uses it otherwise.
+///
+/// # Examples
+///
+/// ```
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// let layer = windlass::log::json(std::io::stderr);
+/// let subscriber = tracing_subscriber::Registry::default().with(layer);
+/// tracing::subscriber::with_default(subscriber, || {
+///     tracing::info!(controller = "maps", "Starting workers");
+/// });
+/// ```
+pub fn json<S, W>(writer: W) -> impl Layer<S>
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + 'static,
+{
+    JsonLines::new(writer)
 }
 
 /// Calls [`init`] if the process has no subscriber, so that no operator runs without a log.

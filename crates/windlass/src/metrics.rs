@@ -1,6 +1,7 @@
 //! Metrics under the names, labels and buckets that controller-runtime dashboards use.
 //!
-//! Every manager has its own [`Metrics`]; there is no process-wide registry, so tests and several
+//! Every manager has its own metrics, which [`Handle::metrics`](crate::manager::Handle::metrics)
+//! returns and `/metrics` serves; there is no process-wide registry, so tests and several
 //! managers in one process do not affect each other. All series of a controller exist with the
 //! value zero once the controller is built, so that an alert on a rate does not miss the first
 //! failure.
@@ -55,24 +56,8 @@ use queues::Queues;
 use watches::Watches;
 
 /// All metrics of one manager; clones share them.
-///
-/// # Examples
-///
-/// ```
-/// use windlass::Manager;
-/// use windlass::metrics::Metrics;
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// let handle = Manager::builder(server.client()).spawn()?;
-/// let metrics: &Metrics = handle.metrics();
-/// assert!(metrics.encode().contains("# TYPE process_start_time_seconds gauge"));
-/// # handle.stop().await
-/// # }
-/// ```
 #[derive(Debug, Clone)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Arc<RwLock<Registry>>,
     families: Arc<Families>,
     queues: Arc<Queues>,
@@ -96,7 +81,7 @@ impl Metrics {
     }
 
     /// Returns all metrics in the text format of Prometheus.
-    pub fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         self.encode_as(Format::Prometheus)
     }
 

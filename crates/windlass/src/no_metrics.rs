@@ -8,7 +8,7 @@ use crate::queue::QueueStats;
 
 /// The metrics of a manager, which are empty without the feature `metrics`.
 #[derive(Debug, Clone)]
-pub struct Metrics(());
+pub(crate) struct Metrics(());
 
 /// A text format of the metrics endpoint.
 #[cfg(feature = "serve")]
@@ -44,7 +44,7 @@ impl Metrics {
     }
 
     /// Returns an empty text.
-    pub fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         String::new()
     }
 

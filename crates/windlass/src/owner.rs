@@ -1,9 +1,8 @@
 //! Owner references: which object controls which.
 //!
 //! **Invariant:** an owner is identified by its UID. An owner that was deleted and created again does
-//! not silently take over the objects of its predecessor: as a plain owner it gets a reference of its
-//! own, and the garbage collector deals with the old one. Only when it claims control, it replaces a
-//! reference of the same name and kind whose UID is stale.
+//! silently own the objects of its predecessor. Only when it claims control, it replaces a reference
+//! of the same name and kind whose UID is stale.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
@@ -73,50 +72,6 @@ pub(crate) fn set_controller_with(
         None => references.push(reference),
     }
     Ok(())
-}
-
-/// Adds `owner` as a plain owner: the garbage collector keeps the object as long as one owner exists.
-///
-/// # Errors
-///
-/// Fails if `owner` has no UID yet, or if the two are in different namespaces.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// use windlass::owner;
-/// let mut map = ConfigMap::default();
-/// map.metadata.name = Some("settings".into());
-/// map.metadata.uid = Some("1234".into());
-/// let mut secret = Secret::default();
-/// owner::add_owner(&map, &mut secret)?;
-/// assert!(!owner::is_controlled_by(&secret, &map), "owned, not controlled");
-/// assert!(owner::remove_owner(&map, &mut secret));
-/// # Ok::<(), windlass::Error>(())
-/// ```
-pub fn add_owner<O, K>(owner: &O, object: &mut K) -> Result<()>
-where
-    O: Object<DynamicType = ()>,
-    K: Resource,
-{
-    let reference = reference(owner.meta(), &Kind::of::<O>())?;
-    check_namespaces(owner.meta(), object.meta())?;
-    let references = object.meta_mut().owner_references.get_or_insert_default();
-    // An owner that already controls the object keeps doing so.
-    if !references.iter().any(|known| known.uid == reference.uid) {
-        references.push(reference);
-    }
-    Ok(())
-}
-
-/// Removes the reference to `owner`; returns `true` if there was one.
-pub fn remove_owner<O: Resource, K: Resource>(owner: &O, object: &mut K) -> bool {
-    let uid = owner.meta().uid.as_deref().unwrap_or_default();
-    let Some(references) = object.meta_mut().owner_references.as_mut() else { return false };
-    let before = references.len();
-    references.retain(|r| r.uid != uid);
-    before != references.len()
 }
 
 /// Returns the reference to the managing controller.
@@ -197,36 +152,20 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_created_again_is_another_owner_until_it_claims_control() {
+    fn an_owner_created_again_replaces_its_stale_reference() {
         let mut pod = pod();
-        let uids = |pod: &Pod| -> Vec<String> {
-            pod.metadata.owner_references.iter().flatten().map(|r| r.uid.clone()).collect()
-        };
-        add_owner(&owner("one", "1", "a"), &mut pod).expect("added");
-        add_owner(&owner("one", "1", "a"), &mut pod).expect("again is fine");
-        add_owner(&owner("one", "2", "a"), &mut pod).expect("added");
-        assert_eq!(uids(&pod), ["1", "2"], "the collector decides about the first");
-        let mut pod = Pod { metadata: self::pod().metadata, ..Pod::default() };
         set_controller(&owner("one", "1", "a"), &mut pod).expect("controls");
+        assert!(!is_controlled_by(&pod, &owner("one", "2", "a")), "another object");
         set_controller(&owner("one", "2", "a"), &mut pod).expect("takes over");
-        assert_eq!(uids(&pod), ["2"]);
-        add_owner(&owner("one", "2", "a"), &mut pod).expect("owns it already");
-        assert!(is_controlled_by(&pod, &owner("one", "2", "a")), "and does not give it up");
+        let references = pod.metadata.owner_references.iter().flatten();
+        let uids: Vec<&str> = references.map(|reference| reference.uid.as_str()).collect();
+        assert_eq!(uids, ["2"]);
+        assert!(is_controlled_by(&pod, &owner("one", "2", "a")));
     }
 
     #[test]
     fn an_owner_of_another_namespace_is_refused() {
         let error = set_controller(&owner("one", "1", "b"), &mut pod()).expect_err("other ns");
         assert!(error.to_string().contains("namespace b"), "{error}");
-    }
-
-    #[test]
-    fn a_removed_owner_leaves_the_others() {
-        let mut pod = pod();
-        add_owner(&owner("one", "1", "a"), &mut pod).expect("first");
-        add_owner(&owner("two", "2", "a"), &mut pod).expect("second");
-        assert!(remove_owner(&owner("one", "1", "a"), &mut pod));
-        assert!(!remove_owner(&owner("one", "1", "a"), &mut pod));
-        assert_eq!(pod.metadata.owner_references.as_ref().map(Vec::len), Some(1));
     }
 }

@@ -4,25 +4,29 @@
 //! delayed, rate-limited and prioritized adds all meet in one entry per key, so they are merged
 //! instead of racing each other.
 //!
-//! | client-go | windlass |
+//! | client-go `workqueue` | windlass |
 //! |---|---|
-//! | `workqueue.Interface` (plain queue) | [`WorkQueue::add`], [`get`](WorkQueue::get), drop of [`Work`] for `Done` |
-//! | `DelayingInterface` | [`WorkQueue::add_after`] |
-//! | `RateLimitingInterface` | [`WorkQueue::add_rate_limited`], [`forget`](WorkQueue::forget) |
-//! | `RateLimiter` | [`Limiter`] |
+//! | `Interface`, the plain queue: `Add`, `Get`, `Done` | [`WorkQueue::add`], [`get`](WorkQueue::get), drop of [`Work`] |
+//! | `DelayingInterface`: `AddAfter` | [`WorkQueue::add_after`] |
+//! | `RateLimitingInterface`: `AddRateLimited`, `Forget`, `NumRequeues` | [`WorkQueue::add_rate_limited`], [`forget`](WorkQueue::forget), [`failures`](WorkQueue::failures) |
+//! | `Len`, the metrics provider | [`WorkQueue::stats`] |
+//! | `ShutDown` | [`WorkQueue::shutdown`] |
+//! | `ShutDownWithDrain` | [`WorkQueue::shutdown`], then wait for the workers to end |
+//! | `RateLimiter` | [`Limiter`]; the queue counts the failures |
 //! | `ItemExponentialFailureRateLimiter` | [`Exponential`] |
-//! | `ItemFastSlowRateLimiter` | [`FastSlow`] |
+//! | `ItemFastSlowRateLimiter` | a closure, see [`Limiter`] |
 //! | `BucketRateLimiter` | [`Bucket`] |
 //! | `MaxOfRateLimiter` | [`MaxOf`] |
 //! | `priorityqueue.AddOpts` (controller-runtime) | [`Add`] |
-//! | `ShutDown`, `ShutDownWithDrain` | [`WorkQueue::shutdown`], [`WorkQueue::drain`] |
 //!
 //! Time comes from `tokio::time`, so a paused runtime is virtual time. There is no background
-//! task: workers that wait for a key also watch the delays.
+//! task: one of the workers that wait for a key watches the delays.
 //!
 //! **Invariant:** a key is handed to one worker at a time.
 //! **Invariant:** an add of a key that is being worked on is neither lost nor handed out early:
 //! the key is queued again when its worker is done.
+//! **Invariant:** a key that becomes ready is given to a worker that waits, if there is one, by the
+//! task that adds it: no other task has to run first.
 //! **Invariant:** adding a key again can shorten its delay and raise its priority, never the
 //! opposite.
 //!
@@ -46,7 +50,8 @@
 mod add;
 mod entries;
 mod epoch;
-mod hand_off;
+mod failures;
+mod get;
 mod key;
 mod limiter;
 mod options;
@@ -56,7 +61,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod wait;
+mod waiters;
 mod work;
 
 use std::fmt;
@@ -67,12 +72,10 @@ use std::time::Duration;
 
 use hashbrown::DefaultHashBuilder;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 pub use self::add::Add;
-pub(crate) use self::hand_off::HandOff;
 pub(crate) use self::key::{QueueKey, ToKey};
-pub use self::limiter::{Bucket, Exponential, FastSlow, Limiter, MaxOf};
+pub use self::limiter::{Bucket, Exponential, Limiter, MaxOf};
 pub(crate) use self::options::QueueOptions;
 #[cfg(feature = "metrics")]
 pub(crate) use self::stats::Histogram;
@@ -80,7 +83,9 @@ pub use self::stats::QueueStats;
 pub use self::work::Work;
 
 use self::epoch::Epoch;
+use self::get::Get;
 use self::state::State;
+use self::waiters::Slot;
 use crate::clock;
 
 /// The priority of keys whose objects did not change: those of the initial list and of resyncs.
@@ -118,12 +123,9 @@ struct Shared<K: QueueKey> {
     state: Mutex<State<K>>,
     hasher: DefaultHashBuilder,
     clock: Epoch,
-    /// Whether the limiter remembers no failure, as is most common: then it need not be asked.
-    limiter_is_clear: AtomicBool,
-    /// Wakes workers that wait for a key.
-    ready: Notify,
-    /// Wakes the tasks that wait for the queue to run empty.
-    drained: Notify,
+    /// Whether any key has failed. Most often none has, and a successful reconcile need not take
+    /// the lock to forget its failures.
+    any_failures: AtomicBool,
 }
 
 // === impl WorkQueue ===
@@ -157,8 +159,8 @@ impl<K: QueueKey> WorkQueue<K> {
 
     /// Adds a key with a priority, a delay or a rate limit. Returns the delay.
     ///
-    /// The limiter counts a failure for every rate-limited add, also if the key is already queued
-    /// or the queue is shut down.
+    /// Every rate-limited add counts as a failure of the key, also if the key is already queued or
+    /// the queue is shut down.
     pub fn add_with(&self, key: impl ToKey<K>, add: Add) -> Duration {
         if add.after.is_none() && !add.rate_limited {
             self.add_now(key, add.priority);
@@ -168,8 +170,9 @@ impl<K: QueueKey> WorkQueue<K> {
         let mut state = self.shared.state.lock();
         let mut delay = add.after;
         if add.rate_limited {
-            let limited = state.limiter.when(key.key());
-            self.shared.limiter_is_clear.store(state.limiter.is_clear(), Ordering::Release);
+            self.shared.any_failures.store(true, Ordering::Release);
+            let failures = state.failures.count(key.key());
+            let limited = state.limiter.delay(key.key(), failures);
             delay = Some(delay.map_or(limited, |after| after.min(limited)));
         }
         let delay = delay.unwrap_or_default();
@@ -192,36 +195,49 @@ impl<K: QueueKey> WorkQueue<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no key. A future that is kept without being polled may delay
-    /// other workers that wait, because only one of them is woken for a key.
+    /// Dropping the future loses no key. A future that is kept without being polled may hold a
+    /// key that no other worker gets.
     pub async fn get(&self) -> Option<Work<K>> {
-        if let Some(work) = self.take(true) {
-            return Some(work);
-        }
-        self.shared.wait(State::pop).await.map(|taken| Work::new(taken, &self.shared))
+        Get::new(&self.shared, false).await
+    }
+
+    /// Waits for a key that finds no worker in [`get`](Self::get).
+    pub(crate) async fn get_unclaimed(&self) -> Option<Work<K>> {
+        Get::new(&self.shared, true).await
+    }
+
+    /// Ends the wait of workers that were not needed since the last call: their
+    /// [`get`](Self::get) returns `None`.
+    pub(crate) fn retire_unneeded(&self) {
+        let retired = self.shared.state.lock().waiters.retire_unneeded();
+        retired.into_iter().for_each(Slot::wake);
     }
 
     /// Takes a key if one is ready now.
     pub fn try_get(&self) -> Option<Work<K>> {
-        self.take(false)
+        let now = self.shared.clock.now();
+        let mut state = self.shared.state.lock();
+        let taken = state.pop(now)?;
+        self.shared.wake(state, now);
+        Some(Work::new(taken, &self.shared))
     }
 
     /// Resets the failures of a key, after its work has succeeded.
     pub fn forget(&self, key: &K) {
-        if self.shared.limiter_is_clear.load(Ordering::Acquire) {
+        if !self.shared.any_failures.load(Ordering::Acquire) {
             return;
         }
         let mut state = self.shared.state.lock();
-        state.limiter.forget(key);
-        self.shared.limiter_is_clear.store(state.limiter.is_clear(), Ordering::Release);
+        state.failures.forget(key);
+        self.shared.any_failures.store(!state.failures.is_empty(), Ordering::Release);
     }
 
     /// Returns the number of rate-limited adds of the key since it was last forgotten.
     pub fn failures(&self, key: &K) -> u32 {
-        if self.shared.limiter_is_clear.load(Ordering::Acquire) {
+        if !self.shared.any_failures.load(Ordering::Acquire) {
             return 0;
         }
-        self.shared.state.lock().limiter.failures(key)
+        self.shared.state.lock().failures.of(key)
     }
 
     /// Returns the number of keys that are ready for a worker; delayed keys do not count.
@@ -246,23 +262,7 @@ impl<K: QueueKey> WorkQueue<K> {
     }
 
     /// Shuts the queue down: adds are ignored from now on, delayed keys are dropped, and keys that
-    /// are ready are still handed out. Ends a [`drain`](Self::drain) that is in progress.
-    pub fn shutdown(&self) {
-        let mut state = self.shared.state.lock();
-        state.close();
-        state.draining = false;
-        drop(state);
-        self.shared.ready.notify_waiters();
-        self.shared.drained.notify_waiters();
-    }
-
-    /// Shuts the queue down and waits until all ready keys have been worked on.
-    ///
-    /// This needs workers that continue to take keys. [`shutdown`](Self::shutdown) ends the wait.
-    ///
-    /// # Cancel safety
-    ///
-    /// The future may be dropped at any time; the queue stays shut down.
+    /// are ready are still handed out.
     ///
     /// ```
     /// use windlass::queue::WorkQueue;
@@ -270,39 +270,28 @@ impl<K: QueueKey> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let queue = WorkQueue::new();
-    /// (1..=3).for_each(|key| queue.add(key));
-    /// let worker = async {
-    ///     let mut done = Vec::new();
-    ///     while let Some(work) = queue.get().await {
-    ///         done.push(*work.key());
+    /// let worker = tokio::spawn({
+    ///     let queue = queue.clone();
+    ///     async move {
+    ///         let mut done = Vec::new();
+    ///         while let Some(work) = queue.get().await {
+    ///             done.push(*work.key());
+    ///         }
+    ///         done
     ///     }
-    ///     done
-    /// };
-    /// let (done, ()) = tokio::join!(worker, queue.drain());
-    /// assert_eq!(done, [1, 2, 3]);
+    /// });
+    /// (1..=3).for_each(|key| queue.add(key));
+    /// queue.shutdown();
     /// queue.add(4);
-    /// assert!(queue.get().await.is_none(), "the queue is shut down");
+    /// assert_eq!(worker.await.expect("does not panic"), [1, 2, 3]);
     /// # }
     /// ```
-    pub async fn drain(&self) {
-        {
-            let mut state = self.shared.state.lock();
-            state.close();
-            state.draining = true;
-        }
-        self.shared.ready.notify_waiters();
-        loop {
-            let drained = self.shared.drained.notified();
-            tokio::pin!(drained);
-            drained.as_mut().enable();
-            {
-                let state = self.shared.state.lock();
-                if !state.draining || state.is_drained() {
-                    return;
-                }
-            }
-            drained.await;
-        }
+    pub fn shutdown(&self) {
+        let mut state = self.shared.state.lock();
+        state.close();
+        let waiting = state.waiters.retire_all();
+        drop(state);
+        waiting.into_iter().for_each(Slot::wake);
     }
 
     /// Returns `true` if the queue was shut down.
@@ -333,19 +322,6 @@ impl<K: QueueKey> WorkQueue<K> {
         {
             self.shared.wake(state, now);
         }
-    }
-
-    /// Takes a key; `wake` wakes another worker if more keys are ready.
-    fn take(&self, wake: bool) -> Option<Work<K>> {
-        let now = self.shared.clock.now();
-        let mut state = self.shared.state.lock();
-        let taken = state.pop(now)?;
-        if wake {
-            self.shared.wake(state, now);
-        } else {
-            drop(state);
-        }
-        Some(Work::new(taken, &self.shared))
     }
 }
 

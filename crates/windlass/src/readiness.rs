@@ -8,6 +8,7 @@
 
 mod conditions;
 mod core;
+mod summary;
 mod workloads;
 
 use std::fmt;

@@ -1,10 +1,10 @@
-//! Which Rust type serves which group, version and kind; its defaults; its conversions.
+//! The versions of a kind: their Rust types, their defaults and the conversions between them.
 //!
-//! A scheme is what conversion webhooks, version migrations and generic tools ask. Conversions are
-//! functions between two versions of one kind; a version that has no direct function to another is
-//! reached over the ones between, usually the hub.
+//! Conversions are functions between two versions of one kind. If no function leads from one
+//! version to another directly, the shortest chain of functions is used, usually by way of the hub.
+//! `examples/informer.rs` reads an old version of a kind as the newest one.
 //!
-//! **Invariant:** a conversion keeps `metadata` but for labels and annotations, as the API server
+//! **Invariant:** a conversion keeps `metadata` except for labels and annotations, as the API server
 //! demands of conversion webhooks.
 
 use std::any::{TypeId, type_name};
@@ -28,7 +28,7 @@ type Convert = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
 /// use serde_json::json;
 /// use windlass::scheme::Scheme;
 ///
-/// let scheme = Scheme::new().add::<ConfigMap>().default_with(|map: &mut ConfigMap| {
+/// let scheme = Scheme::new().default_with(|map: &mut ConfigMap| {
 ///     map.immutable.get_or_insert(false);
 /// });
 /// let map: ConfigMap = scheme.decode(json!({
@@ -61,15 +61,9 @@ impl Scheme {
         Default::default()
     }
 
-    /// Adds the type of a group, version and kind.
+    /// Adds a type, with a function that fills in what is missing.
     ///
     /// Two types of one kind are an error when an object of that kind is read.
-    pub fn add<K: Object<DynamicType = ()>>(mut self) -> Self {
-        self.entry::<K>();
-        self
-    }
-
-    /// Adds a function that fills in what is missing, and the type if it is new.
     pub fn default_with<K: Object<DynamicType = ()>>(
         mut self,
         fill: impl Fn(&mut K) + Send + Sync + 'static,
@@ -83,7 +77,7 @@ impl Scheme {
         self
     }
 
-    /// Adds a conversion from `A` to `B`, two versions of one kind, and the types if they are new.
+    /// Adds a conversion from `A` to `B`, two versions of one kind.
     ///
     /// ```
     /// use k8s_openapi::api::autoscaling::{v1, v2};
@@ -102,8 +96,6 @@ impl Scheme {
     ///     .default_with(|new: &mut v2::HorizontalPodAutoscaler| {
     ///         new.spec.min_replicas.get_or_insert(1);
     ///     });
-    /// assert!(scheme.has::<v1::HorizontalPodAutoscaler>());
-    /// assert!(scheme.recognizes("autoscaling/v2", "HorizontalPodAutoscaler"));
     ///
     /// let stored = json!({
     ///     "apiVersion": "autoscaling/v1",
@@ -159,27 +151,8 @@ impl Scheme {
         registered
     }
 
-    /// Returns `true` if a group/version and kind is known.
-    pub fn recognizes(&self, api_version: &str, kind: &str) -> bool {
-        self.types.contains_key(&(kind.to_string(), api_version.to_string()))
-    }
-
-    /// Returns `true` if `K` is the type of its kind here.
-    pub fn has<K: Object<DynamicType = ()>>(&self) -> bool {
-        self.types.get(&id(&Kind::of::<K>())).is_some_and(|r| r.type_id == TypeId::of::<K>())
-    }
-
-    /// Returns all kinds, by name and version.
-    pub fn kinds(&self) -> Vec<Kind> {
-        self.types.values().map(|registered| registered.kind.clone()).collect()
-    }
-
     /// Fills in what is missing, with the functions of the object's version.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the object does not decode into its type, or if its kind has two types here.
-    pub fn fill(&self, object: Value) -> Result<Value> {
+    fn fill(&self, object: Value) -> Result<Value> {
         match self.types.get(&named(&object)) {
             None => Ok(object),
             Some(Registered { kind, type_name, rival: Some(rival), .. }) => {
@@ -212,7 +185,8 @@ impl Scheme {
     ///
     /// # Errors
     ///
-    /// As [`convert`](Self::convert) and [`fill`](Self::fill), and if the object is of another kind.
+    /// Fails as [`convert`](Self::convert) does, if the object is of another kind or does not decode,
+    /// or if its kind has two types here.
     pub fn decode<K: Object<DynamicType = ()>>(&self, object: Value) -> Result<K> {
         let (kind, version) = named(&object);
         let wanted = Kind::of::<K>();
@@ -247,7 +221,7 @@ impl Scheme {
 
 impl fmt::Debug for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scheme").field("kinds", &self.kinds()).finish()
+        f.debug_struct("Scheme").field("kinds", &self.types.keys()).finish()
     }
 }
 
@@ -283,7 +257,7 @@ mod tests {
     type Two = autoscaling::v2::HorizontalPodAutoscaler;
 
     fn scheme() -> Scheme {
-        Scheme::new().add::<ConfigMap>().convert_with(|one: One| {
+        Scheme::new().convert_with(|one: One| {
             let mut two = Two { metadata: one.metadata, ..Two::default() };
             two.spec.max_replicas = one.spec.max_replicas;
             Ok(two)
@@ -334,7 +308,8 @@ mod tests {
     fn two_types_of_one_kind_and_objects_of_another_kind_are_refused() {
         type Meta = kube::core::PartialObjectMeta<ConfigMap>;
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-        let both = Scheme::new().add::<ConfigMap>().add::<Meta>().add::<ConfigMap>();
+        let both =
+            Scheme::new().default_with(|_: &mut ConfigMap| {}).default_with(|_: &mut Meta| {});
         let error = both.decode::<ConfigMap>(map.clone()).expect_err("which is it?");
         assert!(error.to_string().starts_with("ConfigMap.v1 has two types in the scheme: "));
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
@@ -416,13 +391,5 @@ mod tests {
         assert_eq!(drives().fill(other.clone()).expect("passes"), other);
         assert!(drives().convert(other.clone(), "v1").is_ok(), "it is of that version already");
         assert!(drives().convert(other, "v2").is_err());
-    }
-
-    #[test]
-    fn types_are_known_by_version_and_kind() {
-        let scheme = scheme();
-        assert!(scheme.recognizes("v1", "ConfigMap") && scheme.has::<Two>());
-        assert!(!scheme.recognizes("v2", "ConfigMap"));
-        assert_eq!(scheme.kinds().len(), 3);
     }
 }

@@ -7,43 +7,6 @@ use std::convert::Infallible;
 
 use tokio_util::sync::CancellationToken;
 
-/// Completes on the first SIGINT or SIGTERM; from then on another one exits the process with
-/// status 1.
-///
-/// Prefer [`run_until_signal`](crate::manager::Builder::run_until_signal), which also handles signals
-/// while the manager stops for another reason.
-///
-/// # Cancel safety
-///
-/// May be dropped at any time; signals are ignored from then on, because the process has installed
-/// handlers for them.
-///
-/// # Examples
-///
-/// ```
-/// use windlass::{Manager, signal};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = server.client();
-/// # tokio::spawn(async {
-/// #     let me = std::process::id().to_string();
-/// #     std::process::Command::new("kill").args(["-TERM", &me]).status().expect("kill runs");
-/// # });
-/// // For a program that has to stop more than the manager.
-/// let manager = Manager::builder(client).spawn()?;
-/// signal::shutdown().await;
-/// manager.stop().await
-/// # }
-/// ```
-pub async fn shutdown() {
-    let mut signals = Signals::new();
-    signals.next().await;
-    tracing::info!("Shutdown signal received, waiting for all workers to finish");
-    tokio::spawn(signals.exit());
-}
-
 /// The signals of this process since this was created.
 pub(crate) struct Signals {
     /// A signal has arrived.

@@ -40,15 +40,15 @@ async fn spoil(server: &ApiServer) {
     let informer = cache.informer_of::<Odd>(&kind, &windlass::cache::Scope::all());
     informer.synced(Duration::from_secs(60)).await.expect("synced");
     assert!(informer.reader().list().is_empty());
-    let mut events = informer.subscribe(Default::default());
-    let _taken = events.try_recv().expect("there is a secret");
+    let mut events = informer.subscribe();
+    let _taken = events.recv().await.expect("there is a secret");
     let client = windlass::Client::new(server.client());
     for at in 0..40 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let mut secret = Secret::default();
         secret.metadata.name = Some(format!("s{at}"));
         secret.metadata.namespace = Some("default".into());
-        client.create(&secret).await.expect("created");
+        client.api().create(&secret).await.expect("created");
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
@@ -59,7 +59,7 @@ async fn harm(server: &ApiServer) {
     let mut map = ConfigMap::default();
     map.metadata.name = Some("panics".into());
     map.metadata.namespace = Some("default".into());
-    client.create(&map).await.expect("created");
+    client.api().create(&map).await.expect("created");
     server.inject(Some(Box::new(|request| Fault {
         fail: (request.verb == "watch").then(|| Status::internal("etcd is away")),
         ..Fault::default()
@@ -93,7 +93,7 @@ async fn logs_carry_the_conventional_keys() {
     use tracing_subscriber::layer::SubscriberExt;
     let lines = Lines::default();
     let writer = lines.clone();
-    let layer = windlass::log::JsonLines::new(move || writer.clone());
+    let layer = windlass::log::json(move || writer.clone());
     let filter = tracing_subscriber::EnvFilter::new("info");
     let subscriber = tracing_subscriber::Registry::default().with(filter).with(layer);
     let guard = tracing::subscriber::set_default(subscriber);
@@ -122,7 +122,7 @@ async fn logs_carry_the_conventional_keys() {
     let mut map = ConfigMap::default();
     map.metadata.name = Some("a".into());
     map.metadata.namespace = Some("default".into());
-    handle.client().create(&map).await.expect("created");
+    handle.client().api().create(&map).await.expect("created");
     let secret = Secret {
         metadata: map.metadata.clone(),
         string_data: Some([("password".to_string(), "hunter2".to_string())].into()),
@@ -131,16 +131,16 @@ async fn logs_carry_the_conventional_keys() {
     // One that is done first, so that a task rests and is given the next key at once.
     let mut done = secret.clone();
     done.metadata.name = Some("done".into());
-    handle.client().create(&done).await.expect("created");
+    handle.client().api().create(&done).await.expect("created");
     tokio::time::sleep(Duration::from_secs(30)).await;
-    handle.client().create(&secret).await.expect("created");
+    handle.client().api().create(&secret).await.expect("created");
     tokio::time::sleep(Duration::from_secs(66)).await;
     let text = String::from_utf8(lines.0.lock().clone()).expect("text");
     assert!(text.contains("Reconcile does not return"), "after little more than a minute: {text}");
     tokio::time::sleep(Duration::from_secs(134)).await;
     let odd = windlass::client::Patch::Merge(serde_json::json!({"nonsense": 1}));
-    let warned = handle.client().field_validation(windlass::client::FieldValidation::Warn);
-    warned.patch::<ConfigMap>(&windlass::Key::of(&map), &odd).await.expect("patched");
+    let maps = handle.client().api::<ConfigMap>();
+    maps.patch(&windlass::Key::of(&map), &odd).await.expect("patched");
     clock.shift(jiff::SignedDuration::from_hours(1));
     spoil(&server).await;
     clock.shift(jiff::SignedDuration::from_mins(-30));

@@ -58,7 +58,7 @@ async fn child() {
     let mut map = ConfigMap::default();
     map.metadata.name = Some("a".into());
     map.metadata.namespace = Some("default".into());
-    windlass::Client::new(server.client()).create(&map).await.expect("created");
+    windlass::Client::new(server.client()).api().create(&map).await.expect("created");
     manager.run_until_signal().await.expect("ends well");
     println!("ended");
 }

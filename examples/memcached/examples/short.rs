@@ -46,7 +46,7 @@ async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
     }))?;
     let deployment = cx.apply(&deployment).await?;
     let available = deployment.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
-    let nodes = cx.list::<Pod>().label("instance", cx.name()).names()?;
+    let nodes = cx.list::<Pod>().labels([("instance", cx.name())]).names()?;
     let (ready, message) = (available == size, format!("{available} of {size} are available"));
     let reason = if ready { "AllAvailable" } else { "SomeMissing" };
     cx.status(|status| {

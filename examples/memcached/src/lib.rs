@@ -79,7 +79,7 @@ pub async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
     let size = memcached.spec.size;
     let deployment = cx.apply(&deployment(cx.name(), size)?).await?;
     let available = deployment.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
-    let pods = cx.list::<Pod>().label(INSTANCE, cx.name()).items()?;
+    let pods = cx.list::<Pod>().labels([(INSTANCE, cx.name())]).items()?;
     let alive = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let nodes: Vec<_> = alive.filter_map(|pod| pod.metadata.name.clone()).collect();
 

@@ -10,13 +10,13 @@ use memcached_operator::{Memcached, MemcachedSpec, controller};
 use serde_json::json;
 use windlass::client::Patch;
 use windlass::manager::Running;
-use windlass::{Client, Key, List, Manager, Object, condition};
+use windlass::{Client, Key, Manager, Object, condition};
 use windlass_cluster::Cluster;
 
 async fn start() -> (Cluster, Running, Client) {
     let cluster = Cluster::start().await;
     let client = Client::new(cluster.client());
-    client.create(&Memcached::crd()).await.expect("the definition is valid");
+    client.api().create(&Memcached::crd()).await.expect("the definition is valid");
     let operator = Manager::builder(cluster.client()).add(controller()).spawn().expect("starts");
     (cluster, operator, client)
 }
@@ -36,7 +36,7 @@ where
     K: Object<DynamicType = ()>,
 {
     for _ in 0..1_000 {
-        if let Some(object) = client.live().get::<K>(&key()).await.expect("can be read")
+        if let Some(object) = client.api::<K>().get(&key()).await.expect("can be read")
             && holds(&object)
         {
             return object;
@@ -57,13 +57,13 @@ async fn settled(client: &Client, size: usize) -> Arc<Memcached> {
 #[tokio::test(start_paused = true)]
 async fn the_status_names_all_pods_and_follows_the_size() {
     let (cluster, operator, client) = start().await;
-    client.create(&sample(3)).await.expect("created");
+    client.api().create(&sample(3)).await.expect("created");
     let three = settled(&client, 3).await;
-    let pods = client.live().list::<Pod>(&List::within("default")).await.expect("listed");
+    let pods = client.api::<Pod>().list().namespace("default").items().await.expect("listed");
     let names: Vec<_> = pods.iter().filter_map(|pod| pod.metadata.name.clone()).collect();
     assert_eq!(three.status.as_ref().expect("has a status").nodes, names);
     let grow = Patch::Merge(json!({"spec": {"size": 5}}));
-    client.patch::<Memcached>(&key(), &grow).await.expect("patched");
+    client.api::<Memcached>().patch(&key(), &grow).await.expect("patched");
     settled(&client, 5).await;
     operator.stop().await.expect("stops");
     cluster.stop().await;
@@ -72,8 +72,12 @@ async fn the_status_names_all_pods_and_follows_the_size() {
 #[tokio::test(start_paused = true)]
 async fn a_size_beyond_five_is_refused_by_the_api_server() {
     let (cluster, operator, client) = start().await;
-    let error = client.create(&sample(9)).await.expect_err("too large");
-    assert!(error.is_invalid() && error.to_string().contains("spec.size"), "{error}");
+    let error = client.api().create(&sample(9)).await.expect_err("too large");
+    assert!(
+        matches!(error.status(), Some(status) if status.code == 422)
+            && error.to_string().contains("spec.size"),
+        "{error}"
+    );
     operator.stop().await.expect("stops");
     cluster.stop().await;
 }
@@ -81,14 +85,15 @@ async fn a_size_beyond_five_is_refused_by_the_api_server() {
 #[tokio::test(start_paused = true)]
 async fn a_changed_deployment_is_put_right() {
     let (cluster, operator, client) = start().await;
-    client.create(&sample(2)).await.expect("created");
+    client.api().create(&sample(2)).await.expect("created");
     settled(&client, 2).await;
-    client.api::<Deployment>().set_scale(&key(), 0).await.expect("scaled");
+    let patch = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    client.api::<Deployment>().patch(&key(), &patch).await.expect("scaled");
     until(&client, "two replicas again", |d: &Deployment| {
         d.spec.as_ref().and_then(|s| s.replicas) == Some(2)
     })
     .await;
-    client.delete::<Deployment>(&key()).await.expect("deleted");
+    client.api::<Deployment>().delete(&key()).await.expect("deleted");
     settled(&client, 2).await;
     operator.stop().await.expect("stops");
     cluster.stop().await;
@@ -97,12 +102,12 @@ async fn a_changed_deployment_is_put_right() {
 #[tokio::test(start_paused = true)]
 async fn deletion_runs_the_finalizer_and_leaves_nothing() {
     let (cluster, operator, client) = start().await;
-    client.create(&sample(1)).await.expect("created");
+    client.api().create(&sample(1)).await.expect("created");
     settled(&client, 1).await;
-    client.delete::<Memcached>(&key()).await.expect("deleted");
+    client.api::<Memcached>().delete(&key()).await.expect("deleted");
     for _ in 0..1_000 {
-        let gone = client.live().get::<Memcached>(&key()).await.expect("read").is_none();
-        let pods = client.live().list::<Pod>(&List::within("default")).await.expect("listed");
+        let gone = client.api::<Memcached>().get(&key()).await.expect("read").is_none();
+        let pods = client.api::<Pod>().list().namespace("default").items().await.expect("listed");
         if gone && pods.is_empty() {
             operator.stop().await.expect("stops");
             cluster.stop().await;

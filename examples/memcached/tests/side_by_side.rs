@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::CustomResourceExt;
+use serde_json::json;
 use short::{Memcached, MemcachedSpec, MemcachedStatus, controller};
+use windlass::client::Patch;
 use windlass::{Client, Key, Manager, condition};
 use windlass_cluster::Cluster;
 
@@ -41,20 +43,19 @@ fn the_page_shows_what_runs_and_counts_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_short_operator_makes_mends_and_tells() {
+async fn the_short_operator_creates_repairs_and_reports() {
     let cluster = Cluster::start().await;
     let client = Client::new(cluster.client());
-    client.create(&Memcached::crd()).await.expect("the definition is valid");
+    client.api().create(&Memcached::crd()).await.expect("the definition is valid");
     let operator = Manager::builder(cluster.client()).add(controller()).spawn().expect("starts");
     let mut sample = Memcached::new("sample", MemcachedSpec { size: 3 });
     sample.metadata.namespace = Some("default".into());
-    client.create(&sample).await.expect("created");
+    client.api().create(&sample).await.expect("created");
     let key = Key::namespaced("default", "sample");
     let settled = async || {
         for _ in 0..1_000 {
             tokio::time::sleep(Duration::from_millis(10)).await;
-            let found =
-                client.live().get::<Memcached>(&key).await.expect("read").expect("is there");
+            let found = client.api::<Memcached>().get(&key).await.expect("read").expect("is there");
             let status: MemcachedStatus = found.status.clone().unwrap_or_default();
             let ready = condition::is_true(&status.conditions, "Available");
             if status.nodes.len() == 3 && ready {
@@ -64,10 +65,11 @@ async fn the_short_operator_makes_mends_and_tells() {
         panic!("did not settle within 10 s");
     };
     settled().await;
-    client.api::<Deployment>().set_scale(&key, 0).await.expect("scaled by somebody else");
+    let patch = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    client.api::<Deployment>().patch(&key, &patch).await.expect("scaled by somebody else");
     tokio::time::sleep(Duration::from_secs(1)).await;
     settled().await;
-    client.delete::<Deployment>(&key).await.expect("deleted by somebody else");
+    client.api::<Deployment>().delete(&key).await.expect("deleted by somebody else");
     tokio::time::sleep(Duration::from_secs(1)).await;
     settled().await;
     operator.stop().await.expect("stops");

@@ -38,7 +38,7 @@ impl Source {
             name => match self.look_up(module, name, depth) {
                 Some(target) => target,
                 // Crates have lower case names. Other unknown names are type parameters, and one
-                // that stands alone is a primitive type.
+                // without a path is a primitive type.
                 None if name.starts_with(char::is_lowercase) && !rest.is_empty() => {
                     return Some(Target::Foreign(path.to_vec()));
                 }

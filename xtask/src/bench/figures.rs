@@ -17,8 +17,8 @@ pub enum Verdict {
     Misses,
     /// The median meets it, but the difference is within noise.
     NotShown,
-    /// Nothing was promised; it is told for comparison.
-    Told,
+    /// Nothing was promised; it is shown for comparison.
+    Compared,
     Unknown,
 }
 
@@ -65,7 +65,7 @@ impl Wanted {
     /// To be better than equal, the two have to be apart.
     fn judge(self, ratio: &Ratio) -> Verdict {
         let (met, better) = match self {
-            Self::Nothing => return Verdict::Told,
+            Self::Nothing => return Verdict::Compared,
             Self::Least(least) => (ratio.value >= least, least > 1.0),
             Self::Most(most) => (ratio.value <= most, most < 1.0),
         };
@@ -77,7 +77,7 @@ impl Wanted {
     }
 }
 
-/// A figure that is a ratio; `server` stands for the place of what was not measured.
+/// A figure that is a ratio; `server` is the place if nothing was measured.
 fn ratio(what: impl Into<String>, server: &str, wanted: Wanted, found: Option<Ratio>) -> Figure {
     let (what, wanted_text) = (what.into(), wanted.show());
     match found {

@@ -14,7 +14,7 @@ pub struct Metric {
 pub enum Better {
     Less,
     More,
-    /// It tells what was done, not how well.
+    /// It shows what was done, not how well.
     Neither,
 }
 
@@ -86,7 +86,7 @@ pub const SECTIONS: &[Section] = &[
         about: "A synced cache with a handler, while pods change at a steady rate: 5,000 pods on \
                 the real server, 20,000 on ours, all of them in turn. The rate in a label is the \
                 one that is asked for. A server may not take all of it, and shares its cores with \
-                the one that is measured, so the rate that was reached is told for each. Lag is \
+                the one that is measured, so the rate that was reached is shown for each. Lag is \
                 from the moment the change is sent to the moment the handler sees it; the wire \
                 column is a watcher that does nothing else. The typed rows also read the whole \
                 pod.",
@@ -187,14 +187,14 @@ pub const SECTIONS: &[Section] = &[
                 without metrics (a queue without a name).",
         axis: "keys",
         metrics: &[
-            more("queue", "/alone_per_s", "one hand"),
+            more("queue", "/alone_per_s", "one task"),
             more("queue", "/merged_per_s", "duplicates"),
             more("queue", "/delayed_per_s", "delayed"),
-            more("queue", "/shared_per_s", "eight hands"),
-            less("queue", "/alone_cpu_ns", "one hand, CPU", Unit::Nanoseconds),
+            more("queue", "/shared_per_s", "eight tasks"),
+            less("queue", "/alone_cpu_ns", "one task, CPU", Unit::Nanoseconds),
             less("queue", "/merged_cpu_ns", "duplicates, CPU", Unit::Nanoseconds),
             less("queue", "/delayed_cpu_ns", "delayed, CPU", Unit::Nanoseconds),
-            less("queue", "/shared_cpu_ns", "eight hands, CPU", Unit::Nanoseconds),
+            less("queue", "/shared_cpu_ns", "eight tasks, CPU", Unit::Nanoseconds),
         ],
     },
     Section {

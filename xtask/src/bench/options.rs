@@ -51,7 +51,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Tells whether a scenario is asked for.
+    /// Returns `true` if a scenario is asked for.
     pub fn wants(&self, scenario: &str) -> bool {
         self.only.as_ref().is_none_or(|only| fits(only, scenario))
     }
@@ -71,7 +71,7 @@ fn patterns(word: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// Tells whether a name fits one of the patterns, in which `*` stands for anything.
+/// Returns `true` if a name matches one of the patterns, in which `*` matches anything.
 fn fits(pattern: &str, name: &str) -> bool {
     if let Some((first, others)) = pattern.split_once(',') {
         return fits(first, name) || fits(others, name);

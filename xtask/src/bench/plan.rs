@@ -41,7 +41,7 @@ pub fn scenarios() -> Vec<&'static str> {
     [ALONE, servers::SERVERS, servers::CLUSTER, CONTESTS].concat()
 }
 
-/// Runs everything that is asked for; what fails is in the record, and the rest goes on.
+/// Runs everything that is asked for; failures are recorded, and the rest continues.
 pub fn run(options: &Options, tools: &Tools, record: &mut Record) {
     let plan = Plan { options, tools };
     plan.binaries(record);
@@ -85,7 +85,7 @@ impl ServerKind {
 // === impl Plan ===
 
 impl Plan<'_> {
-    /// Tells whether a scenario is asked for.
+    /// Returns `true` if a scenario is asked for.
     pub fn wants(&self, scenario: &str) -> bool {
         self.options.wants(scenario)
     }
@@ -111,7 +111,7 @@ impl Plan<'_> {
         let started = match (kind, &self.tools.real) {
             (ServerKind::Ours, _) => Server::ours(self.tools, controllers),
             (ServerKind::Real, Some(real)) => Server::real(self.tools, real, controllers),
-            (ServerKind::Real, None) => Err("there is none".into()),
+            (ServerKind::Real, None) => Err("there is no real server".into()),
         };
         let failed = |why| {
             let result: Result<Value, String> = Err(format!("the server did not start: {why}"));

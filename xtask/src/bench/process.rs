@@ -67,7 +67,7 @@ impl Process {
     }
 
     /// Sends a line.
-    pub fn tell(&mut self, line: &str) -> Result<(), String> {
+    pub fn send(&mut self, line: &str) -> Result<(), String> {
         let input = self.child.stdin.as_mut().ok_or("no standard input")?;
         let sent = writeln!(input, "{line}").and_then(|()| input.flush());
         sent.map_err(|error| format!("{}: {error}", self.name))

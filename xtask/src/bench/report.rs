@@ -44,7 +44,7 @@ fn figures_table(record: &Record, out: &mut String) {
             Verdict::Holds => "holds",
             Verdict::Misses => "**does not hold**",
             Verdict::NotShown => "**not shown** (within noise)",
-            Verdict::Told => "for comparison",
+            Verdict::Compared => "for comparison",
             Verdict::Unknown => "not measured",
         };
         let figures::Figure { what, place, wanted, measured, .. } = figure;

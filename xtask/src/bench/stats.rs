@@ -12,7 +12,7 @@ pub struct Spread {
     pub count: usize,
 }
 
-/// How ours stands beside a peer; above 1 ours is better.
+/// How ours compares with a peer; above 1 ours is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Standing {
     Equal,
@@ -22,7 +22,7 @@ pub enum Standing {
 // === impl Spread ===
 
 impl Spread {
-    /// Sums up measurements; `None` if there are none.
+    /// Summarizes measurements; `None` if the list is empty.
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
@@ -60,7 +60,7 @@ impl Spread {
 /// By how much ranges have to be apart to differ.
 const APART: f64 = 1.05;
 
-/// The same for a single measurement, which has no range and may lie anywhere in it.
+/// Compares a single measurement, which has no range and may lie anywhere in it.
 const APART_ALONE: f64 = 1.25;
 
 /// Compares; ranges that overlap or have less than 5 % between them are equal, and where one of

@@ -52,7 +52,7 @@ const PANELS: &[Panel] = &[
         Unit::PerSecond,
     ),
     panel("Start to first reconcile (less is better)", "start", "/time_s", Unit::Seconds),
-    panel("Work queue, one hand (more is better)", "queue", "/alone_per_s", Unit::PerSecond),
+    panel("Work queue, one task (more is better)", "queue", "/alone_per_s", Unit::PerSecond),
     panel("API server start (less is better)", "server-start", "/start_s", Unit::Seconds),
     panel("API server creates (more is better)", "writes", "/create_per_s", Unit::PerSecond),
 ];

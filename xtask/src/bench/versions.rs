@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// All of them, and of the tools; which of them were measured is told by the runs.
+/// All of them, and of the tools; the runs say which of them were measured.
 pub fn all(root: &Path) -> Value {
     let runtime = "bench/controller-runtime/go.mod";
     json!({

@@ -48,7 +48,7 @@ impl Inner {
     }
 }
 
-/// Refuses requests for a client certificate in the group of those who may do everything.
+/// Refuses requests for a client certificate in the group of cluster administrators.
 fn check_subject(review: &Review<'_>, request: &Value) -> Result<()> {
     if text(request, &["spec", "signerName"]) != CLIENT_SIGNER {
         return Ok(());

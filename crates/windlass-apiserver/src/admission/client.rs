@@ -155,7 +155,7 @@ impl Target {
     /// Sends a document and reads the answer.
     ///
     /// # Errors
-    /// What went wrong, to stand after `failed to call webhook: `.
+    /// What went wrong, to follow `failed to call webhook: `.
     pub async fn exchange(
         &self,
         document: &Value,
@@ -268,7 +268,7 @@ fn go_error(error: &std::io::Error) -> String {
     }
 }
 
-/// What a client says about an answer that is no success.
+/// The error of a client for an unsuccessful response.
 fn refused(code: u16, body: &[u8]) -> String {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     if parsed["kind"] == "Status" && parsed["message"].is_string() {
@@ -306,12 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_no_success_are_told_as_clients_do() {
+    fn unsuccessful_responses_are_reported_as_clients_report_them() {
         assert_eq!(refused(404, b"x"), "the server could not find the requested resource");
         assert_eq!(
             refused(500, b"oops\n"),
             "an error on the server (\"oops\") has prevented the request from succeeding"
         );
-        assert_eq!(refused(500, br#"{"kind":"Status","message":"told"}"#), "told");
+        assert_eq!(refused(500, br#"{"kind":"Status","message":"reason"}"#), "reason");
     }
 }

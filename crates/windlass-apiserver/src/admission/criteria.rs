@@ -12,7 +12,7 @@ use crate::resource::Resource;
 use crate::server::Inner;
 use crate::status::{GroupResource, Result, Status};
 
-/// Resources that nothing may stand in the way of: with them mistakes are mended.
+/// Resources that no policy may block, because they are needed to repair mistakes.
 const EXEMPT: [&str; 6] = [
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
@@ -91,7 +91,7 @@ impl Criteria {
         Ok(self.matches_namespace(server, review)?.then_some(resource))
     }
 
-    /// The same for a binding, whose empty rules match everything.
+    /// The criteria of a binding, whose empty rules match everything.
     pub fn matched_or_empty(
         &self,
         server: &Inner,

@@ -57,17 +57,17 @@ pub(super) fn namespace_decl() -> &'static Decl {
 // === impl Environment ===
 
 impl Environment {
-    /// The variables of a policy or webhook; `params` tells whether there is one of that name.
+    /// The variables of a policy or webhook; `params` is `true` if there is one of that name.
     pub fn new(params: bool) -> Self {
         Self { params, object: Arc::new(Decl::dynamic()), variables: None }
     }
 
-    /// The same for what may use variables of the policy.
+    /// The environment of expressions that may use variables of the policy.
     pub fn composed(params: bool) -> Self {
         Self { variables: Some(Vec::new()), ..Self::new(params) }
     }
 
-    /// The same for objects that look like this.
+    /// The environment of expressions for objects of this shape.
     pub fn of(self, object: Arc<Decl>) -> Self {
         Self { object, ..self }
     }
@@ -78,7 +78,7 @@ impl Environment {
         self.variables.get_or_insert_default().push((name.to_owned(), ty));
     }
 
-    /// Compiles an expression; `authorizer` tells whether it may ask for permissions.
+    /// Compiles an expression; `authorizer` is `true` if it may ask for permissions.
     pub fn compile(
         &self,
         text: &str,
@@ -140,7 +140,7 @@ impl Gives {
     }
 }
 
-/// The name of a type as the real server tells it.
+/// The name of a type as the real server prints it.
 fn declared(ty: &Type) -> String {
     let parts: Vec<String> = ty.parts().into_iter().map(declared).collect();
     match parts.is_empty() {

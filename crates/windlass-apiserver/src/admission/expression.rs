@@ -20,7 +20,7 @@ pub(super) struct Expression {
     compiled: Result<cel::Expression, String>,
 }
 
-/// What the variables of an expression stand for.
+/// The values of the variables of an expression.
 pub(super) struct Scope<'a> {
     asker: Asker<'a>,
     object: &'a Value,

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_and_ratios_are_told_with_their_values() {
+    fn bounds_and_ratios_are_reported_with_their_values() {
         let limits = range(json!({"type": "Container", "min": {"cpu": "50m"}, "max": {"cpu": "1"},
             "maxLimitRequestRatio": {"cpu": "2"}}));
         let small = pod(json!({"requests": {"cpu": "10m"}, "limits": {"cpu": "2"}}));

@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: a new node takes no pods until somebody saw it ready.
+//! TaintNodesByCondition: a new node accepts no pods until it was seen ready.
 
 use serde_json::{Value, json};
 

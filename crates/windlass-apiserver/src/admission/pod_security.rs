@@ -84,17 +84,17 @@ impl Inner {
         if now.level <= was.level && now.version == was.version {
             return Ok(());
         }
-        let mut told: Vec<String> = Vec::new();
+        let mut warnings: Vec<String> = Vec::new();
         for pod in self.list("", "pods", Some(name)).iter().take(EXISTING_MAX) {
             if let Some(found) = reasons(&now, pod) {
-                told.push(format!("{}: {found}", object::name(pod)));
+                warnings.push(format!("{}: {found}", object::name(pod)));
             }
         }
-        if !told.is_empty() {
+        if !warnings.is_empty() {
             call.warn(format!(
                 "existing pods in namespace \"{name}\" violate the new PodSecurity enforce level {now}"
             ));
-            told.into_iter().for_each(|text| call.warn(text));
+            warnings.into_iter().for_each(|text| call.warn(text));
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Policy {
         let level = match label(format!("{PREFIX}{mode}")).as_deref() {
             None | Some("privileged") => Level::Privileged,
             Some("baseline") => Level::Baseline,
-            // A level nobody knows is taken for the strictest one.
+            // An unknown level counts as the strictest one.
             Some(_) => Level::Restricted,
         };
         let version = label(format!("{PREFIX}{mode}-version"));
@@ -208,19 +208,19 @@ fn violations(policy: &Policy, pod: &Value) -> Vec<Violation> {
 }
 
 fn evaluate(policy: &Policy, pod: &Value) -> Option<String> {
-    let told: Vec<String> = violations(policy, pod)
+    let texts: Vec<String> = violations(policy, pod)
         .iter()
         .map(|found| match found.detail.as_str() {
             "" => found.reason.clone(),
             detail => format!("{} ({detail})", found.reason),
         })
         .collect();
-    (!told.is_empty()).then(|| told.join(", "))
+    (!texts.is_empty()).then(|| texts.join(", "))
 }
 
 fn reasons(policy: &Policy, pod: &Value) -> Option<String> {
-    let told: Vec<String> = violations(policy, pod).into_iter().map(|v| v.reason).collect();
-    (!told.is_empty()).then(|| told.join(", "))
+    let texts: Vec<String> = violations(policy, pod).into_iter().map(|v| v.reason).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
 }
 
 /// All containers of a pod, init containers first.
@@ -270,9 +270,9 @@ mod tests {
     fn a_plain_pod_is_fine_for_baseline_and_not_for_restricted() {
         let pod = json!({"spec": {"containers": [{"name": "c", "image": "i"}]}});
         assert_eq!(evaluate(&policy(Level::Baseline), &pod), None);
-        let told = evaluate(&policy(Level::Restricted), &pod).unwrap();
+        let text = evaluate(&policy(Level::Restricted), &pod).unwrap();
         assert_eq!(
-            told,
+            text,
             "allowPrivilegeEscalation != false (container \"c\" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"c\" must set securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container \"c\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")"
         );
     }

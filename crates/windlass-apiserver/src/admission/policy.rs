@@ -82,7 +82,7 @@ impl<R> Default for Policies<R> {
 }
 
 impl<R: Rule> Policies<R> {
-    /// Whether there are none.
+    /// Returns `true` if there are no policies.
     pub fn is_empty(&self, server: &Inner) -> bool {
         self.of(server).is_empty()
     }
@@ -142,7 +142,7 @@ impl<R: Rule> Policy<R> {
         }
     }
 
-    /// Sets the variables of a scope; tells whether the policy is meant at all.
+    /// Sets the variables of a scope. Returns `true` if the policy applies at all.
     ///
     /// # Errors
     /// What could not be evaluated.
@@ -176,7 +176,7 @@ impl Inner {
     /// not meant.
     ///
     /// # Errors
-    /// Why that can not be told.
+    /// Why that cannot be decided.
     async fn bound_params<R>(
         &self,
         policy: &Policy<R>,

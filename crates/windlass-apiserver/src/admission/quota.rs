@@ -1,9 +1,9 @@
-//! ResourceQuota: what a namespace may use, booked with the write that uses it.
+//! ResourceQuota: what a namespace may use, charged with the write that uses it.
 //!
-//! What counts is the quota's status: until somebody has counted (a controller), nothing is
-//! enforced, as with the real server.
+//! The quota's status decides: until a controller has counted, nothing is enforced, as with the
+//! real server.
 //!
-//! **Invariant:** two writes never pass on the same free amount: check and booking happen under
+//! **Invariant:** two writes never pass on the same free amount: checking and charging happen under
 //! one lock.
 
 use std::sync::Arc;
@@ -22,11 +22,11 @@ mod usage;
 
 use usage::Evaluator;
 
-/// Tries to book when others write the quota's status in between.
+/// How often charging a quota is tried when others write its status in between.
 const TRIES: usize = 64;
 
 /// A quota that applies to a write.
-struct Booking {
+struct Charge {
     /// What the write uses in addition to what was used before.
     delta: List,
     entry: Arc<Entry>,
@@ -36,30 +36,30 @@ struct Booking {
 }
 
 impl Inner {
-    /// Refuses a write that would use more than is left, or books what it uses.
+    /// Refuses a write that would use more than is left, or charges what it uses.
     pub(super) fn charge_quota(&self, review: &Review<'_>) -> Result<()> {
         let Some(evaluator) = Evaluator::of(review) else { return Ok(()) };
         let Some(object) = &review.object else { return Ok(()) };
         if self.exists(review) {
-            // The write is refused later on: nothing may be booked for it.
+            // The write is refused later on: nothing may be charged for it.
             return Ok(());
         }
         for _ in 0..TRIES {
             let _one_at_a_time = self.admission.quota.lock();
-            let mut bookings = self.bookings(review, evaluator, object)?;
-            bookings.retain(|booking| !booking.delta.is_empty());
-            if bookings.is_empty() {
+            let mut charges = self.charges(review, evaluator, object)?;
+            charges.retain(|charge| !charge.delta.is_empty());
+            if charges.is_empty() {
                 return Ok(());
             }
-            for booking in &mut bookings {
-                book(review, booking)?;
+            for charge in &mut charges {
+                add_charge(review, charge)?;
             }
-            if review.dry_run || self.write_bookings(&bookings) {
+            if review.dry_run || self.write_charges(&charges) {
                 return Ok(());
             }
         }
         Err(Status::internal(format!(
-            "the quotas of namespace {} change too often to be booked",
+            "the quotas of namespace {} change too often to be charged",
             review.namespace
         )))
     }
@@ -71,12 +71,12 @@ impl Inner {
     }
 
     /// The quotas that count this object.
-    fn bookings(
+    fn charges(
         &self,
         review: &Review<'_>,
         evaluator: Evaluator,
         object: &Value,
-    ) -> Result<Vec<Booking>> {
+    ) -> Result<Vec<Charge>> {
         let table = self.store.world().table(&quotas());
         let mut found = Vec::new();
         for entry in table.range(Some(&review.namespace), None) {
@@ -100,20 +100,20 @@ impl Inner {
             // An object that came into the scopes of the quota by this write is all new to it.
             let known = review.old.filter(|old| scope::all_match(&quota["spec"], evaluator, old));
             let delta = delta(review, evaluator, object, known)?;
-            found.push(Booking { delta, entry: entry.clone(), object: quota, hard, used });
+            found.push(Charge { delta, entry: entry.clone(), object: quota, hard, used });
         }
         Ok(found)
     }
 
-    /// Writes the new usage; `false` if somebody else wrote in between.
-    fn write_bookings(&self, bookings: &[Booking]) -> bool {
-        let mut done: Vec<(&Booking, Arc<Entry>)> = Vec::new();
-        for booking in bookings {
-            let fields = booking.entry.fields.clone();
-            let change = Change::Put { object: booking.object.clone(), fields };
-            let over = Some(booking.entry.revision);
-            match self.store.write(&quotas(), &booking.entry.key, over, change) {
-                Ok(entry) => done.push((booking, entry)),
+    /// Writes the new usage; `false` if the quota was written in between.
+    fn write_charges(&self, charges: &[Charge]) -> bool {
+        let mut done: Vec<(&Charge, Arc<Entry>)> = Vec::new();
+        for charge in charges {
+            let fields = charge.entry.fields.clone();
+            let change = Change::Put { object: charge.object.clone(), fields };
+            let over = Some(charge.entry.revision);
+            match self.store.write(&quotas(), &charge.entry.key, over, change) {
+                Ok(entry) => done.push((charge, entry)),
                 Err(_) => {
                     self.undo(&done);
                     return false;
@@ -123,11 +123,11 @@ impl Inner {
         true
     }
 
-    fn undo(&self, done: &[(&Booking, Arc<Entry>)]) {
-        for (booking, entry) in done {
-            let object = booking.entry.object();
+    fn undo(&self, done: &[(&Charge, Arc<Entry>)]) {
+        for (charge, entry) in done {
+            let object = charge.entry.object();
             let change = Change::Put { object, fields: entry.fields.clone() };
-            // If it changed again, whoever did it counts anew.
+            // If it changed again, the other writer has counted again.
             let _ = self.store.write(&quotas(), &entry.key, Some(entry.revision), change);
         }
     }
@@ -167,17 +167,17 @@ fn delta(
 }
 
 /// Adds the usage to a quota's object, or refuses the write.
-fn book(review: &Review<'_>, booking: &mut Booking) -> Result<()> {
-    let requested: List = booking
+fn add_charge(review: &Review<'_>, charge: &mut Charge) -> Result<()> {
+    let requested: List = charge
         .delta
         .iter()
-        .filter(|(name, _)| booking.hard.contains_key(*name))
+        .filter(|(name, _)| charge.hard.contains_key(*name))
         .map(|(name, amount)| (name.clone(), amount.clone()))
         .collect();
-    let mut used = booking.used.clone();
+    let mut used = charge.used.clone();
     add(&mut used, &requested);
     let exceeded: Vec<&String> =
-        requested.keys().filter(|name| used[*name] > booking.hard[*name]).collect();
+        requested.keys().filter(|name| used[*name] > charge.hard[*name]).collect();
     if !exceeded.is_empty() {
         let show = |amounts: &List| {
             let shown = exceeded
@@ -187,13 +187,13 @@ fn book(review: &Review<'_>, booking: &mut Booking) -> Result<()> {
         };
         return Err(review.forbidden(format!(
             "exceeded quota: {}, requested: {}, used: {}, limited: {}",
-            booking.entry.key.name,
+            charge.entry.key.name,
             show(&requested),
-            show(&booking.used),
-            show(&booking.hard)
+            show(&charge.used),
+            show(&charge.hard)
         )));
     }
     let shown = used.iter().map(|(name, amount)| (name.clone(), amount.to_string().into()));
-    booking.object["status"]["used"] = Value::Object(shown.collect());
+    charge.object["status"]["used"] = Value::Object(shown.collect());
     Ok(())
 }

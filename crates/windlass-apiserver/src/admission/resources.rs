@@ -10,7 +10,7 @@ use crate::builtin::rules::value;
 /// Amounts by the name of the resource.
 pub type List = BTreeMap<String, Quantity>;
 
-/// Reads a list; what is no quantity is left to validation.
+/// Reads a list; values that are not quantities are left to validation.
 pub fn list(value: &Value) -> List {
     let entries = value.as_object().into_iter().flatten();
     entries
@@ -65,7 +65,7 @@ fn pod_total(spec: &Value, field: &str) -> List {
         }
     }
     raise(&mut total, &most);
-    // What is set for the pod as a whole stands above its containers.
+    // What is set for the pod as a whole takes precedence over its containers.
     for (name, amount) in list(&spec["resources"][field]) {
         total.insert(name, amount);
     }

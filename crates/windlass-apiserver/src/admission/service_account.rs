@@ -1,4 +1,4 @@
-//! ServiceAccount: pods run as somebody, and are given that identity's token.
+//! ServiceAccount: pods run as a service account, and get its token.
 
 use std::sync::Arc;
 

@@ -61,7 +61,7 @@ impl Inner {
         Ok(Shown { resource, kind, object, old })
     }
 
-    /// Takes what a webhook made of the shown object; tells whether it changed anything.
+    /// Takes over what a webhook made of the shown object. Returns `true` if it changed anything.
     pub(super) async fn take_patched(
         &self,
         review: &mut Review<'_>,

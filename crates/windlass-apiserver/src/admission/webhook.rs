@@ -103,7 +103,7 @@ impl Hook {
 }
 
 impl Inner {
-    /// Lets mutating webhooks change the object; tells whether any did.
+    /// Lets mutating webhooks change the object. Returns `true` if any did.
     pub(super) async fn mutate_by_webhooks(
         &self,
         review: &mut Review<'_>,

@@ -84,7 +84,7 @@ impl Authenticator {
     /// The user of a request; the anonymous one if it shows nothing.
     ///
     /// # Errors
-    /// 401 when it shows a token nobody knows.
+    /// 401 if its token is unknown.
     pub fn authenticate(
         &self,
         headers: &HeaderMap,
@@ -132,7 +132,7 @@ impl Authenticator {
 /// Reads a table of tokens: lines of token, user, uid and, optionally, quoted groups.
 ///
 /// # Errors
-/// Tells the first line with fewer than three fields or without a token.
+/// Returns an error with the first line that has fewer than three fields or no token.
 pub fn parse_token_file(table: &str) -> Result<Vec<(String, User)>, String> {
     let mut out = Vec::new();
     for (index, line) in table.lines().enumerate() {

@@ -64,7 +64,7 @@ mod tests {
         format!("{key}\t{}\n", parts::body(object))
     }
 
-    /// `WRITE_TABLES=1` writes the table anew.
+    /// `WRITE_TABLES=1` writes the table again.
     #[test]
     fn the_table_holds_what_its_parts_make() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/data/bootstrap-objects.tsv");
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn every_first_object_has_the_values_its_labels_and_fields_tell() {
+    fn every_bootstrap_object_has_the_values_of_its_labels_and_fields() {
         for seed in seeds() {
             let entry = seed.entry(1, "2026-01-01T00:00:00Z", "u");
             let object = entry.object();

@@ -1,4 +1,4 @@
-//! Impersonation: a request made as somebody else, if the one who asks may do that.
+//! Impersonation: a request made as another user, if the requesting user is allowed to.
 //!
 //! Several modes are tried in turn. The constrained ones ask for two rights: to act as that user
 //! in that mode (`impersonate:<mode>`), and to do this request while doing so
@@ -32,7 +32,7 @@ const MANY: usize = 4;
 /// How many requesters are remembered.
 const REQUESTERS_MAX: usize = 10_000;
 
-/// Decides about impersonation; remembers which mode worked for whom.
+/// Decides about impersonation; remembers which mode was allowed for which user.
 #[derive(Default)]
 pub struct Impersonator {
     last: Mutex<HashMap<String, Mode>>,
@@ -53,7 +53,7 @@ const MODES: [Mode; 5] =
 // === impl Impersonator ===
 
 impl Impersonator {
-    /// An impersonator that remembers nobody.
+    /// An impersonator that remembers no user.
     pub fn new() -> Self {
         Self::default()
     }

@@ -80,7 +80,7 @@ struct Binding {
     namespace: Box<str>,
     role_kind: Box<str>,
     role_name: Box<str>,
-    /// How each subject is told in reasons.
+    /// How each subject is printed in reasons.
     subjects: Vec<Box<str>>,
 }
 
@@ -412,7 +412,7 @@ impl Binding {
     }
 }
 
-/// Several errors as one text, as Go's aggregate tells them.
+/// Several errors as one text, as Go's aggregate prints them.
 fn aggregate(errors: &[String]) -> String {
     match errors {
         [one] => one.clone(),

@@ -40,7 +40,7 @@ const META_ORDER: [&str; 22] = [
     "subresource",
 ];
 
-/// `SelfSubjectAccessReview`: may the one who asks do this?
+/// `SelfSubjectAccessReview`: may the requesting user do this?
 pub fn self_subject_access_review(
     user: &User,
     body: Value,
@@ -99,7 +99,7 @@ pub fn local_subject_access_review(
     decide(&subject(&body["spec"]), body, &errors, authorizer, lookup)
 }
 
-/// `SelfSubjectRulesReview`: what may the one who asks do in a namespace?
+/// `SelfSubjectRulesReview`: what may the requesting user do in a namespace?
 pub fn self_subject_rules_review(
     user: &User,
     mut body: Value,
@@ -142,7 +142,7 @@ pub fn self_subject_rules_review(
     Ok(body)
 }
 
-/// `SelfSubjectReview`: who is the one who asks?
+/// `SelfSubjectReview`: who is the requesting user?
 pub fn self_subject_review(user: &User, mut body: Value, now: Timestamp) -> Value {
     body["metadata"] = json!({"creationTimestamp": stamp(now)});
     body["status"] = json!({"userInfo": user.to_json()});
@@ -183,7 +183,7 @@ fn with_metadata(mut body: Value) -> Value {
     body
 }
 
-/// Answers an access review, or tells what is wrong with it.
+/// Answers an access review, or returns what is wrong with it.
 fn decide(
     user: &User,
     body: Value,
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_review_tells_whether_and_why() {
+    fn an_access_review_says_whether_and_why() {
         let alice = User::new("alice", &["system:authenticated"]);
         let pods = json!({"resourceAttributes":
             {"namespace": "ns", "verb": "list", "resource": "pods"}});
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_review_tells_the_user_or_the_error() {
+    fn a_token_review_returns_the_user_or_the_error() {
         let tokens = [("good".to_owned(), User::new("root", &["system:masters"]))];
         let authenticator = Authenticator::new(tokens, Signer::generate(DEFAULT_ISSUER).unwrap());
         let fake = Fake::default();

@@ -146,7 +146,7 @@ impl Rule {
         })
     }
 
-    /// The rule as the escalation error tells it.
+    /// The rule as the escalation error prints it.
     pub fn compact(&self) -> String {
         let mut parts = Vec::new();
         for (key, list) in [
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_one_resource_are_told_as_one() {
+    fn rules_of_one_resource_are_reported_as_one() {
         let rules = Rule::parse(&json!({
             "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "delete"],
         }))

@@ -1,6 +1,6 @@
 //! Tokens of service accounts: signed JWTs, the requests for them, and their discovery documents.
 //!
-//! **Invariant:** a token is good only while the account it speaks for, and the object it is
+//! **Invariant:** a token is valid only while its service account, and the object it is
 //! bound to, exist with the uid they had when it was made.
 
 use std::fmt;
@@ -29,7 +29,7 @@ mod request;
 
 pub use request::token_request;
 
-/// The issuer a server has unless told otherwise.
+/// The default issuer of a server.
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
@@ -325,7 +325,7 @@ fn bound_user(lookup: &dyn Lookup, claims: &Value, now: Timestamp) -> Result<Use
         [("secret", "secrets", namespace), ("pod", "pods", namespace), ("node", "nodes", "")]
     {
         let reference = &private[claim];
-        // A pod's node is told for information; only a token bound to the node itself needs it.
+        // A pod's node is for information; only a token bound to the node itself needs it.
         if reference.is_null() || claim == "node" && !private["pod"].is_null() {
             continue;
         }

@@ -16,7 +16,7 @@ pub fn rename(object: &mut Value, api_version: &str) {
 /// annotations.
 ///
 /// # Errors
-/// What is wrong, to stand after `conversion webhook for <gvk> returned invalid object: ` or
+/// What is wrong, to follow `conversion webhook for <gvk> returned invalid object: ` or
 /// `... returned invalid metadata: `.
 pub fn check_converted(original: &Value, converted: &mut Value) -> Result<(), Refusal> {
     let text = |object: &Value, key: &str| object[key].as_str().unwrap_or_default().to_owned();

@@ -1,6 +1,6 @@
 //! `CustomResourceDefinition` as a built-in kind: defaults, preparation, validation.
 //!
-//! The rules speak of the internal form upstream validates: what all versions have in common is
+//! The rules are written for the internal form that upstream validates: what all versions have in common is
 //! seen at `spec.validation`, `spec.subresources` and so on, which is why those paths show up in
 //! errors.
 
@@ -128,7 +128,7 @@ fn storage_version(object: &Value) -> Option<String> {
     Some(version["name"].as_str().unwrap_or_default().to_owned())
 }
 
-/// All warnings of a definition: formats nobody knows.
+/// All warnings of a definition: unknown formats.
 fn all_warnings(object: &Value) -> Vec<String> {
     let versions = object["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let hoisted = spec::same(versions, "schema");

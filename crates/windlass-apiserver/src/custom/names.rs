@@ -223,7 +223,7 @@ pub fn is_protected(group: &str) -> bool {
 /// The state of the approval annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval {
-    /// Something else stands there.
+    /// Something else is in its place.
     Invalid,
     /// A URL.
     Approved,

@@ -8,7 +8,7 @@ pub type Step = (String, bool);
 /// Follows a path through a schema.
 ///
 /// # Errors
-/// Why it is no path of this schema.
+/// Why it is not a path of this schema.
 pub fn resolve<'a>(
     path: &str,
     schema: &'a Schema,

@@ -1,4 +1,4 @@
-//! Dropping what the schema does not know, and nulls where none may stand.
+//! Pruning of fields that the schema does not know, and of nulls that are not allowed.
 
 use serde_json::Value;
 use windlass_cel::Schema;
@@ -16,7 +16,7 @@ pub fn prune_object(schema: &Schema, object: &mut Value) -> Vec<String> {
     pruner.unknown
 }
 
-/// Drops unknown fields of a value; `root` tells that it is a whole object.
+/// Drops unknown fields of a value; `root` is `true` for a whole object.
 pub fn prune_value(schema: &Schema, value: &mut Value, root: bool) {
     Pruner::default().prune(value, Some(schema), root || schema.embedded);
 }

@@ -34,11 +34,11 @@ pub fn any(schema: &Schema) -> bool {
 pub struct Verdict {
     /// What refuses the object.
     pub errors: FieldErrors,
-    /// Failures that were there before, told as warnings.
+    /// Failures that existed before the update, returned as warnings.
     pub warnings: Vec<String>,
 }
 
-/// The error that stands for rules that did not run because the object is broken otherwise.
+/// The error in place of rules that did not run because the object is invalid in other ways.
 pub fn blocked(errors: &[FieldError]) -> Option<FieldError> {
     let blocks = |error: &FieldError| {
         matches!(
@@ -76,7 +76,7 @@ pub fn evaluate(
     run.verdict
 }
 
-/// Where a value stands, and what it correlates with.
+/// The path of a value, and the old value that it correlates with.
 struct Place<'a> {
     path: String,
     /// The old value it correlates with.
@@ -155,7 +155,7 @@ impl Run {
         for rule in &schema.rules {
             let Some(compiled) = rule.compiled() else { continue };
             if let Some(error) = &compiled.error {
-                self.tell(schema, &place.path, format!("rule compile error: {error}"));
+                self.report(schema, &place.path, format!("rule compile error: {error}"));
                 continue;
             }
             let optional = rule.optional_old_self == Some(true);
@@ -180,7 +180,7 @@ impl Run {
                          or macro signature for rule: {}",
                         rule.name()
                     );
-                    self.tell(schema, &place.path, text);
+                    self.report(schema, &place.path, text);
                 }
                 Err(error) if error.starts_with(LIMIT_EXCEEDED) => {
                     let text = format!(
@@ -192,13 +192,13 @@ impl Run {
                 }
                 Err(error) => {
                     let text = format!("{error} evaluating rule: {}", rule.name());
-                    self.tell(schema, &place.path, text);
+                    self.report(schema, &place.path, text);
                 }
             }
         }
     }
 
-    /// Tells a rule that does not hold; false if no further rule may run.
+    /// Reports a rule that does not hold. Returns `false` if no further rule may run.
     fn failed(
         &mut self,
         schema: &Schema,
@@ -289,13 +289,13 @@ impl Run {
         true
     }
 
-    fn tell(&mut self, schema: &Schema, path: &str, text: String) {
+    fn report(&mut self, schema: &Schema, path: &str, text: String) {
         let shown = quote(&schema.kind);
         self.add(FieldError::raw(FieldErrorKind::Invalid, or_nil(path), shown, text), false);
     }
 
     fn stop(&mut self, schema: &Schema, place: &Place<'_>, text: String) {
-        self.tell(schema, &place.path, text);
+        self.report(schema, &place.path, text);
         self.budget = -1;
     }
 

@@ -15,7 +15,7 @@ pub struct ScalePaths {
     pub selector: Option<String>,
 }
 
-/// Stands for replicas that were never set, in the scale an update starts from.
+/// The replicas in the scale that an update starts from, if they were never set.
 const UNSET: i64 = i32::MIN as i64;
 
 impl ScalePaths {
@@ -48,7 +48,7 @@ impl ScalePaths {
     /// The scale an update starts from: as [`ScalePaths::read`], with a mark for unset replicas.
     ///
     /// # Errors
-    /// 500 if something else stands in their place.
+    /// 500 if their field has another type.
     pub fn read_for_update(&self, object: &Value) -> Result<Value, Status> {
         let (mut scale, found) = self.scale(object).map_err(Status::untyped)?;
         if !found {
@@ -60,7 +60,7 @@ impl ScalePaths {
     /// The scale after an update.
     ///
     /// # Errors
-    /// 400 if something else stands in the place of the replicas.
+    /// 400 if the field of the replicas has another type.
     pub fn answer(&self, object: &Value) -> Result<Value, Status> {
         self.scale(object).map(|(scale, _)| scale).map_err(Status::bad_request)
     }

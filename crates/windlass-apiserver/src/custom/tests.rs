@@ -31,13 +31,13 @@ fn object(spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Fork", "metadata": {"name": "a"}, "spec": spec})
 }
 
-fn told(version: &Version, object: &Value, old: Option<&Value>) -> Vec<String> {
+fn errors(version: &Version, object: &Value, old: Option<&Value>) -> Vec<String> {
     let found = version.validate(object, old, Part::Main).errors;
     found.iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn unknown_fields_are_dropped_and_told() {
+fn unknown_fields_are_dropped_and_reported() {
     let version = version(json!({"type": "object", "properties": {
         "list": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "integer"}}}},
     }}));
@@ -60,7 +60,7 @@ fn metadata_of_the_wrong_type_is_refused_as_go_does() {
 }
 
 #[test]
-fn several_faults_are_told_together() {
+fn several_errors_are_reported_together() {
     let version = version(json!({"type": "object", "required": ["need"], "properties": {
         "a": {"type": "integer", "minimum": 1},
         "b": {"type": "string", "maxLength": 1},
@@ -69,7 +69,7 @@ fn several_faults_are_told_together() {
     }}));
     let body = object(json!({"a": 0, "b": "long", "i": true, "l": ["y"]}));
     assert_eq!(
-        told(&version, &body, None),
+        errors(&version, &body, None),
         [
             "spec.a: Invalid value: 0: spec.a in body should be greater than or equal to 1",
             "spec.b: Too long: may not be more than 1 byte",
@@ -82,13 +82,13 @@ fn several_faults_are_told_together() {
 }
 
 #[test]
-fn one_of_tells_the_closest_branch() {
+fn one_of_reports_the_closest_branch() {
     let version = version(json!({"type": "object", "properties": {"one": {"type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
         "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
     }}}));
     assert_eq!(
-        told(&version, &object(json!({"one": {}})), None),
+        errors(&version, &object(json!({"one": {}})), None),
         [
             "<nil>: Invalid value: \"\": \"spec.one\" must validate one and only one schema \
              (oneOf). Found none valid",
@@ -112,11 +112,11 @@ fn unchanged_faults_are_forgiven_on_update() {
     let mut new = old.clone();
     new["spec"]["b"] = "changed".into();
     new["spec"]["map"] = json!([{"k": "q", "v": 8}, {"k": "p", "v": 7}]);
-    assert!(told(&version, &new, Some(&old)).is_empty());
+    assert!(errors(&version, &new, Some(&old)).is_empty());
     new["spec"]["set"] = json!(["y", "xx"]);
     new["spec"]["map"][1]["v"] = 9.into();
     assert_eq!(
-        told(&version, &new, Some(&old)),
+        errors(&version, &new, Some(&old)),
         [
             "spec.map[1].v: Invalid value: 9: spec.map[1].v in body should be less than or equal \
              to 1",

@@ -89,7 +89,7 @@ struct Fault {
 struct Outcome {
     faults: Vec<Fault>,
     seen: HashSet<String>,
-    /// How many checks applied: tells which branch of an `anyOf` came closest.
+    /// How many checks applied, to find the closest branch of an `anyOf`.
     matched: usize,
 }
 

@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The error for the byte at hand.
+    /// The error for the current byte.
     fn unexpected(&self, context: &str) -> String {
         match self.peek() {
             None => "unexpected end of JSON input".into(),
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
         if !(0xd800..0xdc00).contains(&high) {
             return Ok(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER));
         }
-        // A surrogate: the second half has to follow, or the first stands for nothing.
+        // A surrogate: without its second half it is not a character.
         let here = self.at;
         if self.body[here..].starts_with(b"\\u") {
             self.at += 2;

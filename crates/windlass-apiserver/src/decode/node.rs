@@ -90,7 +90,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The paths of keys that stand twice in one object, as `duplicate field "a.b[0].c"`.
+    /// The paths of duplicate keys of one object, as `duplicate field "a.b[0].c"`.
     pub fn duplicates(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.find_duplicates(&mut String::new(), &mut found);
@@ -148,7 +148,7 @@ impl<'k> Seen<'k> {
         }
     }
 
-    /// Takes a key, and tells whether it was there already.
+    /// Adds a key, and returns `true` if it was already there.
     pub fn again(&mut self, key: &'k str) -> bool {
         match self {
             Self::Few(keys) => {

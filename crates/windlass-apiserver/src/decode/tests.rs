@@ -1,4 +1,4 @@
-//! What decoding does, told with bodies.
+//! Decoding of request bodies.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn error(body: Value, gvk: &Gvk) -> String {
 }
 
 #[test]
-fn wrong_types_are_told_by_their_go_path() {
+fn wrong_types_are_reported_with_their_go_path() {
     let cm = config_map();
     assert_eq!(
         error(json!({"data": {"n": 1}}), &cm),
@@ -175,7 +175,7 @@ fn values_are_normalised() {
 }
 
 #[test]
-fn bodies_of_no_kind_are_told() {
+fn bodies_without_a_kind_are_reported() {
     let error = parse(br#"{"apiVersion": "v1", "#, Media::Json).unwrap_err();
     assert_eq!(
         unrecognized("ConfigMap", &error, br#"{"apiVersion": "v1", "#).message,
@@ -196,7 +196,7 @@ fn bodies_of_no_kind_are_told() {
 }
 
 #[test]
-fn a_body_that_is_no_object_is_told_with_the_type_it_was_read_into() {
+fn a_body_that_is_not_an_object_is_reported_with_the_type_it_was_decoded_into() {
     let error = parse(b"[]", Media::Json).unwrap().identity().unwrap_err();
     assert_eq!(
         error,
@@ -232,7 +232,7 @@ fn kinds() -> impl Strategy<Value = Gvk> {
     proptest::sample::select(all)
 }
 
-/// Any value that could stand at a place of this type: mostly fitting, sometimes not.
+/// Any value in place of one of this type: mostly valid, sometimes not.
 fn fitting(typ: schema::go::Type, depth: u32) -> BoxedStrategy<Value> {
     use schema::go::{Special, Type};
     let odd = prop_oneof![

@@ -1,7 +1,7 @@
 //! Decoding into a Go type and writing it back, without Go.
 //!
 //! This is one walk that does what the real server's round trip does: it removes unknown fields,
-//! tells types that do not fit in Go's words, normalises special values, and leaves out or fills
+//! reports wrong types in Go's words, normalises special values, and leaves out or fills
 //! in what the encoder of the Go struct would.
 //!
 //! **Invariant:** decoding its own output changes nothing and fails never.
@@ -12,7 +12,7 @@ use super::node::{self, Seen};
 use super::{Node, STRICT_MAX, scalar};
 use crate::schema::go::{self, GoField, Special, Struct, Type, TypeId};
 
-/// A failure before it is told where it happened.
+/// A failure without the place where it happened.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Fail {
     /// A JSON value that does not fit its Go type.
@@ -42,7 +42,7 @@ struct Decoder {
     saved: Option<(Fail, String)>,
     /// Whether strict findings are wanted.
     quiet: bool,
-    /// The struct at hand and the fields that led here, for Go's type errors.
+    /// The current struct and the fields that led to it, for Go's type errors.
     strukt: Option<&'static str>,
     fields: Vec<&'static str>,
     /// The path with keys and indices, for strict findings.
@@ -185,7 +185,7 @@ impl Decoder {
         }
     }
 
-    /// A type under another name; errors tell the name.
+    /// A type under another name, which errors use.
     fn renamed(&mut self, node: &Node<'_>, of: &Type, named: &Type) -> Result<Value, Fail> {
         match of {
             Type::List(item) => self.list(node, item, named),
@@ -382,7 +382,7 @@ pub(super) fn special_fits(node: &Node<'_>, special: Special) -> Result<(), Stri
     Decoder::special(node, special).map(drop).map_err(|fail| fail.text(""))
 }
 
-/// A field that stands twice: objects are decoded into the same value one after the other.
+/// A duplicate field: objects are decoded into the same value one after the other.
 fn second(
     first: &Node<'_>,
     node: &Node<'_>,
@@ -402,7 +402,7 @@ fn second(
     }
 }
 
-/// A decoder inside a type's own decoder: it knows no strictness, and its failure is told with
+/// A decoder inside a type's own decoder: it knows no strictness, and its failure is reported with
 /// the place of the outer one.
 fn inner(node: &Node<'_>, typ: &Type) -> Result<Value, Fail> {
     Decoder::new(true).run(node, typ).map_err(|(fail, _)| fail)

@@ -1,8 +1,8 @@
 //! What keeps a map from becoming a built-in object, in the words of Go's converter.
 //!
 //! The result of a strategic merge patch never is JSON text on the real server: its maps are
-//! turned into structs directly, and what does not fit is told in other words than those of the
-//! JSON decoder.
+//! turned into structs directly, and their errors are worded differently from those of the JSON
+//! decoder.
 
 use serde_json::Value;
 
@@ -112,14 +112,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(value: Value) -> String {
+    fn message(value: Value) -> String {
         let id = crate::schema::go::lookup("api.apps.v1.Deployment").unwrap();
         misfit(&value, id).unwrap_or_default()
     }
 
     #[test]
-    fn maps_that_are_no_struct_are_told_in_the_converters_words() {
-        let spec = |spec: Value| told(json!({"spec": spec}));
+    fn maps_that_are_not_structs_are_reported_in_the_words_of_the_converter() {
+        let spec = |spec: Value| message(json!({"spec": spec}));
         assert_eq!(spec(json!({"replicas": 2, "paused": null})), "");
         assert_eq!(spec(json!("x")), "cannot restore struct from: string");
         assert_eq!(spec(json!([])), "cannot restore struct from: slice");
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(spec(strategy), "cannot convert int64 to v1.DeploymentStrategyType");
         let containers = |value: Value| spec(json!({"template": {"spec": {"containers": value}}}));
         assert_eq!(containers(json!({})), "cannot restore slice from map");
-        let labels = |value: Value| told(json!({"metadata": {"labels": value}}));
+        let labels = |value: Value| message(json!({"metadata": {"labels": value}}));
         assert_eq!(labels(json!("x")), "cannot restore map from string");
         assert_eq!(labels(json!({"a": 1})), "cannot convert int64 to string");
         assert_eq!(labels(json!({"a": true})), "unrecognized type: string");

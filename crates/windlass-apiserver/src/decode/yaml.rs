@@ -21,7 +21,7 @@ pub fn read(body: &[u8]) -> Result<Node<'_>, String> {
         return Ok(node);
     }
     let text = text_of(body)?;
-    // A tab is no blank at the start of a line.
+    // A tab does not count as indentation.
     if text.trim_ascii().is_empty() && text.contains('\t') {
         return Err("yaml: found character that cannot start any token".to_owned());
     }
@@ -30,7 +30,7 @@ pub fn read(body: &[u8]) -> Result<Node<'_>, String> {
     Ok(node)
 }
 
-/// What strictness has to say about keys that stand twice, if any do.
+/// The strict decoding error for duplicate keys, if there are any.
 pub fn duplicate(body: &[u8]) -> Option<String> {
     if plain(body).is_some() {
         return None;
@@ -51,7 +51,7 @@ fn plain(body: &[u8]) -> Option<Node<'_>> {
     order(&mut node).then_some(node)
 }
 
-/// Puts keys in order; tells whether no key stands twice and all numbers are plain integers.
+/// Sorts keys. Returns `true` if there are no duplicate keys and all numbers are plain integers.
 fn order(node: &mut Node<'_>) -> bool {
     match node {
         Node::Number(text) => text.len() < 19 && !text.contains(['.', 'e', 'E']),
@@ -88,7 +88,7 @@ fn parse(text: &str, duplicates: DuplicateKeyPolicy) -> Result<Owned, serde_saph
 }
 
 /// What Go's parser would say. It counts lines from zero and leaves that one out; what its scanner
-/// finds is told with the line after.
+/// finds is reported with the line after.
 fn explain(error: &serde_saphyr::Error, body: &str) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
@@ -118,7 +118,7 @@ fn explain(error: &serde_saphyr::Error, body: &str) -> String {
     if first.starts_with("unexpected character") || first.starts_with("tabs disallowed") {
         return format!("{}found character that cannot start any token", scanned(at));
     }
-    // What the scanner was at is not told, only what it found.
+    // The message has what the scanner found, not what it was scanning.
     let what = match first.strip_prefix("while ") {
         Some(rest) => rest.split_once(", ").map_or(first, |(_, found)| found),
         None => first,
@@ -223,7 +223,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
             let Owned(value) = map.next_value()?;
             entries.push((key, value));
         }
-        // Later entries of equal keys stand behind earlier ones and win.
+        // Later entries of equal keys come after earlier ones and win.
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         entries.reverse();
         entries.dedup_by(|(later, _), (earlier, _)| later == earlier);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_are_told_with_their_line() {
+    fn duplicates_are_reported_with_their_line() {
         let body = b"a: 1\nb:\n  k: v\n  k: w\n";
         assert_eq!(
             duplicate(body).unwrap(),
@@ -298,19 +298,19 @@ mod tests {
 
     #[test]
     fn broken_bodies_say_where() {
-        let told = |body: &str| read(body.as_bytes()).unwrap_err();
-        assert!(told("a: [1\nb: 2").starts_with("yaml: line "), "{}", told("a: [1\nb: 2"));
-        assert_eq!(told("a: [1"), "yaml: line 1: did not find expected ',' or ']'");
-        assert_eq!(told("a: b: c"), "yaml: mapping values are not allowed in this context");
+        let error = |body: &str| read(body.as_bytes()).unwrap_err();
+        assert!(error("a: [1\nb: 2").starts_with("yaml: line "), "{}", error("a: [1\nb: 2"));
+        assert_eq!(error("a: [1"), "yaml: line 1: did not find expected ',' or ']'");
+        assert_eq!(error("a: b: c"), "yaml: mapping values are not allowed in this context");
         let second = "yaml: line 2: mapping values are not allowed in this context";
-        assert_eq!(told("a: b\n c: d"), second);
-        assert_eq!(told("a: *x"), "yaml: unknown anchor 'x' referenced");
-        assert_eq!(told("a: \"b"), "yaml: found unexpected end of stream");
-        assert_eq!(told("}"), "yaml: did not find expected node content");
-        assert_eq!(told("%"), "yaml: could not find expected directive name");
+        assert_eq!(error("a: b\n c: d"), second);
+        assert_eq!(error("a: *x"), "yaml: unknown anchor 'x' referenced");
+        assert_eq!(error("a: \"b"), "yaml: found unexpected end of stream");
+        assert_eq!(error("}"), "yaml: did not find expected node content");
+        assert_eq!(error("%"), "yaml: could not find expected directive name");
         let token = "found character that cannot start any token";
         for (body, line) in [("@", ""), ("\t", ""), ("a:\n\tb: c", "line 2: ")] {
-            assert_eq!(told(body), format!("yaml: {line}{token}"));
+            assert_eq!(error(body), format!("yaml: {line}{token}"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Discovery, told with the built-in resources and a custom one.
+//! Discovery, tested with the built-in resources and a custom one.
 
 use super::*;
 use crate::resource::builtins;

@@ -92,7 +92,7 @@ impl Call {
         self.check_kind(&api_version, &kind, gvk)?;
         let checked = decode::check(&document, gvk)
             .map_err(|error| decode::cannot_handle(&gvk.kind, &gvk.version, &gvk.kind, &error))?;
-        self.report(&checked.strict, options, |strict| {
+        self.report_strict(&checked.strict, options, |strict| {
             let error = decode::strict_error(strict);
             decode::cannot_handle(&gvk.kind, &gvk.version, &gvk.kind, &error)
         })?;
@@ -133,7 +133,7 @@ impl Call {
             let keys = value.as_object().into_iter().flatten().map(|(key, _)| key);
             let unknown = keys.filter(|key| !known.contains(&key.as_str()));
             strict.extend(unknown.map(|key| format!("unknown field \"{key}\"")));
-            self.report(&strict, options, |strict| {
+            self.report_strict(&strict, options, |strict| {
                 let error = decode::strict_error(strict);
                 decode::cannot_handle(kind, version, &gvk.kind, &error)
             })?;
@@ -143,7 +143,7 @@ impl Call {
             .prune(value)
             .map_err(|error| decode::cannot_handle(&gvk.kind, &gvk.version, &gvk.kind, &error))?;
         strict.extend(unknown);
-        self.report(&strict, options, |strict| {
+        self.report_strict(&strict, options, |strict| {
             let error = decode::strict_error(strict);
             decode::cannot_handle(&gvk.kind, &gvk.version, &gvk.kind, &error)
         })?;
@@ -171,7 +171,7 @@ impl Call {
         }
     }
 
-    /// What is wrong with a patched document that says it is of a kind nobody knows.
+    /// The error for a patched document of an unknown kind.
     fn unknown_kind(&self, document: &Value) -> Option<String> {
         if document.is_array() {
             return Some(decode::no_identity("array"));
@@ -191,8 +191,8 @@ impl Call {
 
     /// The result of a patch as an object of the kind.
     ///
-    /// `map` is the patch, if it was a strategic one: its result never is text, and what is wrong
-    /// with it is told with the patch. `strict` is what is odd about the patch itself.
+    /// `map` is the patch, if it was a strategic one: its result is never text, and errors in
+    /// it are reported with the patch. `strict` has the strict decoding errors of the patch itself.
     pub(super) fn decode_patched(
         &self,
         document: Value,
@@ -212,7 +212,9 @@ impl Call {
             let (value, unknown) =
                 self.prune(document).map_err(|error| refuse(shown.clone(), &error))?;
             strict.extend(unknown);
-            self.report(&strict, options, |strict| refuse(shown, &decode::strict_error(strict)))?;
+            self.report_strict(&strict, options, |strict| {
+                refuse(shown, &decode::strict_error(strict))
+            })?;
             value
         } else {
             let shown = || map.map_or_else(|| document.to_string(), crate::merge::go_text);
@@ -229,7 +231,9 @@ impl Call {
                 checked = unversioned(&document);
             }
             strict.extend(checked.strict);
-            self.report(&strict, options, |strict| refuse(shown(), &decode::strict_error(strict)))?;
+            self.report_strict(&strict, options, |strict| {
+                refuse(shown(), &decode::strict_error(strict))
+            })?;
             let mut value = checked.value;
             object::set_type(&mut value, &gvk.api_version(), &gvk.kind);
             self.rules().defaults(&mut value);
@@ -264,7 +268,7 @@ impl Call {
     }
 
     /// Unknown and duplicate fields: warned about, refused or passed over.
-    fn report(
+    fn report_strict(
         &self,
         strict: &[String],
         options: &WriteOptions,
@@ -277,7 +281,7 @@ impl Call {
             FieldValidation::Ignore => Ok(()),
             FieldValidation::Warn => {
                 for text in strict {
-                    // Keys that stand twice in YAML come as one text, a line for each.
+                    // Duplicate keys in YAML are one text with a line for each.
                     match text.split_once('\n') {
                         Some((_, lines)) => lines.lines().for_each(|line| self.warn(line.trim())),
                         None => self.warn(text.clone()),
@@ -289,7 +293,7 @@ impl Call {
         }
     }
 
-    /// Whether a body's kind can stand where `gvk` is wanted.
+    /// Returns `true` if a body of this kind is acceptable where `gvk` is wanted.
     fn check_kind(&self, api_version: &str, kind: &str, gvk: &Gvk) -> Result<()> {
         let (group, version) = split_api_version(api_version);
         if (kind.is_empty() || kind == &*gvk.kind)
@@ -385,7 +389,7 @@ impl Call {
     }
 }
 
-/// Options in protobuf as JSON; what is wrong with them is told as it is.
+/// Options in protobuf as JSON; decoding errors are returned unchanged.
 fn delete_options_json(body: &[u8]) -> Result<Vec<u8>> {
     let wrong = |error: windlass_protobuf::Error| Status::bad_request(error.reason().to_string());
     let envelope = Envelope::read(body).map_err(wrong)?;

@@ -41,7 +41,7 @@ impl Call {
         self.create_object_with(object, options, None).await
     }
 
-    /// The same for an object whose `managedFields` are known already (apply).
+    /// Creates an object whose `managedFields` are already known (apply).
     pub(super) async fn create_object_with(
         &self,
         mut object: Value,
@@ -100,7 +100,7 @@ impl Call {
         })
     }
 
-    /// Creates under the object's name; the flag tells whether the object itself was in order.
+    /// Creates under the object's name; the flag is `true` if the object itself was valid.
     async fn try_create(
         &self,
         mut object: Value,
@@ -146,7 +146,7 @@ impl Call {
         };
         self.server.validate(&review, self).await.map_err(fail)?;
         object = review.object.unwrap_or_default();
-        // Nothing is stored in a dry run, so nobody minds there.
+        // Nothing is stored in a dry run, so it does not matter there.
         if !given_version.is_empty() && options.dry_run != DryRun::All {
             let text = "resourceVersion should not be set on objects to be created";
             return Err(fail(Status::untyped(text)));
@@ -285,7 +285,7 @@ impl Call {
         let rules = self.rules();
         let (meta, namespaced) = (object::meta(object), self.resource.namespaced);
         if !rules.checks_meta() {
-            let errors = self.told(rules.validate(object));
+            let errors = self.report(rules.validate(object));
             let path_segment = crate::builtin::NameRule::PathSegment;
             return match errors.is_empty() {
                 true => validate_meta_common(meta, path_segment, namespaced),
@@ -297,12 +297,12 @@ impl Call {
             () if self.has_core_meta() => validate_meta(meta, rules.name_rule(), namespaced),
             () => validate_meta_common(meta, rules.name_rule(), namespaced),
         };
-        errors.extend(self.told(rules.validate(object)));
+        errors.extend(self.report(rules.validate(object)));
         errors
     }
 
-    /// The errors of a verdict, whose warnings are told to the client.
-    pub(super) fn told(&self, verdict: crate::custom::Verdict) -> FieldErrors {
+    /// Returns the errors of a verdict, and sends its warnings to the client.
+    pub(super) fn report(&self, verdict: crate::custom::Verdict) -> FieldErrors {
         for warning in verdict.warnings {
             self.warn(warning);
         }

@@ -85,7 +85,7 @@ impl Call {
         Ok(Answer::Plain(200, self.list_object(metadata, deleted)))
     }
 
-    /// Options from the body, or from the query if there is none.
+    /// Options from the body, or from the query if the body is empty.
     pub(super) fn delete_options(&self) -> Result<DeleteOptions> {
         let body = match self.body.is_empty() {
             true => None,
@@ -245,7 +245,7 @@ impl Call {
         }
     }
 
-    /// Tells who deletes jobs, there or not, what becomes of their pods.
+    /// Adds the warning for deletions of jobs, existing or not, about what happens to their pods.
     fn warn_of_children(&self, options: &DeleteOptions) {
         if options.policy.is_none() && options.orphan_dependents.is_none() && self.is_job() {
             self.warn("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning");
@@ -258,7 +258,7 @@ impl Call {
 
     fn check_delete_preconditions(&self, old: &Value, options: &DeleteOptions) -> Result<()> {
         let gvk = &self.resource.gvk;
-        // The kind stands where other conflicts name the resource.
+        // The message names the kind, where other conflicts name the resource.
         let gr = GroupResource { group: &gvk.group, resource: &gvk.kind };
         let name = object::name(old);
         if let Some(uid) = &options.uid
@@ -395,7 +395,7 @@ impl Call {
             && &*self.resource.plural == "customresourcedefinitions"
     }
 
-    /// A definition goes when its objects did: until then it is terminating.
+    /// A definition is deleted after its objects: until then it is terminating.
     fn plan_definition(&self, definition: &mut Value) -> Plan {
         let stamp = self.server.clock.stamp();
         let mut finalizers: Vec<String> =
@@ -409,7 +409,7 @@ impl Call {
         Plan::Mark
     }
 
-    /// A namespace goes when its content did: until then it is terminating.
+    /// A namespace is deleted after its contents: until then it is terminating.
     fn plan_namespace(&self, namespace: &mut Value) -> Plan {
         let held = namespace["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty())
             || !object::finalizers(namespace).is_empty();
@@ -435,9 +435,9 @@ enum Plan {
     Pending,
     /// The object stays, marked.
     Mark,
-    /// The object goes.
+    /// The object is removed.
     Remove,
-    /// The object is marked for those who watch, then goes.
+    /// The object is marked as deleted for watchers, then removed.
     MarkAndRemove,
 }
 

@@ -200,7 +200,7 @@ impl Call {
         encode_token(i64::try_from(revision).unwrap_or(i64::MAX), start)
     }
 
-    /// 410 for a token whose version is gone, with a token that goes on at the newest state.
+    /// 410 for a token whose version is gone, with a token that continues at the newest state.
     fn continue_expired(&self, start: &str) -> Status {
         let mut status = Status::expired(
             "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",

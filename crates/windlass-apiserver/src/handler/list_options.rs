@@ -57,7 +57,7 @@ impl Filter {
         self.labels.is_everything() || self.labels.matches(&entry.labels)
     }
 
-    /// Returns `true` if a selector names fields that only an object itself can tell.
+    /// Returns `true` if a selector names fields that are only found in the object itself.
     fn reads_objects(&self) -> bool {
         self.fields.requirements().any(|r| !r.field.starts_with("metadata."))
     }
@@ -254,7 +254,7 @@ impl Call {
         )
     }
 
-    /// What is told of a field that the kind cannot be selected by.
+    /// The error for a field that the kind cannot be selected by.
     fn unselectable(&self, name: &str) -> String {
         let gvk = &self.resource.gvk;
         match (&*gvk.group, &*gvk.kind) {

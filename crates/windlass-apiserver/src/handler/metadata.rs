@@ -1,7 +1,7 @@
 //! Metadata of stored objects (`PartialObjectMetadata`), cut out of their bytes.
 //!
-//! An object's metadata stands in its stored body as it is served, so lists and watches of
-//! metadata copy it from there. What is not served as it is stored takes the long way.
+//! The stored body of an object contains its metadata as it is served, so lists and watches of
+//! metadata copy it from there. Objects that are not served as they are stored are decoded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Call {
         Some(streamed(windlass_protobuf::MEDIA_TYPE, pieces))
     }
 
-    /// An event that tells an object's metadata; `None` if it has to be made of the object itself.
+    /// An event with an object's metadata; `None` if it has to be computed from the object itself.
     pub(super) fn metadata_line(&self, kind: EventKind, entry: &Entry) -> Option<Bytes> {
         if self.form.shape != AnswerShape::Metadata {
             return None;
@@ -120,13 +120,13 @@ impl Call {
         Some(Value::Object(object))
     }
 
-    /// Where the metadata of an entry stands in its body, if it is served as it is stored.
+    /// The position of the metadata of an entry in its body, if it is served as it is stored.
     fn metadata_at(&self, entry: &Entry) -> Option<Range<usize>> {
         let raw = self.server.is_raw(&self.resource, entry);
         raw.then(|| crate::skim::member(&entry.body, "metadata")).flatten()
     }
 
-    /// What stands before the metadata, in the order of a document's fields.
+    /// What precedes the metadata, in the order of a document's fields.
     fn metadata_prefix(&self) -> String {
         let version = self.form.meta_version();
         format!("{{\"apiVersion\":\"{version}\",\"kind\":\"{KIND}\",\"metadata\":")

@@ -108,7 +108,7 @@ impl Call {
     }
 }
 
-/// Go's `unicode.IsPrint`, as far as it can be told without tables.
+/// Go's `unicode.IsPrint`, as far as possible without tables.
 fn is_print(c: char) -> bool {
     let format = matches!(u32::from(c), 0xAD | 0x200B..=0x200F | 0x202A..=0x202E
         | 0x2060..=0x206F | 0xFEFF | 0xE000..=0xF8FF | 0xFFF9..=0xFFFB);

@@ -30,7 +30,7 @@ pub(super) enum PatchKind {
 pub(super) struct Patch {
     kind: PatchKind,
     document: Value,
-    /// What is odd about the document itself.
+    /// The strict decoding errors of the document itself.
     strict: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl Call {
         if kind == PatchKind::Apply {
             return self.apply_part(part, &options).await;
         }
-        // What is not there is told before what is wrong with the patch.
+        // A missing object is reported before a wrong patch.
         self.entry()?;
         let patch = self.patch_body(kind)?;
         let update = Update {
@@ -179,7 +179,7 @@ impl Call {
     }
 
     async fn create_tracked(&self, mut object: Value, options: &WriteOptions) -> Result<Written> {
-        // The books are right already: they must survive the tracking of a plain create.
+        // `managedFields` is already correct and must survive the tracking of a plain create.
         let managed = object::meta_mut(&mut object).remove("managedFields");
         let keep = managed.unwrap_or_default();
         self.create_object_with(object, options, Some(keep)).await
@@ -229,7 +229,7 @@ impl Call {
         Ok(patch)
     }
 
-    /// Keys that stand twice in an applied configuration.
+    /// Duplicate keys of an applied configuration.
     pub(super) fn report_yaml(&self, options: &WriteOptions) -> Result<()> {
         if options.validation == FieldValidation::Ignore {
             return Ok(());

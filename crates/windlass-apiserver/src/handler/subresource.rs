@@ -211,7 +211,7 @@ impl Call {
         Ok(Answer::Object(201, answer))
     }
 
-    /// Books a created object that is of another kind than the resource in its `managedFields`.
+    /// Records in `managedFields` the creation of an object of another kind than the resource.
     fn track_as(&self, gvk: &Gvk, object: &mut Value, options: &WriteOptions, subresource: &str) {
         let request = UpdateRequest {
             live: None,
@@ -322,7 +322,7 @@ impl Call {
         Err(Status::bad_request(format!("{kind} {name:?} is simulated, no container runs: {what}")))
     }
 
-    /// The options of a write that a subresource does in somebody's name.
+    /// The options of a write that a subresource does on behalf of a user.
     pub(super) fn plain_options(&self, dry_run: DryRun) -> WriteOptions {
         WriteOptions {
             dry_run,

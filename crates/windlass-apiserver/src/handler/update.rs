@@ -31,7 +31,7 @@ pub(super) enum Part {
     Finalize,
     /// One aspect of a pod's spec: ephemeral containers, or sizes.
     Pod,
-    /// The node of a pod, set by a binding. It is no change that a node could have missed, so
+    /// The node of a pod, set by a binding. It is not a change that a node could have missed, so
     /// the generation stays.
     Binding,
 }
@@ -43,7 +43,7 @@ pub(super) struct Update<'a> {
     pub options_kind: &'static str,
     /// Whether the new object's resourceVersion was the client's choice.
     pub versioned: bool,
-    /// Whether `make` kept the books of managedFields itself (apply).
+    /// Whether `make` has maintained `managedFields` itself (apply).
     pub tracked: bool,
 }
 
@@ -176,7 +176,7 @@ impl Call {
         Ok(Written::Stored(self.commit(&entry.key, entry, change).await?))
     }
 
-    /// Writes over an entry; a race is told apart from failures.
+    /// Overwrites an entry; a lost race is distinguished from failures.
     pub(super) async fn commit(
         &self,
         key: &Key,
@@ -271,7 +271,7 @@ impl Call {
         let gr = self.resource.gr();
         let mut status =
             Status::invalid(gr.group, gr.resource, &self.info.name, std::slice::from_ref(&error));
-        // Here, and only here, the resource stands where the kind does elsewhere.
+        // Only here the message names the resource; elsewhere it names the kind.
         if let Some(details) = &mut status.details {
             details.kind = gr.resource.to_owned();
         }
@@ -366,7 +366,7 @@ impl Call {
         };
         let namespaced = self.resource.namespaced;
         let mut errors = rounds.validate(meta, old_meta, rules.name_rule(), namespaced);
-        errors.extend(self.told(match part {
+        errors.extend(self.report(match part {
             Part::Main => rules.validate_update(new, old),
             Part::Status if self.is_signing_request() => {
                 certificate::validate_part(&self.info.subresource, new, old).into()
@@ -378,7 +378,7 @@ impl Call {
         errors
     }
 
-    /// Books the write in `managedFields`.
+    /// Records the write in `managedFields`.
     pub(super) fn track(
         &self,
         live: Option<&Value>,

@@ -25,7 +25,7 @@ const INITIAL_BATCH: usize = 512;
 /// From so many watches of a resource on, each one sends at most once per [`PACE`].
 const PACED_FROM: usize = 16;
 /// Under load a wake-up and a write per watch and event cost more than all else: what comes in
-/// this time goes together. The first event after a pause is never held back.
+/// this time is sent together. The first event after a pause is never held back.
 const PACE: Duration = Duration::from_millis(1);
 
 /// One watch: a cursor in the event log.
@@ -37,7 +37,7 @@ struct Watcher {
     /// Events up to this revision were sent or do not matter.
     cursor: u64,
     initial: VecDeque<Arc<Entry>>,
-    /// The revision of the initial state, while its end is still to be told.
+    /// The revision of the initial state, until its end has been sent.
     initial_end: Option<u64>,
     deadline: Instant,
     bookmark_at: Option<Instant>,
@@ -50,7 +50,7 @@ struct Watcher {
     timer: Pin<Box<Sleep>>,
     /// When events were sent last.
     sent: Option<Instant>,
-    /// Whether the cursor is at a state this watch has seen, not only been told of.
+    /// Whether the cursor is at a state that this watch has read itself.
     joined: bool,
     events_left: Option<usize>,
     /// Whether the watch ends with the events that are there.
@@ -195,7 +195,7 @@ impl Watcher {
                 return self.last_bookmark();
             }
             if !self.wait().await {
-                // What happened before the end is still told.
+                // Events before the end are still sent.
                 self.over = true;
                 continue;
             }

@@ -47,7 +47,7 @@ pub struct ApplyRequest<'a> {
     pub force: bool,
     /// The current time, RFC 3339 in UTC with seconds.
     pub now: &'a str,
-    /// Fields the strategy resets, which nobody can own by this request.
+    /// Fields that the strategy resets, which no manager can own through this request.
     pub reset: &'a PathSet,
     /// Conversion to the versions other entries are in.
     pub convert: Convert<'a>,
@@ -68,7 +68,7 @@ pub struct UpdateRequest<'a> {
     pub manager: &'a str,
     /// The current time, RFC 3339 in UTC with seconds.
     pub now: &'a str,
-    /// Fields the strategy resets, which nobody can own by this request.
+    /// Fields that the strategy resets, which no manager can own through this request.
     pub reset: &'a PathSet,
     /// Conversion to the versions other entries are in.
     pub convert: Convert<'a>,
@@ -80,7 +80,7 @@ enum Failure {
     Status(Status),
 }
 
-/// Checks what can be told from the body of an apply patch alone: that it is an object of the kind.
+/// Checks the body of an apply patch by itself: it must be an object of the kind.
 ///
 /// ```
 /// # use serde_json::json;
@@ -198,7 +198,7 @@ fn check_patch(request: &ApplyRequest<'_>) -> Result<()> {
     })
 }
 
-/// Books a create, update or patch: sets `managedFields` of the new object.
+/// Records a create, update or patch in `managedFields` of the new object.
 ///
 /// Entries the client sent replace the stored ones if they can be read; an empty list, or a list
 /// of one empty entry, drops all of them. Writes to a subresource keep the stored ones.
@@ -257,7 +257,7 @@ fn entries_to_keep(sent: Option<&Value>, stored: Option<&Value>) -> ManagedField
     }
 }
 
-/// Keeps the stored times when nothing else changed; tells whether nothing did.
+/// Keeps the stored times if nothing else changed. Returns `true` if nothing did.
 ///
 /// Without it every write of an equal object would make a new version.
 pub fn keep_times(old: &Value, new: &mut Value) -> bool {
@@ -300,7 +300,7 @@ fn equal_entry(old: &Value, new: &Value) -> bool {
     old.iter().filter(timeless).eq(new.iter().filter(timeless))
 }
 
-/// Fields every object has and nobody owns.
+/// Fields that every object has and no manager owns.
 fn strip_set() -> &'static PathSet {
     static SET: std::sync::OnceLock<PathSet> = std::sync::OnceLock::new();
     SET.get_or_init(|| {

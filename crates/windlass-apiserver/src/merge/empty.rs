@@ -1,5 +1,5 @@
 //! What an empty object of a kind looks like: Go structs that are no pointers are there from the
-//! start, and nobody comes to own them by creating an object.
+//! start, and no manager owns them by creating an object.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

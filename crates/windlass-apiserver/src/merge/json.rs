@@ -17,8 +17,8 @@ const DEPTH_MAX: usize = crate::decode::DEPTH_MAX;
 
 /// Applies a JSON patch to a document.
 ///
-/// A patch that is no list of objects is a 400, too many operations are a 413, and an operation
-/// that fails is a 422 that does not tell which.
+/// A patch that is not a list of objects is a 400, too many operations are a 413, and an operation
+/// that fails is a 422 that does not say which.
 ///
 /// ```
 /// # use serde_json::json;
@@ -52,7 +52,7 @@ pub fn json_patch(mut document: Value, patch: &Value) -> Result<Value> {
 
 /// Applies a JSON merge patch: null removes a key, maps merge, everything else replaces.
 ///
-/// A patch that is no map is a 400.
+/// A patch that is not a map is a 400.
 pub fn merge_patch(document: &mut Value, patch: &Value) -> Result<()> {
     match patch {
         Value::Object(patch) => {
@@ -242,7 +242,7 @@ fn child<'a>(at: &'a Value, key: &str) -> Option<&'a Value> {
     }
 }
 
-/// The parents' path and the last part; what stands before the first slash does not count.
+/// The parents' path and the last part; what precedes the first slash does not count.
 fn split(path: &str) -> Option<(&str, &str)> {
     path.rsplit_once('/')
 }
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_patch_is_told_from_a_failing_one() {
+    fn a_malformed_patch_is_distinguished_from_a_failing_one() {
         assert_eq!(json_patch(json!({}), &json!({"op":"add"})).unwrap_err().code, 400);
         let failing = json!([{"op":"remove","path":"/x"}]);
         assert_eq!(json_patch(json!({}), &failing).unwrap_err().code, 422);

@@ -1,4 +1,4 @@
-//! The entries of `metadata.managedFields`: who owns which fields since when.
+//! The entries of `metadata.managedFields`: which manager owns which fields since when.
 //!
 //! **Invariant:** entries are keyed by manager, operation and subresource, and `Update` entries by
 //! their API version too; no entry has an empty set.
@@ -24,7 +24,7 @@ pub enum Operation {
     Update,
 }
 
-/// What tells one entry from another.
+/// What distinguishes one entry from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ManagerId {
     /// The manager's name.
@@ -53,7 +53,7 @@ pub struct Entry {
 /// All entries of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ManagedFields {
-    /// The entries by what tells them apart.
+    /// The entries by what distinguishes them.
     pub entries: BTreeMap<ManagerId, Entry>,
 }
 
@@ -125,7 +125,7 @@ impl ManagedFields {
         Ok(out)
     }
 
-    /// The entries of an object in the order they are stored; `None` if there are none.
+    /// The entries of an object in the order in which they are stored; `None` if it has no entries.
     pub fn encode(mut self) -> Option<Value> {
         if self.entries.is_empty() {
             return None;

@@ -42,7 +42,7 @@ struct Node {
 // === impl PathElement ===
 
 impl PathElement {
-    /// Reads the `FieldsV1` form; the error tells what is wrong with it.
+    /// Reads the `FieldsV1` form; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (tag, rest) = text.split_at_checked(2).ok_or("missing field path element type")?;
         let json = |rest: &str| serde_json::from_str::<Value>(rest).map_err(|e| e.to_string());
@@ -227,7 +227,8 @@ impl PathSet {
         self.nodes.extend(mine);
     }
 
-    /// Removes the paths that another set has; what is below them stays. Tells whether any went.
+    /// Removes the paths that another set has; what is below them stays. Returns `true` if
+    /// any were removed.
     pub fn subtract(&mut self, other: &Self) -> bool {
         let mut changed = false;
         self.meet(other, |mine, theirs| {

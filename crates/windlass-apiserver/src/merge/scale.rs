@@ -1,4 +1,4 @@
-//! The `scale` subresource is a view: who owns `spec.replicas` of a Scale owns the replicas field
+//! The `scale` subresource is a view: the owner of `spec.replicas` of a Scale owns the replicas field
 //! of its parent.
 
 use serde_json::Value;

@@ -189,7 +189,7 @@ fn a_conflict_names_the_owner_and_force_takes_the_field() {
 }
 
 #[test]
-fn a_field_nobody_applies_any_more_goes() {
+fn a_field_that_no_manager_applies_any_more_is_removed() {
     let one = stored(applied(None, "one", json!({"data": {"k": "1", "j": "1"}}), false).unwrap());
     let two = applied(Some(&one), "two", json!({"data": {"j": "1"}}), false).unwrap();
     let less = applied(Some(&two), "one", json!({"spec": {"n": 1}}), false).unwrap();
@@ -484,7 +484,7 @@ fn strategic_faults_have_the_texts_of_the_real_server() {
     }
 }
 
-/// Configurations without empty maps and lists: what they own depends on who else does.
+/// Configurations without empty maps and lists: their ownership depends on other owners.
 fn any_config() -> impl Strategy<Value = Value> {
     let item = ("[a-c]", prop::option::of("[AB]"), prop::option::of(0..3i64));
     let item = item.prop_map(

@@ -303,7 +303,7 @@ fn scalar_fault(kind: ScalarType, value: &Value) -> Option<String> {
     }
 }
 
-/// The set of the fields of a value: what a manager who applies it owns.
+/// The set of the fields of a value: what a manager that applies it owns.
 pub fn field_set(value: &Value, shape: &ShapeRef) -> PathSet {
     fields_of(value, shape).1
 }

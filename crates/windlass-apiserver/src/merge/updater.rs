@@ -1,5 +1,5 @@
 //! Ownership: what a write takes from other managers, where it conflicts with them, and which
-//! fields go because nobody applies them any more.
+//! fields are removed because no manager applies them any more.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl Updater<'_> {
         compare(live, new, self.shape).without(self.reset)
     }
 
-    /// Books an update: other managers lose what changed; gives the fields the writer changed.
+    /// Records an update: other managers lose what changed. Returns the fields that the writer changed.
     pub(super) fn update(
         &self,
         live: &Value,
@@ -84,7 +84,7 @@ impl Updater<'_> {
         Ok((!same(live, &merged)).then_some(merged))
     }
 
-    /// Takes what changed from the other managers, or tells the conflicts.
+    /// Removes what changed from the other managers, or returns the conflicts.
     fn settle(
         &self,
         old: &Value,
@@ -162,7 +162,7 @@ impl Updater<'_> {
         });
     }
 
-    /// Removes what the manager applied last time and nobody applies now.
+    /// Removes what the manager applied last time and no manager applies now.
     fn prune(&self, merged: Value, managed: &ManagedFields, last: &Entry) -> Value {
         let version = last.api_version.as_str();
         let Some(there) = self.to_version(&merged, self.version, version) else { return merged };

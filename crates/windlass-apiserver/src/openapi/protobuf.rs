@@ -1,7 +1,7 @@
 //! The document of v2 in protobuf, as clients in Go read it.
 //!
 //! The messages are those of gnostic's `openapi.v2.Document`; what has no field of its own (names
-//! that begin with `x-`) goes as YAML, of which JSON is a part. Only what [`super::v2`] makes is
+//! that begin with `x-`) is written as YAML, of which JSON is a part. Only what [`super::v2`] makes is
 //! written, so this is an encoder for one document and not for the format.
 
 use serde_json::{Map, Value};
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_document_says_stands_in_the_fields_of_the_format() {
+    fn the_contents_of_the_document_are_in_the_fields_of_the_format() {
         let bytes = document(&json!({
             "swagger": "2.0", "info": {"title": "T", "version": "1"},
             "paths": {"/a/{name}": {

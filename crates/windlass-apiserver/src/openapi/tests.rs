@@ -1,4 +1,4 @@
-//! OpenAPI documents, told by what kubectl looks for in them.
+//! OpenAPI documents, tested by what kubectl looks for in them.
 
 use super::*;
 use crate::resource::{Subresource, builtins};

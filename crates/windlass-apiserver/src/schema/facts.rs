@@ -3,40 +3,9 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// How one field (or, with an empty field, a whole type) merges; empty texts say nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct Merge {
-    /// `x-kubernetes-list-type`.
-    pub list_type: &'static str,
-    /// `x-kubernetes-list-map-keys`, separated by commas.
-    pub list_map_keys: &'static str,
-    /// `x-kubernetes-map-type`.
-    pub map_type: &'static str,
-    /// `x-kubernetes-patch-strategy`.
-    pub patch_strategy: &'static str,
-    /// `x-kubernetes-patch-merge-key`.
-    pub patch_merge_key: &'static str,
-}
+pub use windlass_facts::{Merge, default, merge};
 
 type Table<T> = HashMap<&'static str, HashMap<&'static str, T>>;
-
-/// The merge facts of a field, or of the type itself for an empty field.
-pub fn merge(type_name: &str, field: &str) -> Option<&'static Merge> {
-    static TABLE: OnceLock<Table<Merge>> = OnceLock::new();
-    let table = TABLE.get_or_init(|| {
-        build(include_str!("../../data/builtin-merge.tsv"), |cells| {
-            let mut next = || cells.next().unwrap_or_default();
-            Merge {
-                list_type: next(),
-                list_map_keys: next(),
-                map_type: next(),
-                patch_strategy: next(),
-                patch_merge_key: next(),
-            }
-        })
-    });
-    find(table, type_name, field)
-}
 
 /// The values of an enumeration.
 pub fn enumeration(type_name: &str, field: &str) -> Option<&'static [&'static str]> {
@@ -47,17 +16,6 @@ pub fn enumeration(type_name: &str, field: &str) -> Option<&'static [&'static st
         })
     });
     find(table, type_name, field).map(Vec::as_slice)
-}
-
-/// The JSON text of a default.
-pub fn default(type_name: &str, field: &str) -> Option<&'static str> {
-    static TABLE: OnceLock<Table<&'static str>> = OnceLock::new();
-    let table = TABLE.get_or_init(|| {
-        build(include_str!("../../data/builtin-schema-defaults.tsv"), |cells| {
-            cells.next().unwrap_or_default()
-        })
-    });
-    find(table, type_name, field).copied()
 }
 
 type Cells = std::str::Split<'static, char>;
@@ -89,16 +47,11 @@ mod tests {
 
     #[test]
     fn the_facts_speak_of_types_that_exist() {
-        for text in [
-            include_str!("../../data/builtin-merge.tsv"),
-            include_str!("../../data/builtin-enums.tsv"),
-            include_str!("../../data/builtin-schema-defaults.tsv"),
-        ] {
-            for ((name, field), _) in rows(text) {
-                let Some(id) = go::lookup(name) else { continue };
-                let known = field.is_empty() || id.get().field(field).is_some();
-                assert!(known, "{name} has no {field}");
-            }
+        let enums = rows(include_str!("../../data/builtin-enums.tsv")).map(|(key, _)| key);
+        for (name, field) in enums.chain(windlass_facts::fields()) {
+            let Some(id) = go::lookup(name) else { continue };
+            let known = field.is_empty() || id.get().field(field).is_some();
+            assert!(known, "{name} has no {field}");
         }
     }
 

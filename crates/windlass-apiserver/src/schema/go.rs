@@ -18,7 +18,7 @@ pub struct Struct {
     pub name: &'static str,
     /// The name with its package: `v1.DeploymentSpec`.
     pub reflect: String,
-    /// What the name stands for, if it is not a struct: `PullPolicy` is a string.
+    /// The underlying type of the name, if it is not a struct: `PullPolicy` is a string.
     pub named: Option<Type>,
     /// The fields, in the order of their declaration.
     pub fields: Vec<GoField>,

@@ -211,7 +211,7 @@ async fn a_stalled_handshake_is_cut() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told_so() {
+async fn one_connection_too_many_gets_an_error() {
     let limits = Limits { connections_max: 1, ..Limits::default() };
     let server = Server::start(false, limits).await;
     let mut first = h1(TcpStream::connect(server.address).await.unwrap()).await;

@@ -28,7 +28,7 @@ fn is_converted(resource: &Resource) -> bool {
 }
 
 impl Inner {
-    /// `{"kind":"Pod","apiVersion":"v1",`: stands in front of a stored body without its brace.
+    /// `{"kind":"Pod","apiVersion":"v1",`: precedes a stored body without its brace.
     ///
     /// Bodies of custom resources have their apiVersion themselves.
     pub fn type_prefix(&self, resource: &Resource) -> Bytes {
@@ -135,8 +135,8 @@ impl Inner {
         }
     }
 
-    /// Reads a stored object in the version it was stored in, defaults it there, and tells that
-    /// version.
+    /// Reads a stored object in the version it was stored in, defaults it there, and returns
+    /// that version as well.
     fn read_stored<'a>(
         &self,
         resource: &Resource,

@@ -47,7 +47,7 @@ fn definition_gvk() -> Gvk {
 impl Known {
     /// Reads what changed since the last time, and gives its names.
     fn refresh(&mut self, store: &Store) -> BTreeSet<Arc<str>> {
-        // Events come after what they tell of: the table is at least as new.
+        // Events arrive after the changes they report: the table is at least as new.
         let events = match self.seen {
             Some(seen) => store.log(&definitions()).follow(seen, usize::MAX).ok(),
             None => None,
@@ -67,7 +67,7 @@ impl Known {
         names.into_iter().filter(|name| self.read(name, &table)).collect()
     }
 
-    /// Reads one definition; tells whether it is another one than before.
+    /// Reads one definition. Returns `true` if it differs from the one before.
     fn read(&mut self, name: &Arc<str>, table: &Table) -> bool {
         let Some(entry) = table.items.get(&Key::new("", name)) else {
             let known = self.by_name.contains_key(name);
@@ -203,7 +203,8 @@ impl Inner {
         let _ = self.store.write(&definitions(), &key, Some(revision), Change::Delete);
     }
 
-    /// Deletes all instances that nothing holds and marks the others; tells whether none is left.
+    /// Deletes all instances without finalizers and marks the others. Returns `true` if no instance is
+    /// left.
     fn clear_instances(&self, resource: &ResourceKey) -> bool {
         let table = self.store.world().table(resource);
         for entry in table.items.values() {
@@ -251,7 +252,7 @@ impl Inner {
         let _ = self.store.write(&definitions(), &key, Some(revision), change);
     }
 
-    /// Compiles what changed and serves it; watches of what is no longer the same end.
+    /// Compiles definitions that changed and serves them; watches of changed resources end.
     fn serve(&self, known: &Known, touched: &BTreeSet<Arc<str>>) {
         let mut ended: Vec<CancellationToken> = Vec::new();
         let gone = touched.iter().filter(|name| known.get(name).is_none());

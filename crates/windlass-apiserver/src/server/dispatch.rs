@@ -254,7 +254,7 @@ async fn on_own_thread(
     response.ok_or_else(|| Status::internal("the request was abandoned"))
 }
 
-/// The text of a header; empty if there is none.
+/// The text of a header; empty if it is missing.
 pub(super) fn text_of(headers: &HeaderMap, name: header::HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

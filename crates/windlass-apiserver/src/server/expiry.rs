@@ -1,7 +1,7 @@
 //! Expiry of Events: each is deleted an hour after its last write, as by the real server.
 //!
 //! A task follows the log of events and sleeps until the next one is due. It starts with the first
-//! event, and has no timer while there are none: a paused runtime comes to rest.
+//! event, and has no timer while there are no events, so that a paused runtime is idle.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};

@@ -1,7 +1,7 @@
 //! Requests in flight: how many there may be at a time, and how long each may take.
 //!
 //! The numbers, the texts and the exceptions are those of the real server without priority and
-//! fairness: who is one too many is refused at once, and nothing is queued.
+//! fairness: a request above the limit is refused at once, and nothing is queued.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl TimeLimit {
     /// The limit of a request: the one its client asks for, if that is below the server's.
     ///
     /// # Errors
-    /// 400 if the client's time limit is no duration.
+    /// 400 if the client's time limit is not a duration.
     pub(super) fn of(info: &RequestInfo, query: &Query) -> Result<Self> {
         if may_last(info) {
             return Ok(Self::None);

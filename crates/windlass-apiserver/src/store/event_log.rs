@@ -71,7 +71,7 @@ struct Ring {
     uncounted: usize,
     /// Everything up to this revision is forgotten.
     floor: u64,
-    /// The revision of the newest event that was forgotten: who read up to it missed nothing.
+    /// The revision of the newest event that was forgotten: a reader up to it has missed nothing.
     lost: u64,
 }
 
@@ -173,7 +173,7 @@ impl EventLog {
         Ok(ring.after(revision, count_max))
     }
 
-    /// As [`EventLog::batch`], for one who read everything up to the revision: forgotten history
+    /// As [`EventLog::batch`], for a reader of everything up to the revision: forgotten history
     /// matters only if there was an event in it.
     ///
     /// # Errors

@@ -281,7 +281,8 @@ impl Journal {
     /// Makes everything that was appended survive a loss of power.
     ///
     /// # Errors
-    /// If the disk cannot say so. Later writes fail then: nobody knows what the file holds.
+    /// If the disk reports an error. Later writes fail then, because the contents of the file are
+    /// unknown.
     pub(super) fn sync(&self) -> Result<(), JournalError> {
         let shared = &*self.shared;
         let mut state = shared.state.lock();

@@ -35,7 +35,7 @@ enum Hole {
 // === impl Seed ===
 
 impl Seed {
-    /// A seed with the labels and the values of field selectors that its body tells.
+    /// A seed with the labels and the values of field selectors of its body.
     pub fn new(
         resource: ResourceKey,
         key: Key,

@@ -138,7 +138,7 @@ fn the_history_of_a_resource_without_objects_can_be_dropped() {
 }
 
 #[test]
-fn a_fork_goes_its_own_way() {
+fn a_fork_is_independent_of_its_origin() {
     let store = Store::default();
     put(&store, "a", 1);
     let fork = store.fork();

@@ -45,7 +45,7 @@ pub(super) fn moment(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
-/// The time since the moment in a field; `<unknown>` if there is none.
+/// The time since the moment in a field; `<unknown>` if the field is missing.
 pub(super) fn since_field(value: &Value, now: Timestamp) -> String {
     moment(value).map_or_else(|| "<unknown>".to_owned(), |then| since(then, now))
 }

@@ -85,7 +85,7 @@ pub(super) fn text(value: &Value) -> Value {
     value.as_str().unwrap_or_default().into()
 }
 
-/// A value as text, or what stands for a missing one.
+/// A value as text, or the text for a missing one.
 pub(super) fn or_text(value: &Value, missing: &str) -> Value {
     match value {
         Value::Null => missing.into(),

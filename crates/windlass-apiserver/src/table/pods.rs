@@ -98,7 +98,7 @@ fn summarize(pod: &Value) -> Summary {
     out
 }
 
-/// Goes through the init containers up to the first one that is not done.
+/// Looks at the init containers up to the first one that has not finished.
 fn init_containers(pod: &Value, out: &mut Summary) -> ((i64, Option<Timestamp>), bool) {
     let declared = list(&pod["spec"]["initContainers"]);
     let is_sidecar = |name: &Value| {

@@ -29,7 +29,7 @@ fn every_built_in_kind_has_as_many_cells_as_columns() {
 }
 
 #[test]
-fn a_pod_tells_why_it_does_not_run() {
+fn a_pod_shows_why_it_does_not_run() {
     let pod = |status: Value| {
         let pod = json!({
             "metadata": {"name": "p"},

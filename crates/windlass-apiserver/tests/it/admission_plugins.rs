@@ -81,7 +81,7 @@ async fn a_pod_is_given_the_priority_of_its_class_or_refused() {
 }
 
 #[tokio::test]
-async fn pods_run_as_an_account_where_the_server_is_told_so() {
+async fn pods_run_as_an_account_if_the_server_is_configured_so() {
     let options = Options {
         tokens: vec![("t".to_owned(), User::admin("admin"))],
         service_account_admission: true,

@@ -29,7 +29,7 @@ async fn only_the_first_document_of_yaml_counts() {
 }
 
 #[tokio::test]
-async fn keys_that_stand_twice_are_told_with_their_line() {
+async fn duplicate_keys_are_reported_with_their_line() {
     let asked = Asked::new();
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  a: one\n  a: two\n";
     let warned = apply_yaml(&asked, "", text).await;

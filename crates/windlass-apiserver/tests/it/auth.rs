@@ -28,7 +28,7 @@ fn rule(verbs: &[&str], resources: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn strangers_are_told_what_they_may_not() {
+async fn anonymous_users_are_refused_with_the_reason() {
     let server = server();
     let nobody = ask_as(&server, "", &format!("GET {MAPS}"), json!(null)).await;
     assert_eq!(
@@ -49,7 +49,7 @@ async fn strangers_are_told_what_they_may_not() {
 }
 
 #[tokio::test]
-async fn a_role_grants_what_it_says_until_it_goes() {
+async fn a_role_grants_its_rules_until_it_is_deleted() {
     let server = server();
     create_map(&server, "a", "1").await;
     grant(&server, "alice", json!([rule(&["get", "list"], &["configmaps"])])).await;
@@ -120,7 +120,7 @@ async fn impersonation_needs_a_right_of_its_own() {
 }
 
 #[tokio::test]
-async fn reviews_tell_what_would_be_allowed() {
+async fn reviews_answer_what_would_be_allowed() {
     let server = server();
     grant(&server, "alice", json!([rule(&["get"], &["configmaps"])])).await;
     let question = |verb: &str| json!({"verb": verb, "resource": "configmaps", "namespace": "default", "name": "a"});

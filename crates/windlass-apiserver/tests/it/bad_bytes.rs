@@ -299,7 +299,7 @@ async fn queries_of_all_sorts_are_answered() {
 }
 
 #[tokio::test]
-async fn a_wrong_media_type_is_told() {
+async fn a_wrong_media_type_is_reported() {
     for media in ["text/plain", "application/xml", "application/x-www-form-urlencoded", "nonsense"]
     {
         let answer = post(media, "{}").await;
@@ -313,7 +313,7 @@ async fn a_wrong_media_type_is_told() {
 }
 
 #[tokio::test]
-async fn a_wrong_kind_in_the_body_is_told() {
+async fn a_wrong_kind_in_the_body_is_reported() {
     let server = server();
     for (kind, api_version) in [
         ("Secret", "v1"),
@@ -356,7 +356,7 @@ async fn odd_headers_are_survived() {
         let answer =
             send(&server, &format!("POST {MAPS}?dryRun=All"), &headers, map("a", "1").to_string())
                 .await;
-        let told = !answer.code.is_server_error() || name.starts_with("impersonate");
-        assert!(told, "{name}: {value:.40}: {}", answer.text());
+        let refused = !answer.code.is_server_error() || name.starts_with("impersonate");
+        assert!(refused, "{name}: {value:.40}: {}", answer.text());
     }
 }

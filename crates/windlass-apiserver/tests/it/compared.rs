@@ -33,7 +33,7 @@ async fn a_strategic_patch_that_fits_no_struct_is_shown_as_a_map() {
     let asked = Asked::new();
     asked.post(DEPLOYMENTS, web()).await.good();
     let path = format!("{DEPLOYMENTS}/web");
-    for (patch, told) in [
+    for (patch, expected) in [
         (r#"{"spec":{"replicas":"x"}}"#, "\"map[spec:map[replicas:x]]\": unrecognized type: int32"),
         (r#"{"spec":"x"}"#, "\"map[spec:x]\": cannot restore struct from: string"),
         (
@@ -43,18 +43,18 @@ async fn a_strategic_patch_that_fits_no_struct_is_shown_as_a_map() {
     ] {
         let answer = strategic(&asked, &path, patch).await;
         assert_eq!(answer.code, 422, "{patch}");
-        let message = format!(" \"\" is invalid: patch: Invalid value: {told}");
+        let message = format!(" \"\" is invalid: patch: Invalid value: {expected}");
         assert_eq!(answer.message(), message);
     }
     let kept = strategic(&asked, &path, r#"{"kind":"X","apiVersion":"apps/v2"}"#).await.good();
     assert_eq!(kept["kind"], "Deployment");
     let list = strategic(&asked, &path, "[]").await;
-    let told = "json: cannot unmarshal array into Go value of type map[string]interface {}";
-    assert_eq!(list.message(), told);
+    let expected = "json: cannot unmarshal array into Go value of type map[string]interface {}";
+    assert_eq!(list.message(), expected);
 }
 
 #[tokio::test]
-async fn keys_that_stand_twice_in_a_patch_are_told() {
+async fn duplicate_keys_in_a_patch_are_reported() {
     let asked = Asked::new();
     asked.post(DEPLOYMENTS, web()).await.good();
     let path = format!("{DEPLOYMENTS}/web");
@@ -65,8 +65,8 @@ async fn keys_that_stand_twice_in_a_patch_are_told() {
     let strict = format!("{path}?fieldValidation=Strict");
     let refused = asked.send(Method::PATCH, &strict, merge, patch.into()).await;
     assert_eq!(refused.code, 422);
-    let told = "strict decoding error: duplicate field \"metadata.labels.a\"";
-    assert!(refused.message().ends_with(told), "{}", refused.message());
+    let expected = "strict decoding error: duplicate field \"metadata.labels.a\"";
+    assert!(refused.message().ends_with(expected), "{}", refused.message());
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn a_patch_that_takes_the_version_away_leaves_nothing_to_read() {
 async fn options_of_a_deletion_are_refused_in_plain_words() {
     let asked = Asked::new();
     let json = "application/json";
-    for (body, told) in [
+    for (body, expected) in [
         (
             r#"{"kind":"Pod","apiVersion":"v1"}"#,
             "no kind \"Pod\" is registered for version \"v1\" in scheme \
@@ -106,12 +106,12 @@ async fn options_of_a_deletion_are_refused_in_plain_words() {
         ),
     ] {
         let answer = asked.send(Method::DELETE, &format!("{MAPS}/a"), json, body.into()).await;
-        assert_eq!((answer.code, answer.message()), (400, told));
+        assert_eq!((answer.code, answer.message()), (400, expected));
     }
 }
 
 #[tokio::test]
-async fn a_limited_deletion_tells_what_is_left() {
+async fn a_limited_deletion_reports_what_is_left() {
     let asked = Asked::new();
     for name in ["a", "b", "c"] {
         asked.post(MAPS, map(name)).await.good();
@@ -123,7 +123,7 @@ async fn a_limited_deletion_tells_what_is_left() {
 }
 
 #[tokio::test]
-async fn bad_metadata_is_told_as_often_as_it_is_looked_at() {
+async fn bad_metadata_is_reported_as_often_as_it_is_validated() {
     let asked = Asked::new();
     asked.post(MAPS, map("a")).await.good();
     asked.post(DEPLOYMENTS, web()).await.good();
@@ -147,9 +147,9 @@ async fn some_kinds_take_every_path_segment_as_a_name() {
     asked.post(budgets, json!({"metadata": {"name": "A_b"}})).await.good();
     let events = "/api/v1/namespaces/kube-system/events";
     let refused = asked.post(events, json!({})).await;
-    let told = "Event \"\" is invalid: involvedObject.namespace: Invalid value: \"\": does not \
+    let expected = "Event \"\" is invalid: involvedObject.namespace: Invalid value: \"\": does not \
                 match event.namespace";
-    assert_eq!(refused.message(), told);
+    assert_eq!(refused.message(), expected);
 }
 
 #[tokio::test]
@@ -168,9 +168,9 @@ async fn bodies_of_yaml_are_refused_in_the_words_of_its_parser() {
     let asked = Asked::new();
     let yaml = "application/yaml";
     let refused = asked.send(Method::POST, MAPS, yaml, b"a: b: c".to_vec()).await;
-    let told = "the object provided is unrecognized (must be of type ConfigMap): yaml: mapping \
+    let expected = "the object provided is unrecognized (must be of type ConfigMap): yaml: mapping \
                 values are not allowed in this context (613a20623a2063)";
-    assert_eq!(refused.message(), told);
+    assert_eq!(refused.message(), expected);
     let twice = b"metadata: {name: a}\ndata: {k: v, k: w}\n".to_vec();
     let warned = asked.send(Method::POST, MAPS, yaml, twice).await;
     assert_eq!(warned.warnings, ["299 - \"line 2: key \\\"k\\\" already set in map\""]);
@@ -179,7 +179,7 @@ async fn bodies_of_yaml_are_refused_in_the_words_of_its_parser() {
 #[tokio::test]
 async fn lists_refuse_tokens_and_fields_as_the_real_server() {
     let asked = Asked::new();
-    for (path, told) in [
+    for (path, expected) in [
         (
             format!("{MAPS}?continue=e30"),
             "invalid continue token: continue key is not valid: server does not recognize this \
@@ -195,7 +195,7 @@ async fn lists_refuse_tokens_and_fields_as_the_real_server() {
         ),
     ] {
         let answer = asked.get(&path).await;
-        assert_eq!((answer.code, answer.message()), (400, told));
+        assert_eq!((answer.code, answer.message()), (400, expected));
     }
 }
 
@@ -223,13 +223,13 @@ async fn nothing_is_known_of_a_version_that_is_not_declared() {
     asked.define(boats(versions)).await;
     let path = format!("{}?fieldValidation=Strict", boats_path("v1"));
     let unknown = asked.post(&path, boat("v9", "a", json!({"n": 1}))).await;
-    let told = "Boat in version \"v9\" cannot be handled as a Boat: strict decoding error: \
+    let expected = "Boat in version \"v9\" cannot be handled as a Boat: strict decoding error: \
                 unknown field \"spec\"";
-    assert_eq!((unknown.code, unknown.message()), (400, told));
+    assert_eq!((unknown.code, unknown.message()), (400, expected));
     let other = asked.post(&path, boat("v2", "a", json!({"n": 1}))).await;
-    let told = "the API version in the data (sea.example/v2) does not match the expected API \
+    let expected = "the API version in the data (sea.example/v2) does not match the expected API \
                 version (sea.example/v1)";
-    assert_eq!((other.code, other.message()), (400, told));
+    assert_eq!((other.code, other.message()), (400, expected));
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn a_webhook_names_no_resource_that_a_star_covers() {
                 "resources": resources}],
         }]})
     };
-    for (resources, told) in [
+    for (resources, expected) in [
         (
             json!(["*", "pods"]),
             "if '*' is present, must not specify other resources without subresources",
@@ -253,7 +253,7 @@ async fn a_webhook_names_no_resource_that_a_star_covers() {
         (json!(["pods/*", "pods/status"]), "if 'pods/*' is present, must not specify pods/status"),
     ] {
         let refused = asked.post(path, hooks(resources, "/x")).await;
-        assert!(refused.message().ends_with(told), "{}", refused.message());
+        assert!(refused.message().ends_with(expected), "{}", refused.message());
     }
     let refused = asked.post(path, hooks(json!(["pods"]), "/a//b")).await;
     assert!(refused.message().ends_with("segment[1] may not be empty"), "{}", refused.message());
@@ -277,7 +277,7 @@ async fn pods_are_refused_in_the_words_that_were_compared() {
     };
     let field = json!({"env": [{"name": "a",
         "valueFrom": {"fieldRef": {"fieldPath": "spec.foo"}}}]});
-    for (container, told) in [
+    for (container, expected) in [
         (
             json!({"securityContext": {"runAsUser": -1}}),
             "securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, \
@@ -304,7 +304,7 @@ async fn pods_are_refused_in_the_words_that_were_compared() {
         ),
     ] {
         let refused = asked.post(pods, pod(container)).await;
-        let message = format!("Pod \"p\" is invalid: spec.containers[0].{told}");
+        let message = format!("Pod \"p\" is invalid: spec.containers[0].{expected}");
         assert_eq!(refused.message(), message);
     }
 }

@@ -40,7 +40,7 @@ async fn the_server_owns_the_status_of_definitions() {
 }
 
 #[tokio::test]
-async fn names_that_are_taken_are_given_when_their_owner_goes() {
+async fn names_that_are_taken_are_accepted_when_their_owner_is_deleted() {
     let asked = Asked::new();
     asked.define(boats(sails())).await;
     let mut other = boats(sails());
@@ -84,7 +84,7 @@ async fn a_deleted_definition_waits_for_held_objects_and_takes_no_new_ones() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_the_end_of_all_objects_before_its_own() {
+async fn a_watch_reports_the_deletion_of_all_objects_before_it_ends() {
     let asked = Asked::new();
     asked.define(boats(sails())).await;
     let created = asked.post(&boats_path("v1"), boat("v1", "a", json!({}))).await.good();

@@ -76,13 +76,13 @@ async fn a_patch_may_not_change_what_identifies_an_object() {
     assert!(kind.message().contains("kind: Invalid value: \"Raft\": must be Boat"));
     let uid = asked.merge(&path, json!({"metadata": {"uid": "1"}})).await;
     assert_eq!(uid.code, 422);
-    assert_eq!(uid.body["details"]["causes"].as_array().unwrap().len(), 2, "told twice");
+    assert_eq!(uid.body["details"]["causes"].as_array().unwrap().len(), 2, "reported twice");
     let wrong = asked.merge(&path, json!({"metadata": {"labels": {"a": 1}}})).await;
     assert_eq!((wrong.code, wrong.body["reason"].as_str()), (422, Some("Invalid")));
 }
 
 #[tokio::test]
-async fn odd_keys_of_a_json_patch_are_told() {
+async fn odd_keys_of_a_json_patch_are_reported() {
     let asked = any_boats().await;
     let path = format!("{}/a", boats_path("v1"));
     asked.post(&boats_path("v1"), boat("v1", "a", json!({"n": 1}))).await.good();

@@ -18,7 +18,7 @@ async fn delete(server: &ApiServer, path: &str, options: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_deletion_tells_what_is_gone() {
+async fn a_deletion_returns_what_was_deleted() {
     let server = server();
     let made = create_map(&server, "a", "1").await;
     let gone = delete(&server, &format!("{MAPS}/a"), json!(null)).await.ok();
@@ -44,7 +44,7 @@ async fn a_running_pod_has_its_grace() {
 }
 
 #[tokio::test]
-async fn a_pod_on_no_node_goes_at_once() {
+async fn a_pod_without_a_node_is_deleted_at_once() {
     let server = pod_server().await;
     ask(&server, &format!("POST {PODS}"), pod("a")).await.ok();
     delete(&server, &format!("{PODS}/a"), json!(null)).await.ok();
@@ -64,7 +64,7 @@ async fn no_grace_is_too_long_for_the_calendar() {
 }
 
 #[tokio::test]
-async fn finalizers_hold_an_object_until_the_last_one_goes() {
+async fn finalizers_keep_an_object_until_the_last_one_is_removed() {
     let server = server();
     let mut body = map("a", "1");
     body["metadata"]["finalizers"] = json!(["example.com/x", "example.com/y"]);
@@ -125,7 +125,7 @@ async fn propagation_leaves_its_finalizer_for_the_collector() {
 }
 
 #[tokio::test]
-async fn a_collection_goes_by_its_selector() {
+async fn a_collection_is_deleted_by_its_selector() {
     let server = server();
     for (name, app) in [("a", "web"), ("b", "web"), ("c", "db")] {
         let body = json!({"metadata": {"name": name, "labels": {"app": app}}});
@@ -156,7 +156,7 @@ async fn an_odd_body_of_a_deletion_is_refused() {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_when_it_is_finalized() {
+async fn a_namespace_is_deleted_when_it_is_finalized() {
     let server = server();
     ask(&server, "POST /api/v1/namespaces", json!({"metadata": {"name": "x"}})).await.ok();
     let marked = delete(&server, "/api/v1/namespaces/x", json!(null)).await.ok();

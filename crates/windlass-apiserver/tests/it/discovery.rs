@@ -59,7 +59,7 @@ async fn schemas_are_served_in_both_versions() {
 }
 
 #[tokio::test]
-async fn health_is_told_to_everybody() {
+async fn health_needs_no_authentication() {
     let server = server();
     for path in ["/healthz", "/livez", "/readyz"] {
         let answer = ask_as(&server, "", &format!("GET {path}"), json!(null)).await;

@@ -80,7 +80,7 @@ async fn a_watch_can_be_made_to_end_early() {
 }
 
 #[tokio::test]
-async fn the_log_tells_who_asked_what() {
+async fn the_log_shows_who_requested_what() {
     let server = server();
     create_map(&server, "before", "1").await;
     server.request_log().enable();
@@ -93,11 +93,11 @@ async fn the_log_tells_who_asked_what() {
         .collect();
     assert_eq!(shown, [("admin", "create", "", 201), ("alice", "get", "a", 403)]);
     assert_eq!(entries[1].revision, server.revision());
-    let told = Arc::new(Mutex::new(0));
-    let sink = told.clone();
+    let calls = Arc::new(Mutex::new(0));
+    let sink = calls.clone();
     server.request_log().set_sink(Box::new(move |_| *sink.lock().unwrap() += 1));
     ask(&server, "GET /version", json!(null)).await.ok();
-    assert_eq!(*told.lock().unwrap(), 1);
+    assert_eq!(*calls.lock().unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]

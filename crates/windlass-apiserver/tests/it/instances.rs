@@ -39,7 +39,7 @@ async fn a_seed_makes_the_same_names_and_uids() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fork_goes_its_own_way() {
+async fn a_fork_is_independent_of_its_origin() {
     let server = server();
     create_map(&server, "a", "1").await;
     let fork = server.fork();

@@ -67,7 +67,7 @@ async fn the_service_of_the_server_comes_back_with_its_address() {
 }
 
 #[tokio::test]
-async fn the_components_tell_whether_controllers_run() {
+async fn the_component_statuses_show_whether_controllers_run() {
     let server = server();
     let path = "/api/v1/componentstatuses";
     let health = |status: &serde_json::Value| status["conditions"][0]["status"].clone();

@@ -33,7 +33,7 @@ async fn items_come_in_the_order_of_their_names_without_their_kind() {
 }
 
 #[tokio::test]
-async fn a_list_over_all_namespaces_goes_by_namespace_first() {
+async fn a_list_over_all_namespaces_is_ordered_by_namespace_first() {
     let server = server();
     for space in ["zoo", "abc"] {
         let body = json!({"metadata": {"name": space}});

@@ -93,7 +93,7 @@ async fn an_object_needs_an_existing_namespace() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_goes_takes_nothing_new() {
+async fn a_terminating_namespace_accepts_nothing_new() {
     let server = server();
     let space = json!({"metadata": {"name": "old"}});
     ask(&server, "POST /api/v1/namespaces", space).await.ok();

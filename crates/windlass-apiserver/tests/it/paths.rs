@@ -31,7 +31,7 @@ async fn a_path_does_not_begin_with_two_slashes() {
 }
 
 #[tokio::test]
-async fn nothing_stands_below_what_can_only_be_created() {
+async fn there_are_no_paths_below_resources_that_can_only_be_created() {
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let missing = "the server could not find the requested resource";
     assert_eq!(get(&format!("{reviews}/x")).await.fails(404), missing);
@@ -45,7 +45,7 @@ async fn nothing_stands_below_what_can_only_be_created() {
 }
 
 #[tokio::test]
-async fn reviews_tell_who_wrote_them_but_those_about_oneself_are_new() {
+async fn reviews_keep_their_managers_but_self_reviews_are_new_objects() {
     let server = server();
     let ask_for = async |kind: &str, spec: Value| {
         let path = format!("POST /apis/authorization.k8s.io/v1/{kind}?fieldManager=m");
@@ -61,7 +61,7 @@ async fn reviews_tell_who_wrote_them_but_those_about_oneself_are_new() {
 }
 
 #[tokio::test]
-async fn a_token_request_tells_who_asked_for_it() {
+async fn a_token_request_shows_its_requester() {
     let server = pod_server().await;
     let path = "POST /api/v1/namespaces/default/serviceaccounts/default/token?fieldManager=m";
     let token = ask(&server, path, json!({"spec": {"audiences": ["a"]}})).await.ok();

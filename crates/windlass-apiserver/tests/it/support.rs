@@ -56,7 +56,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The document; null if it is none.
+    /// The document; null if the body is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
@@ -95,7 +95,7 @@ pub async fn ask(server: &ApiServer, what: &str, body: Value) -> Answer {
     ask_as(server, "admin", what, body).await
 }
 
-/// As [`ask`], with another token; an empty one is none.
+/// As [`ask`], with another token; an empty one sends no token.
 pub async fn ask_as(server: &ApiServer, token: &str, what: &str, body: Value) -> Answer {
     let bearer = format!("Bearer {token}");
     let mut headers = vec![("content-type", "application/json")];
@@ -181,7 +181,7 @@ impl Watch {
 
     /// Type, name and version of the next event.
     pub async fn next_key(&mut self) -> (String, String, u64) {
-        let event = self.next().await.expect("the watch goes on");
+        let event = self.next().await.expect("the watch continues");
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         let metadata = &event["object"]["metadata"];
         let version = text(&metadata["resourceVersion"]).parse().unwrap_or(0);

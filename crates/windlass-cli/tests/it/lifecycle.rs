@@ -169,14 +169,14 @@ fn nothing_is_begun_before_the_kubeconfig_is_known_to_be_writable() {
 }
 
 #[test]
-fn a_reader_that_goes_away_does_not_break_the_tour() {
+fn a_closed_output_does_not_break_the_tour() {
     let mut tour = windlass();
     tour.args(["demo", "--once"]).stdout(std::process::Stdio::piped());
     let mut tour = tour.stderr(std::process::Stdio::piped()).spawn().unwrap();
     drop(tour.stdout.take());
     let ended = tour.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!((ended.status.code(), &*told), (Some(0), ""));
+    let printed = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), &*printed), (Some(0), ""));
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ pub fn one_line(output: &Output) -> String {
 /// A running cluster; killed with its value.
 pub struct Cluster {
     child: Child,
-    /// The line that told it is ready.
+    /// The line that it prints when it is ready.
     pub ready: String,
     pub kubeconfig: PathBuf,
 }
@@ -66,12 +66,12 @@ impl Cluster {
         Self { child, ready: ready.trim_end().to_owned(), kubeconfig }
     }
 
-    /// A client that goes by the kubeconfig.
+    /// A client configured by the kubeconfig.
     pub async fn client(&self) -> kube::Client {
         self.client_with(|_| {}).await
     }
 
-    /// A client that goes by the kubeconfig, with its user changed.
+    /// A client configured by the kubeconfig, with another user.
     pub async fn client_with(&self, change: impl FnOnce(&mut AuthInfo)) -> kube::Client {
         let mut config = Kubeconfig::read_from(&self.kubeconfig).unwrap();
         change(config.auth_infos[0].auth_info.as_mut().unwrap());

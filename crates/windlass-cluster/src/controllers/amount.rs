@@ -9,13 +9,13 @@ pub fn time(moment: Timestamp) -> Time {
     Time(Timestamp::from_second(moment.as_second()).unwrap_or(moment))
 }
 
-/// A count as statuses carry it: none for zero.
+/// A count as statuses carry it: `None` for zero.
 pub fn counted(count: usize) -> Option<i32> {
-    told(number(count))
+    non_zero(number(count))
 }
 
-/// A number as statuses carry it: none for zero.
-pub fn told(number: i32) -> Option<i32> {
+/// A number as statuses carry it: `None` for zero.
+pub fn non_zero(number: i32) -> Option<i32> {
     Some(number).filter(|number| *number != 0)
 }
 

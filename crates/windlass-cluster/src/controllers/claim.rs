@@ -1,6 +1,7 @@
 //! Taking and letting go: which objects belong to a controller's object by owner and by selector.
 //!
-//! **Invariant:** nothing is taken that another controller owns, and nothing by an owner that goes.
+//! **Invariant:** an object that another controller owns is never adopted, and an owner that is
+//! being deleted adopts nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use serde_json::{Value, json};
-use windlass::cache::Cache;
+use windlass::cache::{Cache, Change};
 use windlass::client::Patch;
-use windlass::controller::{Change, Watch};
-use windlass::{Context, Error, Key, Kind, List, Object, Result, ResultExt};
+use windlass::controller::Watch;
+use windlass::{Context, Error, Key, Kind, Object, Result, ResultExt};
 
 /// How objects are claimed.
 pub struct Claim<'a, O: Object> {
@@ -22,7 +23,7 @@ pub struct Claim<'a, O: Object> {
     pub owner: &'a O,
     /// What has to match.
     pub selector: Selector,
-    /// A finalizer that comes with ownership and goes with it.
+    /// A finalizer that is added and removed together with the owner reference.
     pub finalizer: Option<&'static str>,
 }
 
@@ -36,8 +37,8 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
         Ok(Self { cx, owner, selector, finalizer: None })
     }
 
-    /// All objects that are the owner's after taking orphans that match and releasing those that
-    /// do not; `may_own` looks at whatever else has to fit.
+    /// All objects of the owner, after adopting orphans that match and releasing objects that do
+    /// not; `may_own` checks all other conditions.
     pub async fn objects<K>(&self, may_own: impl Fn(&K) -> bool) -> Result<Vec<Arc<K>>>
     where
         K: Object<DynamicType = ()>,
@@ -57,7 +58,8 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
         if going {
             return Ok(mine);
         }
-        let candidates = self.cx.list::<K>().orphaned().matching(self.selector.clone()).items()?;
+        let candidates =
+            self.cx.list::<K>().owned_by("").matching(self.selector.clone()).items()?;
         let orphans = candidates.into_iter().filter(|o| may_own(o));
         let orphans = orphans.filter(|o| o.meta().deletion_timestamp.is_none());
         let mut allowed = None;
@@ -81,7 +83,7 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
 
     /// Asks the server whether the owner is still the one that was seen, and stays.
     async fn still_there(&self) -> Result<bool> {
-        let fresh = self.cx.live().get::<O>(self.cx.key()).await?;
+        let fresh = self.cx.client().api::<O>().get(self.cx.key()).await?;
         let uid = &self.owner.meta().uid;
         Ok(fresh.is_some_and(|o| o.meta().uid == *uid && o.meta().deletion_timestamp.is_none()))
     }
@@ -117,15 +119,20 @@ impl<'a, O: Object<DynamicType = ()>> Claim<'a, O> {
         self.patch(object, patch).await.map(drop)
     }
 
-    /// An object that is gone, or another by now, is nobody's concern any more.
+    /// Patches an object; `None` if it has been deleted or replaced.
     async fn patch<K>(&self, object: &K, patch: Value) -> Result<Option<K>>
     where
         K: Object<DynamicType = ()>,
     {
         let key = Key::of(object);
-        let done = self.cx.client().patch::<K>(&key, &Patch::Strategic(patch)).await;
+        let done = self.cx.client().api::<K>().patch(&key, &Patch::Strategic(patch)).await;
         match done.ignore_not_found() {
-            Err(error) if error.is_invalid() || error.is_conflict() => Ok(None),
+            Err(error)
+                if matches!(error.status(), Some(status) if status.code == 422)
+                    || error.is_conflict() =>
+            {
+                Ok(None)
+            }
             other => other,
         }
     }
@@ -141,16 +148,16 @@ pub fn matching<K: Object<DynamicType = ()>>(
     let all = cache.list::<K>().namespace(namespace.unwrap_or_default());
     let candidates = all.items().unwrap_or_default();
     let fits = |candidate: &&Arc<K>| {
-        let selector = selector(candidate).and_then(|s| List::all().selector(&s).ok());
+        let selector = selector(candidate).and_then(|s| Selector::try_from(s).ok());
         selector.is_some_and(|s| s.matches(labels))
     };
     candidates.iter().filter(fits).map(|object| Key::of(&**object)).collect()
 }
 
-/// Pods nobody controls, for the objects of kind `K` whose selector matches them.
+/// Pods without a controller, for the objects of kind `K` whose selector matches them.
 pub fn orphans<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSelector>) -> Watch {
     Watch::reading(Kind::of::<Pod>(), move |change: &Change, cache: &Cache| {
-        let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
+        let namespace = change.key().namespace().map(str::to_string);
         let labels = orphan_labels(change).into_iter().filter(|labels| !labels.is_empty());
         let keys =
             labels.flat_map(|labels| matching::<K>(cache, namespace.as_deref(), &labels, selector));
@@ -162,7 +169,7 @@ pub fn orphans<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSele
 pub fn orphan_labels(change: &Change) -> Vec<BTreeMap<String, String>> {
     let states = [&change.old, &change.new].into_iter().flatten();
     let free = states.filter(|entry| !entry.owners().iter().any(|o| o.controller));
-    let labels = free
-        .map(|entry| entry.labels().iter().map(|(k, v)| (k.to_string(), v.to_string())).collect());
+    let labels =
+        free.map(|entry| entry.labels().map(|(k, v)| (k.to_string(), v.to_string())).collect());
     labels.collect()
 }

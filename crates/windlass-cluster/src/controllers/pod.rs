@@ -29,17 +29,17 @@ pub fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
 }
 
-/// Tells whether the pod is being deleted.
+/// Returns `true` if the pod is being deleted.
 pub fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Tells whether the pod ended, well or not.
+/// Returns `true` if the pod has succeeded or failed.
 pub fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// Tells whether the pod counts as doing its work: neither ended nor going.
+/// Returns `true` if the pod is active: neither finished nor being deleted.
 pub fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
@@ -49,12 +49,12 @@ pub fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
     pod.status.as_ref()?.conditions.iter().flatten().find(|c| c.type_ == type_)
 }
 
-/// Tells whether the pod is ready.
+/// Returns `true` if the pod is ready.
 pub fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|c| c.status == "True")
 }
 
-/// Tells whether the pod has been ready for long enough.
+/// Returns `true` if the pod has been ready for long enough.
 pub fn is_available(pod: &Pod, min_ready: i32, now: Timestamp) -> bool {
     is_ready(pod) && available_after(pod, min_ready, now).is_none()
 }
@@ -101,15 +101,16 @@ where
     Ok(pod)
 }
 
-/// Creates a pod and tells so; `None` where the namespace goes and nothing can come.
+/// Creates a pod and publishes an event. Returns `None` if the namespace is being deleted, so that
+/// nothing can be created in it.
 pub async fn create<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<Option<Pod>> {
-    match cx.client().create(pod).await {
+    match cx.client().api().create(pod).await {
         Ok(made) => {
             let name = made.metadata.name.clone().unwrap_or_default();
             cx.event("SuccessfulCreate", format!("Created pod: {name}"));
             Ok(Some(made))
         }
-        Err(error) if namespace_goes(&error) => Ok(None),
+        Err(error) if namespace_is_terminating(&error) => Ok(None),
         Err(error) => {
             cx.warn("FailedCreate", format!("Error creating: {}", message(&error)));
             Err(error)
@@ -117,10 +118,10 @@ pub async fn create<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<Option<Pod>
     }
 }
 
-/// Deletes a pod and tells so.
+/// Deletes a pod and publishes an event.
 pub async fn delete<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<()> {
     let key = Key::of(pod);
-    match cx.client().api::<Pod>().delete(&key, &Deletion::only(pod)).await {
+    match cx.client().api::<Pod>().delete(Deletion::only(pod)).await {
         Ok(Deleted::NotFound) => Ok(()),
         Ok(_) => {
             cx.event("SuccessfulDelete", format!("Deleted pod: {}", key.name()));
@@ -135,13 +136,13 @@ pub async fn delete<O: Object>(cx: &Context<O>, pod: &Pod) -> Result<()> {
     }
 }
 
-/// The namespace is being deleted: nothing new can be made there.
-pub fn namespace_goes(error: &Error) -> bool {
+/// Returns `true` if a request failed because the namespace is being deleted.
+pub fn namespace_is_terminating(error: &Error) -> bool {
     let details = error.status().and_then(|s| s.details.as_ref());
     details.is_some_and(|d| d.causes.iter().any(|c| c.reason == "NamespaceTerminating"))
 }
 
-/// What people are told of a failed request.
+/// The message of a failed request, for events and conditions.
 pub fn message(error: &Error) -> String {
     error.status().map_or_else(|| error.chain(), |s| s.message.clone())
 }
@@ -166,7 +167,8 @@ pub async fn slow_start<F: Future<Output = Result<()>>>(
     Ok(())
 }
 
-/// Which of two pods goes first when some have to go; `rank` is how crowded a pod's node is.
+/// Which of two pods is deleted first when there are too many; `rank` is the number of pods on its
+/// node.
 pub fn deletion_order(a: (&Pod, usize), b: (&Pod, usize), now: Timestamp) -> Ordering {
     let ((a, rank_a), (b, rank_b)) = (a, b);
     let phase_order = |pod: &Pod| match phase(pod) {

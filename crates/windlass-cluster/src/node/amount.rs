@@ -75,7 +75,7 @@ impl Amounts {
 
 fn millis(amount: &quantity::Quantity) -> i128 {
     let whole = i128::from(amount.value()) * 1_000;
-    // Large amounts saturate as thousandths; nobody asks for parts of those.
+    // Large amounts saturate as thousandths; fractions of those do not matter.
     if whole > i128::from(i64::MAX) / 2 { whole } else { i128::from(amount.milli_value()) }
 }
 

@@ -114,14 +114,15 @@ impl Known {
 
 /// The keys of an object; `None` if it does not exist.
 async fn read(cx: &Context<Pod>, source: Source, key: &Key) -> Result<Option<Vec<String>>> {
-    let live = cx.live();
+    let client = cx.client();
     Ok(match source {
-        Source::ConfigMap => live.get::<ConfigMap>(key).await?.map(|map| {
+        Source::ConfigMap => client.api::<ConfigMap>().get(key).await?.map(|map| {
             let plain = map.data.iter().flatten().map(|(key, _)| key.clone());
             plain.chain(map.binary_data.iter().flatten().map(|(key, _)| key.clone())).collect()
         }),
-        Source::Secret => live
-            .get::<Secret>(key)
+        Source::Secret => client
+            .api::<Secret>()
+            .get(key)
             .await?
             .map(|secret| secret.data.iter().flatten().map(|(key, _)| key.clone()).collect()),
     })

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::amount::Amounts;
 
-/// What stands against a node, in the scheduler's words; empty if nothing does.
+/// Why a pod does not fit a node, in the scheduler's words; empty if it fits.
 pub fn against(pod: &Pod, node: &Node, used: &Amounts, request: &Amounts) -> Vec<String> {
     let spec = node.spec.as_ref();
     let tolerations = pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default();
@@ -39,7 +39,7 @@ pub fn against(pod: &Pod, node: &Node, used: &Amounts, request: &Amounts) -> Vec
     lacking.iter().map(text).collect()
 }
 
-/// Returns `true` for a reason that goes away when pods leave the node.
+/// Returns `true` for a reason that disappears when pods leave the node.
 pub fn is_about_room(reason: &str) -> bool {
     reason.starts_with("Insufficient ") || reason == "Too many pods"
 }

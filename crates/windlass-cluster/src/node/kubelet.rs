@@ -24,8 +24,7 @@ pub fn add(builder: Builder) -> Builder {
     let addresses = Arc::new(Mutex::new(Addresses::default()));
     let controller = Controller::<Pod>::builder("kubelet")
         .watch(Watch::reading(Kind::of::<Node>(), |change, cache| {
-            let Some(node) = change.entry() else { return Vec::new() };
-            cache.list::<Pod>().by(&by_node(), node.key().name()).keys().unwrap_or_default()
+            cache.list::<Pod>().by(&by_node(), change.key().name()).keys().unwrap_or_default()
         }))
         .index(&by_node())
         .workers(8)
@@ -42,7 +41,7 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
         return Ok(Next::Done);
     };
     let Some(name) = pod::node(&pod) else { return Ok(Next::Done) };
-    let Some(node) = cx.get::<Node>(&Key::cluster(name))? else { return Ok(Next::Done) };
+    let Some(node) = cx.get::<Node>(name)? else { return Ok(Next::Done) };
     if !matches!(health(&node), Some(Health::Ready | Health::NotReady)) {
         return Ok(Next::Done);
     }
@@ -58,7 +57,7 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
     let step = life::step(&pod, &Place { host_ip, pod_ip }, &missing, cx.clock().now());
     if let Some(status) = step.status {
         let wanted = Pod { status: Some(status), ..(*pod).clone() };
-        match cx.client().update_status(&wanted).await.ignore_not_found() {
+        match cx.client().api().subresource("status").update(&wanted).await.ignore_not_found() {
             // Somebody else wrote the pod: decide again about what there is now.
             Err(error) if error.is_conflict() => {
                 return Ok(Next::After(Duration::from_millis(1)));
@@ -72,7 +71,7 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
     }
     if step.remove {
         let how = Deletion::only(&*pod).grace_seconds(0);
-        match cx.client().api::<Pod>().delete(cx.key(), &how).await {
+        match cx.client().api::<Pod>().delete(how).await {
             Err(error) if error.is_conflict() => {}
             other => drop(other?),
         }

@@ -167,7 +167,7 @@ impl Decision<'_> {
         self.step
     }
 
-    /// The status of a pod whose containers were told to stop.
+    /// The status of a pod whose containers have to stop.
     fn stopped(&self, mut status: PodStatus) -> PodStatus {
         for container in status.container_statuses.iter_mut().flatten() {
             let started = container.state.as_ref().and_then(|s| s.running.as_ref());
@@ -209,7 +209,7 @@ impl Decision<'_> {
         status.ephemeral_container_statuses = Some(all).filter(|all| !all.is_empty());
     }
 
-    /// Init containers are done at once; those that stay beside the others run.
+    /// Init containers end at once; sidecar containers keep running.
     fn init(&mut self, container: &Container, old: Option<ContainerStatus>) -> ContainerStatus {
         let waits_for = |s: &ContainerState| s.waiting.is_some();
         if let Some(old) = &old
@@ -258,7 +258,7 @@ impl Decision<'_> {
             }
             let runs = status.state.as_ref().is_some_and(|s| s.running.is_some());
             if runs && !self.steer.crash && self.steer.complete_after == Some(Duration::ZERO) {
-                // Even the shortest run is seen by those who watch.
+                // Watches see even the shortest run.
                 self.decide_in(Duration::from_millis(1));
                 break;
             }

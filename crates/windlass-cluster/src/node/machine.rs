@@ -1,10 +1,10 @@
-//! The Node objects: made at the start, and kept saying what their annotations tell.
+//! The Node objects: created at the start, with a status that follows their annotations.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use kube::core::ObjectMeta;
 use windlass::clock::Clock;
 use windlass::controller::{Context, Controller, Next};
@@ -17,7 +17,7 @@ use super::steer::{Health, health};
 
 const VERSION: &str = "v1.36.4";
 
-/// Makes the nodes `node-1` to `node-N`; those that are there already stay as they are.
+/// Creates the nodes `node-1` to `node-N`; existing ones are left unchanged.
 ///
 /// # Errors
 ///
@@ -25,19 +25,19 @@ const VERSION: &str = "v1.36.4";
 pub async fn register(server: &ApiServer, count: usize) -> Result<()> {
     let client = Client::new(server.client()).field_owner("kubelet");
     let clock = Clock::fixed(server.clock().now());
-    client.create(&storage_class()).await.ignore_already_exists()?;
+    client.api().create(&storage_class()).await.ignore_already_exists()?;
     for number in 1..=count {
-        let made = client.create(&node(number)).await.ignore_already_exists()?;
+        let made = client.api().create(&node(number)).await.ignore_already_exists()?;
         if let Some(mut made) = made {
-            client.create(&lease(&made, &clock)).await.ignore_already_exists()?;
+            client.api().create(&lease(&made, &clock)).await.ignore_already_exists()?;
             made.status = Some(status(&made, Health::Ready, &clock));
-            let mut made = client.update_status(&made).await?;
+            let mut made = client.api().subresource("status").update(&made).await?;
             // New nodes are kept free until they are ready, which this one is.
             if let Some(spec) = made.spec.as_mut()
                 && let Some(taints) = spec.taints.as_mut()
             {
                 taints.retain(|taint| taint.key != "node.kubernetes.io/not-ready");
-                client.update(&made).await?;
+                client.api().update(&made).await?;
             }
         }
     }
@@ -57,7 +57,7 @@ async fn reconcile(cx: &Context<Node>) -> Result<Next> {
     let status = status(&node, health, cx.clock());
     if node.status.as_ref() != Some(&status) {
         let wanted = Node { status: Some(status), ..(*node).clone() };
-        cx.client().update_status(&wanted).await.ignore_not_found()?;
+        cx.client().api().subresource("status").update(&wanted).await.ignore_not_found()?;
     }
     Ok(Next::Done)
 }
@@ -78,7 +78,7 @@ fn storage_class() -> StorageClass {
     }
 }
 
-/// The sign of life of a node; a simulated one lives without renewing it.
+/// The lease of a node; a simulated node does not have to renew it.
 fn lease(node: &Node, clock: &Clock) -> Lease {
     let name = node.metadata.name.clone();
     let owner = OwnerReference {
@@ -98,7 +98,7 @@ fn lease(node: &Node, clock: &Clock) -> Lease {
         spec: Some(LeaseSpec {
             holder_identity: name,
             lease_duration_seconds: Some(40),
-            renew_time: Some(clock.micro_time()),
+            renew_time: Some(MicroTime(clock.now())),
             ..LeaseSpec::default()
         }),
     }
@@ -131,7 +131,7 @@ fn arch() -> &'static str {
     if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }
 }
 
-/// The status of a node in this health, with what is there already kept.
+/// The status of a node in this health; fields that it does not concern are kept.
 fn status(node: &Node, health: Health, clock: &Clock) -> NodeStatus {
     let mut status = node.status.clone().unwrap_or_default();
     let name = node.metadata.name.as_deref().unwrap_or_default();
@@ -189,7 +189,7 @@ fn put_conditions(status: &mut NodeStatus, health: Health, clock: &Clock) {
             put(status, "Ready", "True", "KubeletReady", text, clock);
         }
         Health::NotReady => {
-            let text = "the node is told not to be ready";
+            let text = "the annotations of the node say that it is not ready";
             put(status, "Ready", "False", "KubeletNotReady", text, clock);
         }
         Health::Offline => unknown(status, "Ready", clock),

@@ -40,7 +40,7 @@ pub async fn preempt(
 }
 
 async fn evict(cx: &Context<Pod>, pod: &Pod, node: &str, key: &Key) -> Result<()> {
-    let Some(victim) = cx.get::<Pod>(key)? else { return Ok(()) };
+    let Some(victim) = cx.client().cached().get::<Pod>(key)? else { return Ok(()) };
     if victim.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
@@ -55,7 +55,7 @@ async fn evict(cx: &Context<Pod>, pod: &Pod, node: &str, key: &Key) -> Result<()
         last_transition_time: Some(cx.clock().time()),
         ..PodCondition::default()
     });
-    match cx.client().update_status(&marked).await.ignore_not_found() {
+    match cx.client().api().subresource("status").update(&marked).await.ignore_not_found() {
         // Somebody else wrote the pod: it is deleted without the condition.
         Err(error) if error.is_conflict() => {}
         other => drop(other?),
@@ -65,7 +65,7 @@ async fn evict(cx: &Context<Pod>, pod: &Pod, node: &str, key: &Key) -> Result<()
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let text = format!("Preempted by pod {uid} on node {node}");
     cx.recorder().publish(EventType::Normal, regarding, "Preempted", "Preempting", text);
-    match cx.client().api::<Pod>().delete(key, &Deletion::only(&*victim)).await {
+    match cx.client().api::<Pod>().delete(Deletion::only(&*victim)).await {
         Err(error) if error.is_conflict() => Ok(()),
         other => other.map(drop),
     }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use windlass::controller::{Change, Context, Controller, Next, Watch};
+use windlass::cache::Change;
+use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, Result, ResultExt};
 
@@ -40,7 +41,7 @@ pub fn add(builder: Builder) -> Builder {
 
 const CONDITION: &str = "PodScheduled";
 
-/// A pod that ends or goes makes room.
+/// A pod that ends or is deleted makes room.
 fn frees(change: &Change) -> bool {
     change.is_delete() || change.object::<Pod>().is_some_and(|pod| pod::is_finished(&pod))
 }
@@ -99,7 +100,7 @@ fn first_read(cx: &Context<Pod>, placements: &Mutex<Placements>) -> Result<()> {
     if placements.lock().counted {
         return Ok(());
     }
-    let all = cx.list::<Pod>().all_namespaces().items()?;
+    let all = cx.client().cached().list::<Pod>().items()?;
     let mut placements = placements.lock();
     for pod in all.iter().filter(|pod| pod::node(pod).is_some() && !pod::is_finished(pod)) {
         placements.put(&Key::of(&**pod), pod);

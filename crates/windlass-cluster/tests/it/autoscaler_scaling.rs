@@ -48,7 +48,7 @@ fn reason(scaler: &Value, type_: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_metrics_nothing_is_scaled_and_the_reason_is_told() {
+async fn without_metrics_nothing_is_scaled_and_the_reason_is_reported() {
     let world = World::start().await;
     scaler(&world).await;
     world.until(SCALER, |h| reason(h, "AbleToScale") == "FailedGetScale").await;
@@ -89,7 +89,7 @@ async fn scaler_of(world: &World, name: &str, metric: Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_that_can_not_be_had_are_told_in_full() {
+async fn unavailable_metrics_are_reported_in_full() {
     let world = World::start().await;
     target(&world, 2).await;
     let metric = json!({"type": "External", "external": {
@@ -101,13 +101,13 @@ async fn metrics_that_can_not_be_had_are_told_in_full() {
         world.until(SCALER, |h| reason(h, "ScalingActive") == "FailedGetExternalMetric").await;
     assert_eq!(found["status"]["currentMetrics"], json!([{"type": ""}]));
     let events = world.events("a", "h").await;
-    let told = "FailedComputeMetricsReplicas: invalid metrics (1 invalid out of 1), first error \
+    let event = "FailedComputeMetricsReplicas: invalid metrics (1 invalid out of 1), first error \
                 is: failed to get queue external metric value: failed to get queue external \
                 metric: unable to get external metric a/queue/&LabelSelector{MatchLabels:\
                 map[string]string{q: jobs,},MatchExpressions:[]LabelSelectorRequirement{},}: \
                 unable to fetch metrics from external metrics API: no external metrics API \
                 (external.metrics.k8s.io) registered";
-    assert!(events.iter().any(|e| e == told), "{events:#?}");
+    assert!(events.iter().any(|e| e == event), "{events:#?}");
     world.cluster.stop().await;
 }
 
@@ -127,8 +127,8 @@ async fn two_autoscalers_of_one_target_do_nothing_and_say_so() {
     for path in [rival, SCALER] {
         let found = world.until(path, |h| reason(h, "ScalingActive") == "AmbiguousSelector").await;
         let conditions = found["status"]["conditions"].to_string();
-        let told = "pods by selector app=web are controlled by multiple HPAs: [{h a} {i a}]";
-        assert!(conditions.contains(told), "{conditions}");
+        let expected = "pods by selector app=web are controlled by multiple HPAs: [{h a} {i a}]";
+        assert!(conditions.contains(expected), "{conditions}");
     }
     world.delete(rival).await;
     world.until(SCALER, |h| reason(h, "ScalingActive") == "FailedGetResourceMetric").await;

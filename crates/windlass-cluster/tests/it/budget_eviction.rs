@@ -64,21 +64,21 @@ async fn budget(world: &World, name: &str, spec: Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_over_pods_without_controller_tells_its_selector() {
+async fn a_budget_over_pods_without_a_controller_reports_its_selector() {
     let world = World::start().await;
     world.pod("p", "x", Some("far"), "10.0.0.1", true).await;
     budget(&world, "b", json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}}))
         .await;
     let events = world.events("a", "b").await;
-    let told = "UnmanagedPods: Pods selected by this PodDisruptionBudget (selector: \
+    let event = "UnmanagedPods: Pods selected by this PodDisruptionBudget (selector: \
                 &LabelSelector{MatchLabels:map[string]string{app: x,},MatchExpressions:\
                 []LabelSelectorRequirement{},}) were found to be unmanaged.";
-    assert!(events.iter().any(|e| e.starts_with(told)), "{events:?}");
+    assert!(events.iter().any(|e| e.starts_with(event)), "{events:?}");
     world.cluster.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_two_budgets_is_told_so_when_it_changes() {
+async fn a_pod_of_two_budgets_is_reported_when_it_changes() {
     let world = World::start().await;
     for name in ["b", "c"] {
         let spec = json!({"minAvailable": 0, "selector": {"matchLabels": {"app": "x"}}});
@@ -87,9 +87,9 @@ async fn a_pod_of_two_budgets_is_told_so_when_it_changes() {
     world.until(BUDGET, |b| b["status"]["observedGeneration"] == 1).await;
     world.pod("p", "x", Some("far"), "10.0.0.1", true).await;
     let events = world.events("a", "p").await;
-    let told = "MultiplePodDisruptionBudgets: Pod \"a\"/\"p\" matches multiple \
+    let event = "MultiplePodDisruptionBudgets: Pod \"a\"/\"p\" matches multiple \
                 PodDisruptionBudgets.  Chose \"b\" arbitrarily.";
-    assert!(events.iter().any(|e| e == told), "{events:?}");
+    assert!(events.iter().any(|e| e == event), "{events:?}");
     world.cluster.stop().await;
 }
 

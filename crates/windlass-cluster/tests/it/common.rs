@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use windlass::{Client, Key, List, Object};
+use windlass::{Client, Key, Object};
 use windlass_cluster::Cluster;
 
 /// The client of a cluster: every read is live.
@@ -57,8 +57,8 @@ pub fn pod(name: &str, annotations: Value) -> Pod {
 
 /// The pods with the label `app` set to this.
 pub async fn pods_of(client: &Client, app: &str) -> Vec<Pod> {
-    let list = List::within("default").label("app", app);
-    let found = client.live().list::<Pod>(&list).await.expect("pods can be listed");
+    let pods = client.api::<Pod>().list().namespace("default").labels([("app", app)]);
+    let found = pods.items().await.expect("pods can be listed");
     found.iter().map(|pod| (**pod).clone()).collect()
 }
 
@@ -70,7 +70,7 @@ pub async fn until<K: Object<DynamicType = ()>>(
 ) -> Value {
     let mut last = Value::Null;
     for _ in 0..6_000 {
-        let found = client.live().get::<K>(key).await.expect("can be read");
+        let found = client.api::<K>().get(key).await.expect("can be read");
         last = found.map_or(Value::Null, |found| value(&*found));
         if wanted(&last) {
             return last;
@@ -101,7 +101,8 @@ pub async fn gone<K: Object<DynamicType = ()>>(client: &Client, key: &Key) {
 pub async fn events(client: &Client, name: &str) -> Vec<String> {
     use k8s_openapi::api::events::v1::Event;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let found = client.live().list::<Event>(&List::within("default")).await.expect("can be listed");
+    let found =
+        client.api::<Event>().list().namespace("default").items().await.expect("can be listed");
     let about = found
         .iter()
         .filter(|event| event.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(name));

@@ -4,8 +4,8 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::PropagationPolicy;
 use serde_json::{Value, json};
+use windlass::Client;
 use windlass::client::Deletion;
-use windlass::{Client, List};
 use windlass_cluster::Cluster;
 
 use crate::common::{available, client, deployment, events, gone, key, object, pods_of, until};
@@ -20,24 +20,24 @@ async fn map(client: &Client, name: &str, owners: &[(&str, &ConfigMap, bool)]) -
         .collect();
     let map = object::<ConfigMap>(json!({
         "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}}));
-    client.create(&map).await.expect("created")
+    client.api().create(&map).await.expect("created")
 }
 
 async fn delete(client: &Client, name: &str, policy: PropagationPolicy) {
-    let how = Deletion::default().propagation(policy);
-    client.api::<ConfigMap>().delete(&key(name), &how).await.expect("deleted");
+    let how = Deletion::from(&key(name)).propagation(policy);
+    client.api::<ConfigMap>().delete(how).await.expect("deleted");
 }
 
 #[tokio::test(start_paused = true)]
 async fn dependents_of_all_depths_go_with_their_owner() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    client.create(&deployment("web", 2)).await.expect("created");
+    client.api().create(&deployment("web", 2)).await.expect("created");
     available(&client, "web", 2).await;
-    client.delete::<Deployment>(&key("web")).await.expect("deleted");
+    client.api::<Deployment>().delete(&key("web")).await.expect("deleted");
     for _ in 0..1_000 {
         let sets =
-            client.live().list::<ReplicaSet>(&List::within("default")).await.expect("listed");
+            client.api::<ReplicaSet>().list().namespace("default").items().await.expect("listed");
         if sets.is_empty() && pods_of(&client, "web").await.is_empty() {
             cluster.stop().await;
             return;
@@ -56,13 +56,13 @@ async fn a_foreground_deletion_waits_for_what_blocks_it() {
     let held = map(&client, "held", &[("ConfigMap", &owner, true)]).await;
     let mut held = held.clone();
     held.metadata.finalizers = Some(vec!["example.com/hold".into()]);
-    client.update(&held).await.expect("updated");
+    client.api().update(&held).await.expect("updated");
     delete(&client, "owner", PropagationPolicy::Foreground).await;
     gone::<ConfigMap>(&client, &key("plain")).await;
-    let owner = client.live().get::<ConfigMap>(&key("owner")).await.expect("read").expect("waits");
+    let owner = client.api::<ConfigMap>().get(&key("owner")).await.expect("read").expect("waits");
     assert_eq!(owner.metadata.finalizers, Some(vec!["foregroundDeletion".into()]));
     let free = windlass::client::Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    client.patch::<ConfigMap>(&key("held"), &free).await.expect("patched");
+    client.api::<ConfigMap>().patch(&key("held"), &free).await.expect("patched");
     gone::<ConfigMap>(&client, &key("owner")).await;
     cluster.stop().await;
 }
@@ -76,13 +76,13 @@ async fn orphans_stay_without_their_reference() {
     delete(&client, "owner", PropagationPolicy::Orphan).await;
     gone::<ConfigMap>(&client, &key("owner")).await;
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    let child = client.live().get::<ConfigMap>(&key("child")).await.expect("read").expect("stays");
+    let child = client.api::<ConfigMap>().get(&key("child")).await.expect("read").expect("stays");
     assert_eq!(child.metadata.owner_references, None);
     cluster.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_owner_keeps_an_object_until_it_goes_too() {
+async fn a_second_owner_keeps_an_object_until_it_is_deleted_too() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     let one = map(&client, "one", &[]).await;
@@ -105,7 +105,7 @@ async fn a_reference_to_the_wrong_kind_counts_as_none_and_an_unknown_kind_is_lef
     map(&client, "unknown", &[("Nothing", &owner, false)]).await;
     gone::<ConfigMap>(&client, &key("wrong")).await;
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-    assert!(client.live().get::<ConfigMap>(&key("unknown")).await.expect("read").is_some());
+    assert!(client.api::<ConfigMap>().get(&key("unknown")).await.expect("read").is_some());
     cluster.stop().await;
 }
 
@@ -115,7 +115,7 @@ async fn an_owner_of_another_namespace_is_none_and_a_warning_says_so() {
     let client = client(&cluster);
     let away = object::<ConfigMap>(json!({
         "metadata": {"name": "owner", "namespace": "kube-system"}}));
-    let away = client.create(&away).await.expect("created");
+    let away = client.api().create(&away).await.expect("created");
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     map(&client, "child", &[("ConfigMap", &away, false)]).await;
     gone::<ConfigMap>(&client, &key("child")).await;
@@ -142,9 +142,9 @@ async fn custom_resources_own_and_are_owned() {
                           "schema": {"openAPIV3Schema": {"type": "object"}}}],
         },
     }));
-    client.create(&definition).await.expect("created");
+    client.api().create(&definition).await.expect("created");
     let kind = windlass::Kind::new("example.com", "v1", "Widget", "widgets");
-    let api = client.dynamic(&kind);
+    let api = client.api_of::<kube::core::DynamicObject>(&kind);
     let widget = object(json!({"apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "w", "namespace": "default"}}));
     let widget = api.create(&widget).await.expect("created");
@@ -154,10 +154,10 @@ async fn custom_resources_own_and_are_owned() {
             "uid": widget.metadata.uid, "controller": true}]},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }));
-    client.create(&made).await.expect("created");
+    client.api().create(&made).await.expect("created");
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    assert!(client.live().get::<Pod>(&key("made")).await.expect("read").is_some());
-    api.delete(&key("w"), &Deletion::default()).await.expect("deleted");
+    assert!(client.api::<Pod>().get(&key("made")).await.expect("read").is_some());
+    api.delete(&key("w")).await.expect("deleted");
     gone::<Pod>(&client, &key("made")).await;
     cluster.stop().await;
 }

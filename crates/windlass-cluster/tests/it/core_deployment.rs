@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use serde_json::json;
+use windlass::Client;
 use windlass::client::Patch;
-use windlass::{Client, List};
 use windlass_cluster::Cluster;
 
 use crate::common::{available, client, deployment, events, gone, key, pods_of, until, value};
@@ -11,15 +11,17 @@ use crate::common::{available, client, deployment, events, gone, key, pods_of, u
 async fn image(client: &Client, name: &str, image: &str) {
     let patch =
         json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}});
-    client.patch::<Deployment>(&key(name), &Patch::Strategic(patch)).await.expect("patched");
+    client.api::<Deployment>().patch(&key(name), &Patch::Strategic(patch)).await.expect("patched");
 }
 
 async fn scale(client: &Client, name: &str, replicas: i32) {
-    client.api::<Deployment>().set_scale(&key(name), replicas).await.expect("scaled");
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    client.api::<Deployment>().patch(&key(name), &patch).await.expect("scaled");
 }
 
 async fn sets(client: &Client) -> Vec<serde_json::Value> {
-    let sets = client.live().list::<ReplicaSet>(&List::within("default")).await.expect("listed");
+    let sets =
+        client.api::<ReplicaSet>().list().namespace("default").items().await.expect("listed");
     sets.iter().map(|set| value(&**set)).collect()
 }
 
@@ -27,12 +29,12 @@ async fn sets(client: &Client) -> Vec<serde_json::Value> {
 async fn a_deployment_becomes_available_and_a_deleted_pod_is_replaced() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    client.create(&deployment("web", 3)).await.expect("created");
+    client.api().create(&deployment("web", 3)).await.expect("created");
     let web = available(&client, "web", 3).await;
     assert_eq!(web["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
     let pods = pods_of(&client, "web").await;
     let name = pods[0].metadata.name.clone().expect("has a name");
-    client.delete::<k8s_openapi::api::core::v1::Pod>(&key(&name)).await.expect("deleted");
+    client.api::<k8s_openapi::api::core::v1::Pod>().delete(&key(&name)).await.expect("deleted");
     gone::<k8s_openapi::api::core::v1::Pod>(&client, &key(&name)).await;
     available(&client, "web", 3).await;
     assert_eq!(pods_of(&client, "web").await.len(), 3);
@@ -43,7 +45,7 @@ async fn a_deployment_becomes_available_and_a_deleted_pod_is_replaced() {
 async fn a_new_image_rolls_out_and_going_back_uses_the_old_set_again() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    client.create(&deployment("web", 4)).await.expect("created");
+    client.api().create(&deployment("web", 4)).await.expect("created");
     available(&client, "web", 4).await;
     let first = sets(&client).await[0]["metadata"]["name"].clone();
     image(&client, "web", "nginx:2").await;
@@ -61,10 +63,10 @@ async fn a_new_image_rolls_out_and_going_back_uses_the_old_set_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scaling_is_told_in_events() {
+async fn scaling_is_reported_in_events() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    client.create(&deployment("web", 1)).await.expect("created");
+    client.api().create(&deployment("web", 1)).await.expect("created");
     available(&client, "web", 1).await;
     scale(&client, "web", 3).await;
     available(&client, "web", 3).await;
@@ -88,7 +90,7 @@ async fn recreation_takes_all_old_pods_away_first() {
     web["spec"]["strategy"] = json!({"type": "Recreate"});
     web["spec"]["template"]["metadata"]["annotations"] =
         json!({"windlass.dev/terminate-after": "5s"});
-    client.create(&crate::common::object::<Deployment>(web)).await.expect("created");
+    client.api().create(&crate::common::object::<Deployment>(web)).await.expect("created");
     available(&client, "web", 2).await;
     image(&client, "web", "nginx:2").await;
     until::<Deployment>(&client, &key("web"), |d| d["status"]["terminatingReplicas"] == 2).await;
@@ -105,7 +107,7 @@ async fn a_rollout_that_does_not_move_misses_its_deadline() {
     let mut web = value(&deployment("web", 1));
     web["spec"]["progressDeadlineSeconds"] = json!(30);
     web["spec"]["template"]["metadata"]["annotations"] = json!({"windlass.dev/image": "missing"});
-    client.create(&crate::common::object::<Deployment>(web)).await.expect("created");
+    client.api().create(&crate::common::object::<Deployment>(web)).await.expect("created");
     let late = until::<Deployment>(&client, &key("web"), |d| {
         let conditions = d["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|c| c["reason"] == "ProgressDeadlineExceeded")
@@ -121,7 +123,7 @@ async fn pods_count_as_available_only_after_their_minimum_time() {
     let client = client(&cluster);
     let mut web = value(&deployment("web", 2));
     web["spec"]["minReadySeconds"] = json!(20);
-    client.create(&crate::common::object::<Deployment>(web)).await.expect("created");
+    client.api().create(&crate::common::object::<Deployment>(web)).await.expect("created");
     let ready = |d: &serde_json::Value| d["status"]["readyReplicas"] == 2;
     let early = until::<Deployment>(&client, &key("web"), ready).await;
     assert!(early["status"]["availableReplicas"].is_null());
@@ -135,16 +137,16 @@ async fn pods_count_as_available_only_after_their_minimum_time() {
 async fn a_paused_deployment_scales_and_does_not_roll() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    client.create(&deployment("web", 1)).await.expect("created");
+    client.api().create(&deployment("web", 1)).await.expect("created");
     available(&client, "web", 1).await;
     let pause = Patch::Merge(json!({"spec": {"paused": true}}));
-    client.patch::<Deployment>(&key("web"), &pause).await.expect("paused");
+    client.api::<Deployment>().patch(&key("web"), &pause).await.expect("paused");
     image(&client, "web", "nginx:2").await;
     scale(&client, "web", 2).await;
     until::<Deployment>(&client, &key("web"), |d| d["status"]["availableReplicas"] == 2).await;
     assert_eq!(sets(&client).await.len(), 1);
     let resume = Patch::Merge(json!({"spec": {"paused": null}}));
-    client.patch::<Deployment>(&key("web"), &resume).await.expect("resumed");
+    client.api::<Deployment>().patch(&key("web"), &resume).await.expect("resumed");
     available(&client, "web", 2).await;
     assert_eq!(sets(&client).await.len(), 2);
     cluster.stop().await;
@@ -156,7 +158,7 @@ async fn only_as_many_old_sets_stay_as_the_history_allows() {
     let client = client(&cluster);
     let mut web = value(&deployment("web", 1));
     web["spec"]["revisionHistoryLimit"] = json!(1);
-    client.create(&crate::common::object::<Deployment>(web)).await.expect("created");
+    client.api().create(&crate::common::object::<Deployment>(web)).await.expect("created");
     for number in 2..6 {
         available(&client, "web", 1).await;
         image(&client, "web", &format!("nginx:{number}")).await;
@@ -168,16 +170,16 @@ async fn only_as_many_old_sets_stay_as_the_history_allows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_names_a_revision_goes_back_to_it() {
+async fn an_annotation_that_names_a_revision_rolls_back_to_it() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    client.create(&deployment("web", 1)).await.expect("created");
+    client.api().create(&deployment("web", 1)).await.expect("created");
     available(&client, "web", 1).await;
     image(&client, "web", "nginx:2").await;
     available(&client, "web", 1).await;
     for (to, found) in [("0", "nginx:1"), ("2", "nginx:2"), ("9", "nginx:2")] {
         let wish = json!({"metadata": {"annotations": {"deprecated.deployment.rollback.to": to}}});
-        client.patch::<Deployment>(&key("web"), &Patch::Merge(wish)).await.expect("patched");
+        client.api::<Deployment>().patch(&key("web"), &Patch::Merge(wish)).await.expect("patched");
         let done = |d: &serde_json::Value| {
             d["metadata"]["annotations"]["deprecated.deployment.rollback.to"].is_null()
         };

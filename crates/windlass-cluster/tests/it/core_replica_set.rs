@@ -30,15 +30,15 @@ async fn a_matching_pod_without_owner_is_adopted_and_a_changed_one_released() {
     let client = client(&cluster);
     let mut lone = value(&crate::common::pod("lone", json!({})));
     lone["metadata"]["labels"] = json!({"app": "rs"});
-    client.create(&object::<Pod>(lone)).await.expect("created");
-    client.create(&set(2)).await.expect("created");
+    client.api().create(&object::<Pod>(lone)).await.expect("created");
+    client.api().create(&set(2)).await.expect("created");
     until::<ReplicaSet>(&client, &key("rs"), |rs| rs["status"]["readyReplicas"] == 2).await;
     assert_eq!(pods_of(&client, "rs").await.len(), 2);
-    let lone = client.live().get::<Pod>(&key("lone")).await.expect("read").expect("is there");
+    let lone = client.api::<Pod>().get(&key("lone")).await.expect("read").expect("is there");
     assert_eq!(owner::controller_of(&*lone).map(|o| o.name.as_str()), Some("rs"));
 
     let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "debug"}}}));
-    client.patch::<Pod>(&key("lone"), &relabel).await.expect("patched");
+    client.api::<Pod>().patch(&key("lone"), &relabel).await.expect("patched");
     let freed = |p: &serde_json::Value| p["metadata"]["ownerReferences"].is_null();
     until::<Pod>(&client, &key("lone"), freed).await;
     until::<ReplicaSet>(&client, &key("rs"), |rs| rs["status"]["readyReplicas"] == 2).await;
@@ -49,13 +49,14 @@ async fn a_matching_pod_without_owner_is_adopted_and_a_changed_one_released() {
 async fn pods_that_are_not_ready_go_first() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    client.create(&set(4)).await.expect("created");
+    client.api().create(&set(4)).await.expect("created");
     until::<ReplicaSet>(&client, &key("rs"), |rs| rs["status"]["readyReplicas"] == 4).await;
     let sick = pods_of(&client, "rs").await[2].metadata.name.clone().expect("has a name");
     let patch = Patch::Merge(json!({"metadata": {"annotations": {"windlass.dev/ready": "false"}}}));
-    client.patch::<Pod>(&key(&sick), &patch).await.expect("patched");
+    client.api::<Pod>().patch(&key(&sick), &patch).await.expect("patched");
     until::<ReplicaSet>(&client, &key("rs"), |rs| rs["status"]["readyReplicas"] == 3).await;
-    client.api::<ReplicaSet>().set_scale(&key("rs"), 3).await.expect("scaled");
+    let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    client.api::<ReplicaSet>().patch(&key("rs"), &patch).await.expect("scaled");
     until::<Pod>(&client, &key(&sick), serde_json::Value::is_null).await;
     assert_eq!(pods_of(&client, "rs").await.len(), 3);
     cluster.stop().await;

@@ -87,7 +87,7 @@ async fn a_suspended_cron_job_starts_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_late_is_told_and_left_out() {
+async fn a_missed_start_is_reported_and_skipped() {
     let world = World::new().await;
     let more = json!({"suspend": true, "startingDeadlineSeconds": 10, "timeZone": "Asia/Kolkata"});
     world.create(cron("0 * * * *", more)).await;
@@ -106,7 +106,7 @@ async fn what_is_too_late_is_told_and_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_not_kept_goes_without_a_word_of_its_completion() {
+async fn a_job_that_is_not_kept_is_deleted_without_an_event_for_its_completion() {
     let world = World::new().await;
     world.create(cron("@hourly", json!({"successfulJobsHistoryLimit": 0}))).await;
     hours(1).await;

@@ -25,7 +25,7 @@ async fn node(world: &World, name: &str) {
     let labels = json!({"pool": "a"});
     let meta = json!({"name": name, "labels": labels});
     world.create(json!({"apiVersion": "v1", "kind": "Node", "metadata": meta})).await;
-    // The taint of a node that is not ready yet goes.
+    // The taint of a node that is not ready yet is removed.
     world.patch("Node", name, json!({"spec": {"taints": []}})).await;
 }
 
@@ -116,7 +116,9 @@ async fn with_surge_the_new_pod_comes_first() {
     world.patch("DaemonSet", "agent", image("nginx:2")).await;
     until_targets(&world, &["a", "a"]).await;
     world.ready(&pods(&world, "nginx:2").await[0]).await;
-    world.until("the old one goes", || async { pods(&world, "nginx:1").await.is_empty() }).await;
+    world
+        .until("the old pod is deleted", || async { pods(&world, "nginx:1").await.is_empty() })
+        .await;
     until_targets(&world, &["a"]).await;
 }
 
@@ -136,7 +138,7 @@ async fn a_failed_pod_is_deleted_and_made_again() {
     let text = format!(
         "FailedDaemonPod: Found failed daemon pod default/{first} on node a, will try to kill it"
     );
-    world.until("it is told", || async { world.events().await.contains(&text) }).await;
+    world.until("an event reports it", || async { world.events().await.contains(&text) }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +160,7 @@ async fn an_old_pod_that_does_not_work_uses_up_what_may_be_unavailable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_surge_a_pod_that_goes_is_replaced_before_it_is_gone() {
+async fn with_surge_a_pod_is_replaced_before_it_is_deleted() {
     let world = World::new().await;
     node(&world, "a").await;
     let limits = json!({"maxSurge": 1, "maxUnavailable": 0});

@@ -59,7 +59,7 @@ async fn slices_and_endpoints_follow_readiness_and_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_on_no_known_node_is_left_out_and_told() {
+async fn a_pod_on_an_unknown_node_is_left_out_and_reported() {
     let world = World::start().await;
     service(&world, json!({"ports": [{"port": 80}], "selector": {"app": "web"}})).await;
     world.pod("adrift", "web", Some("later"), "10.0.0.1", true).await;
@@ -90,7 +90,7 @@ async fn a_service_that_prefers_its_node_hints_at_it_even_without_a_zone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_with_the_labels_of_a_service_that_does_not_own_it_goes() {
+async fn a_slice_with_the_labels_of_a_service_that_does_not_own_it_is_deleted() {
     let world = World::start().await;
     service(&world, json!({"ports": [{"port": 80}], "selector": {"app": "web"}})).await;
     world.until(SLICES, |s| s["items"].as_array().is_some_and(|l| l.len() == 1)).await;

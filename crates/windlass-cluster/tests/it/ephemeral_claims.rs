@@ -1,4 +1,4 @@
-//! Ephemeral volumes: the claim comes and goes with the pod.
+//! Ephemeral volumes: the claim is created and deleted with the pod.
 
 use serde_json::{Value, json};
 
@@ -38,14 +38,14 @@ async fn a_pod_brings_its_claim_and_takes_it_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_somebody_else_is_left_alone_and_the_pod_is_told() {
+async fn a_claim_with_another_owner_is_left_alone_and_reported_on_the_pod() {
     let world = World::start().await;
     world.create(CLAIMS, json!({"metadata": {"name": "p-scratch"}, "spec": claim()})).await;
     pod(&world).await;
     let events = world.events("a", "p").await;
-    let told = "FailedBinding: ephemeral volume scratch: PVC a/p-scratch was not created for pod \
+    let event = "FailedBinding: ephemeral volume scratch: PVC a/p-scratch was not created for pod \
                 a/p (pod is not owner)";
-    assert!(events.iter().any(|e| e == told), "{events:?}");
+    assert!(events.iter().any(|e| e == event), "{events:?}");
     assert_eq!(world.get(CLAIM).await["metadata"]["ownerReferences"], Value::Null);
     world.cluster.stop().await;
 }

@@ -68,7 +68,7 @@ async fn a_job_runs_until_its_completions_are_reached() {
         assert!(pod["metadata"]["finalizers"].is_null(), "{pod}");
     }
     world
-        .until("the end is told", || async {
+        .until("an event reports the end", || async {
             world.events().await.contains(&"Completed: Job completed".to_string())
         })
         .await;
@@ -216,7 +216,7 @@ async fn a_deleted_pod_is_let_go_and_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_over_goes_after_its_time_to_live() {
+async fn a_finished_job_is_deleted_after_its_time_to_live() {
     let world = World::new().await;
     world.create(job(json!({"completions": 0, "ttlSecondsAfterFinished": 60}))).await;
     world.until_field("Job", "pi", "/status/conditions/1/type", json!("Complete")).await;

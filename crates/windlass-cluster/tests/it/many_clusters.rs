@@ -3,7 +3,6 @@
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use windlass::List;
 use windlass_cluster::Cluster;
 
 use crate::common::{client, object};
@@ -15,12 +14,12 @@ async fn a_hundred_clusters_live_side_by_side() {
         let client = client(cluster);
         let name = format!("of-{n}");
         let metadata = json!({"name": name, "namespace": "default"});
-        client.create(&object::<ConfigMap>(json!({"metadata": metadata}))).await.unwrap();
+        client.api().create(&object::<ConfigMap>(json!({"metadata": metadata}))).await.unwrap();
     });
     join_all(each).await;
     for (n, cluster) in clusters.iter().enumerate() {
         let found =
-            client(cluster).live().list::<ConfigMap>(&List::within("default")).await.unwrap();
+            client(cluster).api::<ConfigMap>().list().namespace("default").items().await.unwrap();
         let names = found.iter().filter_map(|map| map.metadata.name.clone());
         let own: Vec<String> = names.filter(|name| name.starts_with("of-")).collect();
         assert_eq!(own, [format!("of-{n}")]);

@@ -1,4 +1,4 @@
-//! Pods nobody else would take away.
+//! Pods that only the pod garbage collector deletes.
 
 use std::time::Duration;
 

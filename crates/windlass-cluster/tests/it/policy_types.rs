@@ -8,7 +8,7 @@ use windlass_cluster::Cluster;
 use crate::common::{client, object, until};
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_is_told_which_fields_its_kinds_do_not_have() {
+async fn a_policy_reports_which_fields_its_kinds_do_not_have() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     let policy = |name: &str, expressions: &[&str]| -> ValidatingAdmissionPolicy {
@@ -23,8 +23,12 @@ async fn a_policy_is_told_which_fields_its_kinds_do_not_have() {
         "object.spec.replicas <= 5 && object.metadata.labels['a'] == 'b'",
         "object.spec.template.spec.containers.all(c, c.image.startsWith('x'))",
     ];
-    client.create(&policy("good", &good)).await.expect("created");
-    client.create(&policy("bad", &["true", "object.spec.replica > 1"])).await.expect("created");
+    client.api().create(&policy("good", &good)).await.expect("created");
+    client
+        .api()
+        .create(&policy("bad", &["true", "object.spec.replica > 1"]))
+        .await
+        .expect("created");
     let checked = |p: &Value| p["status"]["observedGeneration"] == 1;
     let good = until::<ValidatingAdmissionPolicy>(&client, &Key::cluster("good"), checked).await;
     assert_eq!(good["status"]["typeChecking"], json!({}));

@@ -1,4 +1,4 @@
-//! Quotas tell what is used.
+//! Quotas report what is used.
 
 use serde_json::json;
 

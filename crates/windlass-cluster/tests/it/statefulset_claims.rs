@@ -81,14 +81,14 @@ async fn a_policy_that_changes_is_carried_to_the_claims_of_running_pods() {
             == controlled_by("apps/v1", "StatefulSet", "db")
     };
     world.until("the claim belongs to the set", owned).await;
-    let told = "SuccessfulUpdate: Update Pod db-0 in StatefulSet db successful";
-    let told = || async { world.events().await.iter().any(|e| e == told) };
-    world.until("the update is told", told).await;
+    let event = "SuccessfulUpdate: Update Pod db-0 in StatefulSet db successful";
+    let published = || async { world.events().await.iter().any(|e| e == event) };
+    world.until("an event reports the update", published).await;
     world.cluster.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_on_its_way_out_keeps_its_pod_from_coming_and_is_told() {
+async fn a_claim_that_is_being_deleted_delays_its_pod_and_is_reported() {
     let world = World::new().await;
     let held = json!({"name": "data-db-0", "finalizers": ["test/hold"]});
     world
@@ -98,10 +98,10 @@ async fn a_claim_on_its_way_out_keeps_its_pod_from_coming_and_is_told() {
         .await;
     world.delete("PersistentVolumeClaim", "data-db-0").await;
     world.create(set(1, json!({"whenDeleted": "Retain", "whenScaled": "Retain"}))).await;
-    let told = "FailedCreate: Create Pod db-0 in StatefulSet db failed error: pvc data-db-0 is \
+    let event = "FailedCreate: Create Pod db-0 in StatefulSet db failed error: pvc data-db-0 is \
                 being deleted";
-    let told = || async { world.events().await.iter().any(|e| e == told) };
-    world.until("the reason is told", told).await;
+    let published = || async { world.events().await.iter().any(|e| e == event) };
+    world.until("an event reports the reason", published).await;
     assert_eq!(world.names("Pod").await, Vec::<String>::new());
     let free = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["test/hold"]}});
     world.patch("PersistentVolumeClaim", "data-db-0", free).await;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use windlass::List;
 use windlass_apiserver::ApiServer;
 use windlass_cluster::{Cluster, Options};
 
@@ -16,9 +15,9 @@ async fn a_controller_that_is_switched_off_leaves_its_work_undone() {
         let options = Options { without: vec![off.into()], ..Options::default() };
         let cluster = Cluster::with_options(ApiServer::start(), options).await;
         let client = client(&cluster);
-        client.create::<Deployment>(&deployment("web", 2)).await.unwrap();
+        client.api::<Deployment>().create(&deployment("web", 2)).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let found = client.live().list::<ReplicaSet>(&List::within("default")).await.unwrap();
+        let found = client.api::<ReplicaSet>().list().namespace("default").items().await.unwrap();
         assert_eq!(found.len(), sets, "without {off}");
         assert!(pods_of(&client, "web").await.is_empty(), "without {off}");
     }

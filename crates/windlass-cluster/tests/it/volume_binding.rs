@@ -75,7 +75,7 @@ async fn a_claim_in_use_and_its_volume_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_class_is_told_and_a_simulated_one_provisions() {
+async fn a_missing_class_is_reported_and_a_simulated_one_provisions() {
     let world = World::start().await;
     claim(&world, "1Gi").await;
     let events = world.events("a", "data").await;
@@ -105,7 +105,7 @@ async fn a_missing_class_is_told_and_a_simulated_one_provisions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_names_a_taken_volume_waits_and_is_told() {
+async fn a_claim_that_names_a_taken_volume_waits_and_is_reported() {
     let world = World::start().await;
     volume(&world, "v", "1Gi", "Retain").await;
     claim(&world, "1Gi").await;

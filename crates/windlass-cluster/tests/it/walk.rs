@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use windlass::client::Patch;
-use windlass::{Client, Key, List, Object};
+use windlass::{Client, Key, Object};
 use windlass_cluster::Cluster;
 
 use crate::common::{available, client, deployment, gone, key, object, pod, pods_of, until, value};
 
 async fn merge(client: &Client, name: &str, change: Value) {
-    client.patch::<Deployment>(&key(name), &Patch::Merge(change)).await.expect("patched");
+    client.api::<Deployment>().patch(&key(name), &Patch::Merge(change)).await.expect("patched");
 }
 
 fn image(pods: &[Pod]) -> Vec<String> {
@@ -29,7 +29,7 @@ fn name(pod: &Pod) -> String {
 }
 
 async fn all<K: Object<DynamicType = ()>>(client: &Client) -> Vec<Value> {
-    let found = client.live().list::<K>(&List::within("default")).await.expect("can be listed");
+    let found = client.api::<K>().list().namespace("default").items().await.expect("can be listed");
     found.iter().map(|object| value(&**object)).collect()
 }
 
@@ -51,14 +51,14 @@ async fn a_deployment_lives_from_apply_to_nothing_left() {
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
     }));
-    client.create(&service).await.expect("created");
-    client.create(&deployment("web", 3)).await.expect("created");
+    client.api().create(&service).await.expect("created");
+    client.api().create(&deployment("web", 3)).await.expect("created");
     available(&client, "web", 3).await;
     let first = pods_of(&client, "web").await;
     assert_eq!(first.len(), 3);
     assert!(first.iter().all(|p| value(p)["status"]["phase"] == "Running"));
 
-    client.delete::<Pod>(&key(&name(&first[0]))).await.expect("deleted");
+    client.api::<Pod>().delete(&key(&name(&first[0]))).await.expect("deleted");
     gone::<Pod>(&client, &key(&name(&first[0]))).await;
     available(&client, "web", 3).await;
     let second = pods_of(&client, "web").await;
@@ -74,7 +74,7 @@ async fn a_deployment_lives_from_apply_to_nothing_left() {
     assert_eq!(slices.iter().filter(of_web).map(ready).sum::<usize>(), 5);
 
     let new = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}});
-    client.patch::<Deployment>(&key("web"), &Patch::Merge(new)).await.expect("patched");
+    client.api::<Deployment>().patch(&key("web"), &Patch::Merge(new)).await.expect("patched");
     available(&client, "web", 5).await;
     assert_eq!(image(&pods_of(&client, "web").await), ["nginx:2"]);
 
@@ -85,8 +85,8 @@ async fn a_deployment_lives_from_apply_to_nothing_left() {
     let web = until::<Deployment>(&client, &key("web"), |_| true).await;
     assert_eq!(web["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "3");
 
-    client.delete::<Service>(&key("web")).await.expect("deleted");
-    client.delete::<Deployment>(&key("web")).await.expect("deleted");
+    client.api::<Service>().delete(&key("web")).await.expect("deleted");
+    client.api::<Deployment>().delete(&key("web")).await.expect("deleted");
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(all::<Pod>(&client).await, Vec::<Value>::new());
     assert_eq!(all::<ReplicaSet>(&client).await, Vec::<Value>::new());
@@ -98,7 +98,7 @@ async fn a_deployment_lives_from_apply_to_nothing_left() {
 async fn events_have_a_source_a_count_and_times() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    client.create(&deployment("web", 1)).await.expect("created");
+    client.api().create(&deployment("web", 1)).await.expect("created");
     available(&client, "web", 1).await;
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     let events = all::<Event>(&client).await;
@@ -118,13 +118,13 @@ async fn events_have_a_source_a_count_and_times() {
 async fn a_container_for_debugging_runs() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
-    client.create(&pod("p", json!({}))).await.expect("created");
+    client.api().create(&pod("p", json!({}))).await.expect("created");
     let running = |p: &Value| p["status"]["phase"] == "Running";
     let before = until::<Pod>(&client, &key("p"), running).await;
     let mut wanted = before;
     wanted["spec"]["ephemeralContainers"] = json!([{"name": "look", "image": "busybox"}]);
-    let (api, p, method) = (client.api::<Pod>(), key("p"), http::Method::PUT);
-    api.subresource(method, &p, "ephemeralcontainers", Some(&wanted)).await.expect("added");
+    let api = client.api::<Pod>().subresource("ephemeralcontainers");
+    api.update(&object(wanted)).await.expect("added");
     let state = "/status/ephemeralContainerStatuses/0/state/running";
     let runs = |p: &Value| p.pointer(state).is_some_and(Value::is_object);
     let after = until::<Pod>(&client, &key("p"), runs).await;
@@ -136,13 +136,13 @@ async fn a_container_for_debugging_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_has_a_lease_that_goes_with_it() {
+async fn a_node_has_a_lease_that_is_deleted_with_it() {
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     let lease = Key::namespaced("kube-node-lease", "node-1");
     let held = until::<Lease>(&client, &lease, Value::is_object).await;
     assert_eq!(held["spec"]["holderIdentity"], "node-1");
-    client.delete::<Node>(&Key::cluster("node-1")).await.expect("deleted");
+    client.api::<Node>().delete(&Key::cluster("node-1")).await.expect("deleted");
     gone::<Lease>(&client, &lease).await;
     cluster.stop().await;
 }
@@ -157,12 +157,12 @@ async fn a_claim_without_class_gets_a_volume() {
             "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
         },
     }));
-    client.create(&claim).await.expect("created");
+    client.api().create(&claim).await.expect("created");
     let bound = |c: &Value| c["status"]["phase"] == "Bound";
     let claim = until::<PersistentVolumeClaim>(&client, &key("data"), bound).await;
     assert_eq!(claim["spec"]["storageClassName"], "standard");
     let volume = Key::cluster(claim["spec"]["volumeName"].as_str().unwrap());
-    client.delete::<PersistentVolumeClaim>(&key("data")).await.expect("deleted");
+    client.api::<PersistentVolumeClaim>().delete(&key("data")).await.expect("deleted");
     gone::<PersistentVolume>(&client, &volume).await;
     cluster.stop().await;
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tracing::subscriber::DefaultGuard;
@@ -145,5 +146,5 @@ pub(super) async fn put(client: &Client, kind: &Kind, mut object: Value) -> Resu
     let meta = &object["metadata"];
     let key = Key::new(meta["namespace"].as_str(), meta["name"].as_str().unwrap_or_default());
     let patch = Patch::Apply { object, force: true };
-    client.dynamic(kind).patch(&key, &patch).await.map(drop)
+    client.api_of::<DynamicObject>(kind).patch(&key, &patch).await.map(drop)
 }

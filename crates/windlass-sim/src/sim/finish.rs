@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use windlass::client::Patch;
@@ -152,7 +153,7 @@ impl Sim {
         for site in planned {
             let Some((kind, key, pointer, value)) = self.transition(&site) else { continue };
             let client = self.live.as_ref().expect("has begun").client.clone();
-            let api = client.dynamic(&kind);
+            let api = client.api_of::<DynamicObject>(&kind);
             let Some(object) = api.get(&key).await? else { continue };
             let object = serde_json::to_value(&*object)?;
             let before = object.pointer(&pointer).cloned().unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass::client::Patch;
 use windlass::{Key, Kind, Result};
@@ -44,7 +45,7 @@ impl Sim {
                     }
                     Wish::Fields(fields) if foreign => {
                         let patch = Patch::Merge(fields.clone());
-                        client.dynamic(&intent.kind).patch(&key, &patch).await?;
+                        client.api_of::<DynamicObject>(&intent.kind).patch(&key, &patch).await?;
                     }
                     _ => {}
                 }

@@ -48,7 +48,7 @@ pub(super) fn count(text: &str) -> Option<(usize, u32, Option<u32>)> {
     text[at..].starts_with('}').then_some((at + 1, min, max))
 }
 
-/// Reads an escape that stands for one character; returns its length.
+/// Reads an escape sequence of one character; returns its length.
 pub(super) fn read(text: &str) -> Result<(usize, Scalar), String> {
     let mut chars = text[1..].chars();
     let Some(c) = chars.next() else {

@@ -370,7 +370,7 @@ impl Parser {
         }
     }
 
-    /// The next token where a name or value may stand: `in` and `notin` are names there.
+    /// The next token in a place for a name or value, where `in` and `notin` are names.
     fn peek(&self) -> (Kind, String) {
         let token = self.current();
         let kind = match token.kind {

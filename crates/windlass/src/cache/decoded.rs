@@ -16,8 +16,7 @@ use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::entry::Malformed;
-use super::{Entry, Key};
+use super::{Entry, Key, Malformed};
 
 const SHARDS: usize = 16;
 
@@ -30,7 +29,7 @@ pub(super) struct DecodedSet<K> {
     /// Objects in all shards together; keys need not fall evenly.
     kept: AtomicUsize,
     room: usize,
-    /// Tells this type from others on an entry.
+    /// The bit of this type in the flags of an entry.
     bit: u8,
     /// The number of the store.
     store: u32,
@@ -108,7 +107,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> DecodedSet<K> {
             slot.used = true;
             return slot.object.clone();
         }
-        let object = entry.decode::<K>().map(Arc::new);
+        let object = entry.read::<K>().map(Arc::new);
         match &object {
             Ok(_) => entry.set_decodes(self.bit),
             Err(err) if entry.fails(self.bit) => {
@@ -212,7 +211,7 @@ impl<K> Shard<K> {
         kept.fetch_add(1, Ordering::Relaxed);
         self.hand.push_back(newest.clone());
         // What just came stays, so every shard may hold one more than there is room for. Within
-        // that, the hand goes round once: what was used since it was here last is not evicted.
+        // that, the hand passes every object once: what was used since the last pass is not evicted.
         let mut chances = self.hand.len();
         while kept.load(Ordering::Relaxed) > room && self.slots.len() > 1 {
             if chances == 0 && kept.load(Ordering::Relaxed) <= room + SHARDS {
@@ -247,7 +246,7 @@ impl<K> Shard<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::entry::EntryReader;
+    use crate::cache::entry_reader::EntryReader;
 
     fn entry(name: &str) -> Arc<Entry> {
         let json = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);

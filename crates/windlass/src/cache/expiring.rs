@@ -87,23 +87,11 @@ impl<K: Ord + Clone, V: Clone> ExpiringStore<K, V> {
     }
 
     /// Returns all keys and values that have not expired, in order.
-    pub fn list(&self) -> Vec<(K, V)> {
+    pub(crate) fn list(&self) -> Vec<(K, V)> {
         let mut entries = self.entries.lock();
         entries.sweep(Instant::now());
         let live = entries.by_key.iter();
         live.map(|(key, (_, _, value))| (key.clone(), value.clone())).collect()
-    }
-
-    /// Returns how many entries have not expired.
-    pub fn len(&self) -> usize {
-        let mut entries = self.entries.lock();
-        entries.sweep(Instant::now());
-        entries.by_key.len()
-    }
-
-    /// Returns `true` if there is no entry.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -132,7 +120,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_entry_ends_after_its_time_and_a_new_insert_starts_it_over() {
+    async fn an_entry_expires_after_its_lifetime_and_inserting_it_again_renews_it() {
         let store = ExpiringStore::new(Duration::from_secs(10), 10);
         store.insert("a", 1);
         store.insert("b", 2);
@@ -141,17 +129,17 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(store.list(), [("a", 3)]);
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert!(store.is_empty());
+        assert!(store.list().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn beyond_its_limit_the_first_to_end_gives_way() {
+    async fn beyond_the_limit_the_entry_that_expires_first_is_dropped() {
         let store = ExpiringStore::new(Duration::from_secs(10), 2);
         store.insert_for("short", 1, Duration::from_secs(1));
         store.insert("a", 2);
         store.insert("b", 3);
         assert_eq!(store.list(), [("a", 2), ("b", 3)]);
         assert_eq!(store.remove("a"), Some(2));
-        assert_eq!(store.len(), 1);
+        assert_eq!(store.list().len(), 1);
     }
 }

@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 ///
 /// Declare it with [`controller::Builder::index`](crate::controller::Builder::index) or
 /// [`manager::Builder::index`](crate::manager::Builder::index), and use it with
-/// [`Listing::by`](super::Listing::by). Two indexes with the same name and types are one index, so
+/// [`List::by`](crate::List::by). Two indexes with the same name and types are one index, so
 /// a function that returns an `Index` may be called wherever the index is needed. What the function
 /// captures must follow from the name.
 ///
@@ -60,7 +60,7 @@ use crate::error::{Error, Result};
 /// handle.ready().await;
 /// let mut map = config_map("a");
 /// map.data = Some([("color".into(), "blue".into())].into());
-/// handle.client().create(&map).await?;
+/// handle.client().api().create(&map).await?;
 ///
 /// // In a reconcile: `cx.list::<ConfigMap>().by(&by_color(), "blue").items()?`.
 /// let maps = handle.client().cached().list::<ConfigMap>();
@@ -90,7 +90,7 @@ type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
 
 /// Keeps an index of a store up to date; the index ends when the last of its guards is dropped.
 #[must_use = "the index ends when this is dropped"]
-pub struct IndexGuard {
+pub(crate) struct IndexGuard {
     store: Weak<Shared>,
     id: Arc<IndexId>,
 }

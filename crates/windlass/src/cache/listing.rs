@@ -1,250 +1,82 @@
-//! A selection of cached objects.
+//! Lists of cached objects.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Bound;
 use std::sync::Arc;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::core::Selector;
 
 use super::informer::Core;
 use super::store::State;
 use super::{Cache, Entry, Index, IndexId, Key, index, select};
-use crate::client::List;
-use crate::error::{Error, Result};
-use crate::kind::{Kind, Object};
-
-/// Cached objects of one kind, narrowed step by step.
-///
-/// All objects of one call belong to the same moment.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// use windlass::cache::Listing;
-/// use windlass::{Context, Controller, Manager, Next, Result, owner};
-///
-/// /// The secrets of the namespace, those of the config map, those of nobody, and one of them.
-/// fn look(cx: &Context<ConfigMap>) -> Result<(usize, Vec<String>, usize, Vec<String>)> {
-///     let all: Listing<Secret> = cx.list::<Secret>();
-///     let (mine, free) = (all.clone().owned().names()?, all.clone().orphaned().count()?);
-///     if let Some(only) = all.clone().owned().only()? {
-///         assert!(owner::is_controlled_by(&*only, &*cx.object().expect("lives")));
-///     }
-///     Ok((all.count()?, mine, free, all.label("color", "red").limit(1).names()?))
-/// }
-///
-/// # fn config_map(name: &str) -> ConfigMap {
-/// #     let mut map = ConfigMap::default();
-/// #     map.metadata.name = Some(name.into());
-/// #     map.metadata.namespace = Some("default".into());
-/// #     map
-/// # }
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = windlass::Client::new(server.client());
-/// # let map = client.create(&config_map("a")).await?;
-/// # for name in ["free", "mine", "red"] {
-/// #     let mut secret = Secret { metadata: config_map(name).metadata, ..Secret::default() };
-/// #     secret.metadata.labels = Some([("color".into(), name.into())].into());
-/// #     if name == "mine" {
-/// #         owner::set_controller(&map, &mut secret)?;
-/// #     }
-/// #     client.create(&secret).await?;
-/// # }
-/// let (tell, mut told) = tokio::sync::mpsc::channel(1);
-/// let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(
-///     move |cx: Context<ConfigMap>| {
-///         let tell = tell.clone();
-///         async move {
-///             let _ = tell.send(look(&cx)?).await;
-///             Ok(Next::Done)
-///         }
-///     },
-/// );
-/// let handle = Manager::builder(server.client()).namespaces(["default"]).add(controller).spawn()?;
-/// let found = told.recv().await.expect("a reconcile");
-/// assert_eq!(found, (3, vec!["mine".into()], 2, vec!["red".into()]));
-/// # drop(told);
-/// # handle.stop().await
-/// # }
-/// ```
-#[must_use = "a listing does nothing until one of items, names, keys, count is called"]
-pub struct Listing<T: Object> {
-    cache: Cache,
-    kind: Kind,
-    list: List,
-    /// The UID of the reconciled object.
-    me: Option<String>,
-    owner: Owner,
-    index: Option<Arc<Lookup>>,
-    object: PhantomData<fn() -> T>,
-}
+use crate::error::Result;
+use crate::kind::Object;
+use crate::list::List;
 
 /// Finds the entries that an index files under a value.
+#[derive(Clone)]
+pub(crate) struct IndexLookup(Arc<Lookup>);
+
 type Lookup = dyn Fn(&State) -> Result<Vec<Arc<Entry>>> + Send + Sync;
 
+/// Which controller the listed objects have.
 #[derive(Debug, Clone)]
-enum Owner {
+pub(crate) enum OwnerFilter {
     Any,
-    /// Controlled by the object with this UID; the empty one stands for nobody.
+    /// Controlled by the object with this UID; the empty one means no controller.
     Is(String),
     /// Controlled by an object that does not exist.
     Missing,
 }
 
-/// Names an object: by name, in the namespace of the reconciled object, or by key.
-///
-/// ```
-/// use windlass::Key;
-/// use windlass::cache::ObjectName;
-///
-/// let key = Key::namespaced("shop", "cart");
-/// assert!(matches!(ObjectName::from("cart"), ObjectName::Name("cart")));
-/// assert!(matches!(ObjectName::from(&key), ObjectName::Key(_)));
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub enum ObjectName<'a> {
-    /// The name, in the namespace at hand.
-    Name(&'a str),
-    /// Namespace and name.
-    Key(&'a Key),
-}
+// === impl List ===
 
-impl<'a> From<&'a str> for ObjectName<'a> {
-    fn from(name: &'a str) -> Self {
-        Self::Name(name)
-    }
-}
-
-impl<'a> From<&'a String> for ObjectName<'a> {
-    fn from(name: &'a String) -> Self {
-        Self::Name(name)
-    }
-}
-
-impl<'a> From<&'a Key> for ObjectName<'a> {
-    fn from(key: &'a Key) -> Self {
-        Self::Key(key)
-    }
-}
-
-// === impl Listing ===
-
-impl<T: Object> Listing<T> {
-    pub(super) fn new(cache: Cache, kind: Kind) -> Self {
-        let (list, owner) = (List::default(), Owner::Any);
-        Self { cache, kind, list, me: None, owner, index: None, object: PhantomData }
-    }
-
+impl<K: Object> List<K, Cache> {
     /// Starts in the namespace of a reconciled object, with its UID for [`owned`](Self::owned).
     pub(crate) fn beside(mut self, namespace: Option<&str>, uid: Option<&str>) -> Self {
         let namespace = namespace.filter(|_| self.kind.namespaced());
-        self.list.namespace = namespace.map(str::to_string);
+        self.query.namespace = namespace.map(str::to_string);
         self.me = uid.map(str::to_string);
         self
-    }
-
-    /// Looks in all namespaces.
-    pub fn all_namespaces(mut self) -> Self {
-        self.list.namespace = None;
-        self
-    }
-
-    /// Looks in one namespace.
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.list.namespace = Some(namespace.to_string()).filter(|name| !name.is_empty());
-        self
-    }
-
-    /// Selects objects with these labels.
-    pub fn labels(mut self, labels: &BTreeMap<String, String>) -> Self {
-        self.list = self.list.labels(labels);
-        self
-    }
-
-    /// Selects objects with this label.
-    pub fn label(mut self, name: &str, value: &str) -> Self {
-        self.list = self.list.label(name, value);
-        self
-    }
-
-    /// Selects objects whose labels a selector matches.
-    pub fn matching(mut self, selector: Selector) -> Self {
-        self.list = self.list.matching(selector);
-        self
-    }
-
-    /// Selects objects whose labels match the selector of another object, such as a Deployment.
-    ///
-    /// # Errors
-    ///
-    /// Fails on an operator that does not exist.
-    pub fn selector(mut self, selector: &LabelSelector) -> Result<Self> {
-        self.list = self.list.selector(selector)?;
-        Ok(self)
     }
 
     /// Selects objects that the reconciled object controls; found by an index, not by a scan.
     ///
     /// Outside of a reconcile this selects nothing: use [`owned_by`](Self::owned_by).
     pub fn owned(mut self) -> Self {
-        self.owner = self.me.clone().map_or(Owner::Missing, Owner::Is);
+        self.owner = self.me.clone().map_or(OwnerFilter::Missing, OwnerFilter::Is);
         self
     }
 
     /// Selects objects that the object with this UID controls; found by an index, not by a scan.
+    ///
+    /// An empty UID selects objects that no controller owns.
     pub fn owned_by(mut self, uid: &str) -> Self {
-        self.owner = Owner::Is(uid.into());
+        self.owner = OwnerFilter::Is(uid.into());
         self
-    }
-
-    /// Selects objects that no controller owns; found by an index, not by a scan.
-    pub fn orphaned(self) -> Self {
-        self.owned_by("")
     }
 
     /// Selects objects that an index files under a value.
     ///
     /// The index has to be declared; otherwise the list fails.
-    pub fn by<V>(mut self, index: &Index<T, V>, value: impl Into<V>) -> Self
+    pub fn by<V>(mut self, index: &Index<K, V>, value: impl Into<V>) -> Self
     where
         V: Ord + Clone + Send + Sync + 'static,
     {
         let (index, value) = (index.clone(), value.into());
-        self.index = Some(Arc::new(move |state: &State| index.find(state, &value)));
+        let lookup = move |state: &State| index.find(state, &value);
+        self.index = Some(IndexLookup(Arc::new(lookup)));
         self
-    }
-
-    /// Returns at most so many objects.
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.list = self.list.limit(limit);
-        self
-    }
-
-    /// Returns one object by its key, whatever else was selected; `None` if it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the kind is not cached or not synced yet, or if the object does not decode.
-    pub fn get(&self, key: &Key) -> Result<Option<Arc<T>>> {
-        self.cache.get_of(&self.kind, key)
     }
 
     /// Returns the objects, by key.
     ///
     /// # Errors
     ///
-    /// Fails if the kind is not cached, as it is not declared with `owns`, `watches` or `reads`, or
-    /// if it is not synced yet. An object that does not decode is left out, logged and counted.
-    pub fn items(&self) -> Result<Vec<Arc<T>>> {
-        let core = self.cache.readable::<T>(&self.kind)?;
+    /// Fails if no controller has declared the kind with `owns`, `watches` or `reads`, if the kind
+    /// has not synced yet, or if a selector is invalid. An object that does not decode is left out,
+    /// logged and counted.
+    pub fn items(&self) -> Result<Vec<Arc<K>>> {
+        let core = self.source.readable::<K>(&self.kind)?;
         let entries = self.entries(&core)?;
-        Ok(core.store.reader::<T>().decode(entries, self.list.limit))
+        Ok(core.store.reader::<K>().decode(entries, self.query.limit))
     }
 
     /// Returns the keys, in order, without decoding the objects.
@@ -255,14 +87,14 @@ impl<T: Object> Listing<T> {
     pub fn keys(&self) -> Result<Vec<Key>> {
         let core = match &self.index {
             // An index of whole objects does not know those of which only metadata are cached.
-            Some(_) => self.cache.readable::<T>(&self.kind)?,
-            None => self.cache.known(&self.kind)?,
+            Some(_) => self.source.readable::<K>(&self.kind)?,
+            None => self.source.known(&self.kind)?,
         };
-        let entries = self.entries(&core)?.into_iter().take(self.list.limit.unwrap_or(usize::MAX));
+        let entries = self.entries(&core)?.into_iter().take(self.query.limit.unwrap_or(usize::MAX));
         Ok(entries.map(|entry| entry.key().clone()).collect())
     }
 
-    /// Returns the names, in order of the keys.
+    /// Returns the names, in the order of the keys, without decoding the objects.
     ///
     /// # Errors
     ///
@@ -271,47 +103,25 @@ impl<T: Object> Listing<T> {
         Ok(self.keys()?.iter().map(|key| key.name().to_string()).collect())
     }
 
-    /// Returns the number of objects.
-    ///
-    /// # Errors
-    ///
-    /// As [`items`](Self::items).
-    pub fn count(&self) -> Result<usize> {
-        self.keys().map(|keys| keys.len())
-    }
-
-    /// Returns the only object, or `None` if nothing was found.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there are several, or as [`items`](Self::items).
-    pub fn only(&self) -> Result<Option<Arc<T>>> {
-        let mut items = self.items()?;
-        if items.len() > 1 {
-            let text = format!("{} objects of {}, one expected", items.len(), self.kind);
-            return Err(Error::Invalid(text));
-        }
-        Ok(items.pop())
-    }
-
     /// Returns the entries that were selected, by key, as of one moment.
     fn entries(&self, core: &Core) -> Result<Vec<Arc<Entry>>> {
-        let namespace = self.list.namespace.as_deref().filter(|_| self.kind.namespaced());
+        self.query.check()?;
+        let namespace = self.query.namespace.as_deref().filter(|_| self.kind.namespaced());
         core.within(&self.kind, namespace)?;
-        let labels = select::expressions(&self.list.labels);
+        let labels = select::expressions(&self.query.labels);
         let within = |key: &Key| namespace.is_none() || key.namespace() == namespace;
         let selected = |entry: &Arc<Entry>| {
-            self.owner.controls(entry) && select::matches_all(&labels, entry.labels())
+            self.owner.controls(entry) && select::matches_all(&labels, entry.label_set())
         };
         let state = core.store.state();
         let found = match (&self.index, &self.owner) {
-            (_, Owner::Missing) => return Ok(Vec::new()),
-            (Some(lookup), _) => lookup(&state)?,
-            (None, Owner::Is(uid)) => {
+            (_, OwnerFilter::Missing) => return Ok(Vec::new()),
+            (Some(IndexLookup(lookup)), _) => lookup(&state)?,
+            (None, OwnerFilter::Is(uid)) => {
                 let uid: Arc<str> = Arc::from(uid.as_str());
                 index::find(&state, &IndexId::owners(), &uid).unwrap_or_default()
             }
-            (None, Owner::Any) => {
+            (None, OwnerFilter::Any) => {
                 let first = match namespace {
                     Some(namespace) => Bound::Included(Key::namespaced(namespace, "")),
                     None => Bound::Unbounded,
@@ -325,33 +135,9 @@ impl<T: Object> Listing<T> {
     }
 }
 
-impl<T: Object> Clone for Listing<T> {
-    fn clone(&self) -> Self {
-        Self {
-            cache: self.cache.clone(),
-            kind: self.kind.clone(),
-            list: self.list.clone(),
-            me: self.me.clone(),
-            owner: self.owner.clone(),
-            index: self.index.clone(),
-            object: PhantomData,
-        }
-    }
-}
+// === impl OwnerFilter ===
 
-impl<T: Object> fmt::Debug for Listing<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listing")
-            .field("kind", &self.kind)
-            .field("list", &self.list)
-            .field("owner", &self.owner)
-            .finish_non_exhaustive()
-    }
-}
-
-// === impl Owner ===
-
-impl Owner {
+impl OwnerFilter {
     fn controls(&self, entry: &Entry) -> bool {
         let mut controllers = entry.owners().iter().filter(|owner| owner.controller);
         match self {

@@ -2,15 +2,13 @@
 //!
 //! There is at most one pending change per key: what happens to an object while its handler is
 //! busy is merged into it. So a slow handler costs memory by the number of objects, never by
-//! the number of events, and it always learns the last state, beside the one of its last event.
-//! States in between are not reported.
+//! the number of changes, and it always receives the last state, beside that of its last change.
+//! States in between are not delivered.
 //!
 //! **Invariant:** the changes of one object come in order, and the last one is never lost.
 //! **Invariant:** a deletion is delivered even if the handler never saw the object.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -18,40 +16,18 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Entry, Key};
+use super::{Change, Key};
 use crate::ordered_watch;
-
-/// A change of the store.
-#[derive(Clone, Debug)]
-pub(super) struct Change {
-    pub(super) key: Key,
-    pub(super) old: Option<Arc<Entry>>,
-    /// The new state, or the last one if the object is gone.
-    pub(super) new: Arc<Entry>,
-    pub(super) gone: bool,
-    pub(super) initial: bool,
-    pub(super) final_state_unknown: bool,
-    /// Earlier changes that were not reported are part of this one.
-    pub(super) merged: bool,
-}
-
-/// What a handler receives next.
-#[derive(Debug)]
-pub(super) enum Notice {
-    Change(Change),
-    Resync(Arc<Entry>),
-}
 
 pub(super) struct Mailbox {
     inner: Mutex<Inner>,
     wake: Notify,
     synced: ordered_watch::Sender<bool>,
-    merged: AtomicU64,
 }
 
 #[derive(Default)]
 struct Inner {
-    pending: HashMap<Key, Pending>,
+    pending: HashMap<Key, Change>,
     order: VecDeque<Mail>,
     closed: bool,
     /// What the handler took last, until it comes back for more.
@@ -66,18 +42,13 @@ struct Busy {
 
 /// A handler that takes longer for one event is named in the log.
 const BUSY_MAX: Duration = Duration::from_secs(10);
-/// How many changes are delivered between two looks at the clock.
+/// How many changes are delivered between two checks of the clock.
 const LOOK_EVERY: usize = 16;
 
 enum Mail {
     Key(Key),
     /// All objects of the first sync are before this.
     SyncPoint,
-}
-
-enum Pending {
-    Change(Change),
-    Resync(Arc<Entry>),
 }
 
 // === impl Mailbox ===
@@ -88,39 +59,29 @@ impl Mailbox {
             inner: Mutex::default(),
             wake: Notify::new(),
             synced: ordered_watch::Sender::new(false),
-            merged: AtomicU64::new(0),
         }
     }
 
     pub(super) fn deliver(&self, change: &Change) {
         let mut inner = self.inner.lock();
-        inner.complain();
-        match inner.pending.get_mut(&change.key) {
+        inner.check_busy();
+        match inner.pending.get_mut(change.key()) {
             None => {
-                inner.pending.insert(change.key.clone(), Pending::Change(change.clone()));
-                inner.order.push_back(Mail::Key(change.key.clone()));
+                inner.pending.insert(change.key().clone(), change.clone());
+                inner.order.push_back(Mail::Key(change.key().clone()));
             }
-            Some(pending) => {
-                self.merged.fetch_add(1, Ordering::Relaxed);
-                let (old, merged, initial) = match pending {
-                    // An object of the first list stays one, also if it changes before it is taken.
-                    Pending::Change(earlier) => (earlier.old.take(), true, earlier.initial),
-                    Pending::Resync(_) => (change.old.clone(), false, false),
-                };
-                let initial = initial && !change.gone;
-                *pending = Pending::Change(Change { old, merged, initial, ..change.clone() });
-            }
+            Some(pending) => pending.merge(change),
         }
         drop(inner);
         self.wake.notify_one();
     }
 
-    /// Reports an object again, unless a change of it waits anyway.
-    pub(super) fn resync(&self, entry: &Arc<Entry>) {
+    /// Delivers a resync, unless a change of the object waits anyway.
+    pub(super) fn resync(&self, change: Change) {
         let mut inner = self.inner.lock();
-        if !inner.pending.contains_key(entry.key()) {
-            let key = entry.key().clone();
-            inner.pending.insert(key.clone(), Pending::Resync(entry.clone()));
+        let key = change.key().clone();
+        if !inner.pending.contains_key(&key) {
+            inner.pending.insert(key.clone(), change);
             inner.order.push_back(Mail::Key(key));
         }
     }
@@ -130,8 +91,8 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    /// Returns the next notice if there is one. The notice before it counts as handled.
-    pub(super) fn take(&self) -> Option<Notice> {
+    /// Returns the next change if there is one. The change before it counts as handled.
+    pub(super) fn take(&self) -> Option<Change> {
         let mut inner = self.inner.lock();
         inner.busy = None;
         loop {
@@ -141,17 +102,19 @@ impl Mailbox {
                 }
                 Mail::Key(key) => {
                     let pending = inner.pending.remove(&key);
+                    let (change, rest) = pending.expect("a key in order has a change").split();
+                    if let Some(rest) = rest {
+                        inner.pending.insert(key.clone(), rest);
+                        inner.order.push_front(Mail::Key(key.clone()));
+                    }
                     inner.busy = Some(Busy { key, since: Instant::now(), logged: false });
-                    return Some(match pending.expect("an ordered key has a pending change") {
-                        Pending::Change(change) => Notice::Change(change),
-                        Pending::Resync(entry) => Notice::Resync(entry),
-                    });
+                    return Some(change);
                 }
             }
         }
     }
 
-    /// Waits until something may have come.
+    /// Waits until there may be a change.
     pub(super) async fn ready(&self) {
         self.wake.notified().await;
     }
@@ -169,9 +132,9 @@ impl Mailbox {
         self.synced.subscribe()
     }
 
-    /// Returns how many keys wait, and how many changes were merged into earlier ones.
-    pub(super) fn figures(&self) -> (usize, u64) {
-        (self.inner.lock().pending.len(), self.merged.load(Ordering::Relaxed))
+    /// Returns how many objects have changes waiting.
+    pub(super) fn len(&self) -> usize {
+        self.inner.lock().pending.len()
     }
 }
 
@@ -179,7 +142,7 @@ impl Mailbox {
 
 impl Inner {
     /// Logs a handler that does not come back, once per event.
-    fn complain(&mut self) {
+    fn check_busy(&mut self) {
         let waiting = self.order.len();
         if waiting % LOOK_EVERY != 1 {
             return;

@@ -35,8 +35,8 @@ use super::transform::Transform;
 /// # let client = Client::new(server.client());
 /// # let mut map = config_map("a");
 /// # map.metadata.labels = Some([("app".into(), "web".into())].into());
-/// # client.create(&map).await?;
-/// # client.create(&config_map("b")).await?;
+/// # client.api().create(&map).await?;
+/// # client.api().create(&config_map("b")).await?;
 /// let web = Expression::Equal("app".into(), "web".into());
 /// let part = Scope::all().namespace("default").namespace("office").labels(web.into());
 /// let cache = Cache::new(server.client());
@@ -60,52 +60,39 @@ pub struct Scope {
 /// # Examples
 ///
 /// ```
-/// use std::sync::Arc;
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::Secret;
-/// use windlass::cache::{Cache, CacheOptions, Observe, Scope, StoreOptions, Transform};
+/// use windlass::cache::{Cache, CacheOptions, Scope};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
 /// // Secrets without what is secret, at most 100 of them decoded at once.
-/// let drop_data: Transform = Arc::new(|object| object["data"] = serde_json::json!({}));
-/// let observe: Observe = Arc::new(|status, took| println!("{status:?} after {took:?}"));
-/// let options = CacheOptions {
-///     store: StoreOptions { hot_max: 100, ..StoreOptions::default() },
-///     transform: Some(drop_data),
-///     observe: Some(observe),
-///     ..CacheOptions::default()
-/// };
+/// let options = CacheOptions::default()
+///     .decoded_max(100)
+///     .transform(|object| object["data"] = serde_json::json!({}));
 /// let secrets = Cache::with(client, options).informer::<Secret>(&Scope::all());
 /// secrets.synced(Duration::from_secs(30)).await.expect("secrets can be watched");
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct CacheOptions {
-    /// Settings of the stores.
-    pub store: StoreOptions,
-    /// Kinds, as `Kind.group` or `Kind`, whose objects stay decoded once read.
-    pub pinned: BTreeSet<String>,
-    /// Asks for streaming lists first.
-    pub streaming: bool,
-    /// Asks for built-in kinds in protobuf, which is smaller and faster to read than JSON.
-    pub protobuf: bool,
-    /// The size of list pages; `None` leaves it to the reflector's rules.
-    pub page_size: Option<usize>,
+    pub(super) store: StoreOptions,
+    pub(super) streaming: bool,
+    pub(super) protobuf: bool,
+    pub(super) page_size: Option<usize>,
     /// How long a streaming list may make no progress before a plain list replaces it.
-    pub progress: Duration,
+    pub(super) progress: Duration,
     /// How long an answer, or the next part of a list, may take.
-    pub answer: Duration,
+    pub(super) answer: Duration,
     /// The largest object that is read.
-    pub object_max: usize,
-    /// Changes objects before they are stored.
-    pub transform: Option<Transform>,
-    /// Called after every list and watch with its status, if there was one, and the time it took.
-    pub observe: Option<Observe>,
+    pub(super) object_max: usize,
+    pub(super) transform: Option<Transform>,
+    /// Called after every list and watch.
+    pub(crate) observe: Option<Observe>,
     /// Seeds the jitter, so that a run can be repeated.
-    pub seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
 }
 
 // === impl Scope ===
@@ -180,11 +167,58 @@ impl fmt::Display for Scope {
 
 // === impl CacheOptions ===
 
+impl CacheOptions {
+    /// Keeps so many objects of each kind and Rust type decoded; 1024 by default.
+    ///
+    /// The rest is decoded each time it is read. Larger values cost memory, smaller ones CPU time.
+    pub fn decoded_max(mut self, objects: usize) -> Self {
+        self.store.decoded_max = objects;
+        self
+    }
+
+    /// Keeps `managedFields`, which take as much memory as the rest of an object.
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.store.keep_managed_fields = true;
+        self
+    }
+
+    /// Requests streaming lists (`sendInitialEvents`) first, and plain lists if the server does not
+    /// support them; `true` by default.
+    pub fn streaming(mut self, streaming: bool) -> Self {
+        self.streaming = streaming;
+        self
+    }
+
+    /// Requests built-in kinds in protobuf, which is smaller and faster to read than JSON; `true` by
+    /// default.
+    pub fn protobuf(mut self, protobuf: bool) -> Self {
+        self.protobuf = protobuf;
+        self
+    }
+
+    /// Requests plain lists in pages of so many objects, whatever version is asked for.
+    pub fn page_size(mut self, objects: usize) -> Self {
+        self.page_size = Some(objects);
+        self
+    }
+
+    /// Changes every object before it is stored, for example to drop what is not needed.
+    ///
+    /// The result must not change if the function is applied twice. Selectors and indexes see the
+    /// result; the server does not.
+    pub fn transform(
+        mut self,
+        transform: impl Fn(&mut serde_json::Value) + Send + Sync + 'static,
+    ) -> Self {
+        self.transform = Some(Transform::new(transform));
+        self
+    }
+}
+
 impl Default for CacheOptions {
     fn default() -> Self {
         Self {
             store: StoreOptions::default(),
-            pinned: BTreeSet::new(),
             streaming: true,
             protobuf: true,
             page_size: None,

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 use windlass_protobuf::{Envelope, JsonOptions, MAGIC, Message, Metadata, Reason, message_of};
 
-use super::entry::Malformed;
-use super::skim::{Many, Pairs, Skim, SkimMeta, SkimOwner, Text};
+use super::Malformed;
+use super::outline::{Many, Outline, OutlineMeta, OutlineOwner, Pairs, Text};
 use super::target::Target;
 
 /// Reads messages of one kind.
@@ -60,7 +60,7 @@ impl ProtobufReader {
         &self,
         message: &'a [u8],
         json: &mut Vec<u8>,
-    ) -> Result<Skim<'a>, Unread> {
+    ) -> Result<Outline<'a>, Unread> {
         let malformed = |name: &str, error: &windlass_protobuf::Error| Malformed {
             name: name.to_owned(),
             message: error.to_string(),
@@ -76,18 +76,18 @@ impl ProtobufReader {
         }
     }
 
-    fn outline<'a>(&self, metadata: Metadata<'a>) -> Skim<'a> {
-        let owners = metadata.owners.into_iter().map(|owner| SkimOwner {
+    fn outline<'a>(&self, metadata: Metadata<'a>) -> Outline<'a> {
+        let owners = metadata.owners.into_iter().map(|owner| OutlineOwner {
             api_version: Text(owner.api_version),
             kind: Text(owner.kind),
             name: Text(owner.name),
             uid: Text(owner.uid),
             controller: Some(owner.controller),
         });
-        Skim {
+        Outline {
             kind: Text(Cow::Owned(self.kind.clone())),
             api_version: Text(Cow::Owned(self.api_version.clone())),
-            metadata: SkimMeta {
+            metadata: OutlineMeta {
                 name: Text(metadata.name),
                 namespace: Text(metadata.namespace),
                 uid: Text(metadata.uid),

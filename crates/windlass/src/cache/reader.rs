@@ -2,44 +2,60 @@
 
 use std::any::Any;
 use std::fmt;
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
 use kube::core::Selector;
 use serde::de::DeserializeOwned;
 
 use super::decoded::DecodedSet;
-use super::entry::Malformed;
-use super::index::{Index, IndexGuard};
-use super::mailbox::Mailbox;
-use super::{Entry, Key, Labels, Owner, Store, select};
+use super::index::Index;
+use super::{Entry, Key, Malformed, Store, select};
 
 /// A list of at most this part of the decoded objects stays decoded.
 const KEPT_PART: usize = 16;
 
 /// Reads a store as objects of type `K`; cheap to clone.
 ///
-/// A reader of an informer keeps the watch running. An object that does not decode into `K` is
-/// left out; it is logged, and counted in [`undecodable`](Self::undecodable).
+/// A reader keeps the watch running. An object that does not decode into `K` is left out; it is
+/// logged, and counted in [`InformerStats::undecodable`](super::InformerStats::undecodable).
 ///
 /// # Examples
 ///
 /// ```
+/// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kube::core::{ApiResource, DynamicObject};
-/// use windlass::cache::{Delta, Key, Reader, Store};
+/// use kube::core::Expression;
+/// use windlass::cache::{Cache, Reader, Scope};
+/// use windlass::{Client, Index, Key};
 ///
-/// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-/// let entry = store.read(br#"{"metadata":{"name":"a","namespace":"n"},"data":{"k":"v"}}"#)?;
-/// store.apply([Delta::Upsert(entry)]);
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// # for (name, app, size) in [("a", "web", 3), ("b", "db", 5), ("c", "web", 5)] {
+/// #     let map = serde_json::from_value(serde_json::json!({
+/// #         "metadata": {"namespace": "default", "name": name, "labels": {"app": app}},
+/// #         "data": {"size": size.to_string()},
+/// #     }))?;
+/// #     client.api::<ConfigMap>().create(&map).await?;
+/// # }
+/// let cache = Cache::new(server.client());
+/// let by_size = Index::new("size", |map: &ConfigMap| {
+///     map.data.iter().filter_map(|data| data.get("size")?.parse::<u32>().ok()).collect()
+/// });
+/// cache.declare(&by_size)?;
+/// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
+/// maps.synced(Duration::from_secs(30)).await.expect("config maps can be watched");
 ///
-/// let key = Key::namespaced("n", "a");
-/// let reader: Reader<ConfigMap> = store.reader();
-/// let typed = reader.get(&key).expect("was stored");
-/// assert_eq!(typed.data.as_ref().expect("has data")["k"], "v");
-/// let dynamic = store.reader::<DynamicObject>().get(&key).expect("the same object");
-/// assert_eq!(dynamic.data["data"]["k"], "v");
-/// # Ok::<(), windlass::cache::Malformed>(())
+/// let reader: Reader<ConfigMap> = maps.reader();
+/// assert!(reader.get(&Key::namespaced("default", "a")).is_some());
+/// assert_eq!(reader.list().len(), 3);
+/// let web = Expression::Equal("app".into(), "web".into());
+/// assert_eq!(reader.select(Some("default"), &web.into()).len(), 2);
+/// assert_eq!(reader.by(&by_size, &5)?.len(), 2);
+/// # Ok(())
+/// # }
 /// ```
 pub struct Reader<K> {
     store: Store,
@@ -47,29 +63,8 @@ pub struct Reader<K> {
     keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// One object of a store; its metadata is at hand, the rest is decoded when asked for.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kube::core::ApiResource;
-/// use windlass::cache::{Cached, Delta, Key, Store};
-///
-/// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-/// let good = store.read(br#"{"metadata": {"name": "a", "labels": {"app": "web"}}}"#)?;
-/// let bad = store.read(br#"{"metadata": {"name": "b"}, "data": "no map"}"#)?;
-/// store.apply([Delta::Upsert(good), Delta::Upsert(bad)]);
-///
-/// let reader = store.reader::<ConfigMap>();
-/// let a: Cached<ConfigMap> = reader.object(&Key::cluster("a")).expect("was stored");
-/// assert_eq!(a.labels().get("app"), Some("web"));
-/// let b = reader.object(&Key::cluster("b")).expect("was stored");
-/// assert!(b.get().is_err(), "it is found out only when somebody looks");
-/// assert_eq!((reader.len(), reader.list().len(), reader.undecodable()), (2, 1, 1));
-/// # Ok::<(), windlass::cache::Malformed>(())
-/// ```
-pub struct Cached<K> {
+/// One object of a store, as an entry that is decoded when asked for.
+pub(crate) struct Cached<K> {
     entry: Arc<Entry>,
     decoded: Arc<DecodedSet<K>>,
 }
@@ -85,11 +80,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         Self { store, decoded, keep }
     }
 
-    /// Returns the store behind the view.
-    pub fn store(&self) -> &Store {
-        &self.store
-    }
-
     /// Returns the object of a key.
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         self.decoded.shown(key, |slot| slot.object().ok()).flatten().or_else(|| {
@@ -99,7 +89,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
     }
 
     /// Returns the object of a key without decoding it.
-    pub fn object(&self, key: &Key) -> Option<Cached<K>> {
+    pub(crate) fn object(&self, key: &Key) -> Option<Cached<K>> {
         let shown = self.decoded.shown(key, |slot| Some(slot.entry().clone())).flatten();
         shown.or_else(|| self.store.entry(key)).map(|entry| self.object_of(entry))
     }
@@ -110,112 +100,20 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
     }
 
     /// Returns the objects of a namespace, or of all, that a selector selects, by key.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use kube::core::{ApiResource, Expression, Selector};
-    /// use windlass::cache::{Delta, Store};
-    ///
-    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-    /// for (namespace, name, app) in [("n", "a", "web"), ("n", "b", "db"), ("o", "a", "web")] {
-    ///     let meta = format!(
-    ///         r#"{{"namespace": "{namespace}", "name": "{name}", "labels": {{"app": "{app}"}}}}"#
-    ///     );
-    ///     let entry = store.read(format!(r#"{{"metadata": {meta}}}"#).as_bytes())?;
-    ///     store.apply([Delta::Upsert(entry)]);
-    /// }
-    /// let reader = store.reader::<ConfigMap>();
-    /// let web: Selector = Expression::Equal("app".into(), "web".into()).into();
-    /// assert_eq!(reader.select(None, &web).len(), 2);
-    /// assert_eq!(reader.objects(Some("n"), &web)[0].key().to_string(), "n/a");
-    /// # Ok::<(), windlass::cache::Malformed>(())
-    /// ```
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<K>> {
         self.decode(self.entries(namespace, selector), None)
-    }
-
-    /// Returns the same as [`select`](Self::select) without decoding.
-    pub fn objects(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Cached<K>> {
-        let entries = self.entries(namespace, selector);
-        entries.into_iter().map(|entry| self.object_of(entry)).collect()
-    }
-
-    /// Returns all keys in order.
-    pub fn keys(&self) -> Vec<Key> {
-        self.store.state().objects.keys().cloned().collect()
-    }
-
-    /// Returns how many objects there are.
-    pub fn len(&self) -> usize {
-        self.store.len()
-    }
-
-    /// Returns `true` if there are no objects.
-    pub fn is_empty(&self) -> bool {
-        self.store.is_empty()
-    }
-
-    /// Returns how many objects did not decode into `K`.
-    pub fn undecodable(&self) -> u64 {
-        self.decoded.undecodable()
-    }
-
-    /// Keeps an index of the objects for as long as the guard lives.
-    ///
-    /// Present objects are filed by the caller, beside the watch.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the index is declared with another function already.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use kube::core::ApiResource;
-    /// use windlass::cache::{Delta, Index, IndexGuard, Store};
-    ///
-    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-    /// let reader = store.reader::<ConfigMap>();
-    /// let by_size = Index::new("size", |map: &ConfigMap| {
-    ///     map.data.iter().filter_map(|data| data.get("size")?.parse::<u32>().ok()).collect()
-    /// });
-    /// let guard: IndexGuard = reader.declare(&by_size)?;
-    /// for (name, size) in [("a", 3), ("b", 5), ("c", 9), ("d", 5)] {
-    ///     let json = serde_json::json!({
-    ///         "metadata": {"name": name},
-    ///         "data": {"size": size.to_string()},
-    ///     });
-    ///     let entry = store.read(json.to_string().as_bytes()).expect("an object");
-    ///     store.apply([Delta::Upsert(entry)]);
-    /// }
-    /// let found = reader.by(&by_size, &5)?;
-    /// assert_eq!(found.iter().map(|map| map.key().name()).collect::<Vec<_>>(), ["b", "d"]);
-    /// drop(guard);
-    /// assert!(reader.by(&by_size, &5).is_err(), "it is not declared any more");
-    /// # Ok::<(), windlass::Error>(())
-    /// ```
-    pub fn declare<V>(&self, index: &Index<K, V>) -> crate::Result<IndexGuard>
-    where
-        V: Ord + Clone + Send + Sync + 'static,
-    {
-        self.store.declare(index)
     }
 
     /// Returns the objects that an index files under a value, by key.
     ///
     /// # Errors
     ///
-    /// Fails if the index is not declared.
-    pub fn by<V>(&self, index: &Index<K, V>, value: &V) -> crate::Result<Vec<Cached<K>>>
+    /// Fails if the index is not declared with [`Cache::declare`](super::Cache::declare).
+    pub fn by<V>(&self, index: &Index<K, V>, value: &V) -> crate::Result<Vec<Arc<K>>>
     where
         V: Ord + Clone + Send + Sync + 'static,
     {
-        let found = index.find(&self.store.state(), value)?;
-        Ok(found.into_iter().map(|entry| self.object_of(entry)).collect())
-    }
-
-    /// Returns a view of the same store as another type.
-    pub fn view<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Reader<T> {
-        Reader::new(self.store.clone(), self.store.decoded_set(), self.keep.clone())
+        Ok(self.decode(index.find(&self.store.state(), value)?, None))
     }
 
     pub(super) fn object_of(&self, entry: Arc<Entry>) -> Cached<K> {
@@ -232,7 +130,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         let limit = limit.unwrap_or(usize::MAX);
         let options = self.store.options();
         // A walk over many must not push out what is read all the time.
-        let keep = options.pinned || entries.len().min(limit) <= options.hot_max / KEPT_PART;
+        let keep = entries.len().min(limit) <= options.decoded_max / KEPT_PART;
         entries.iter().filter_map(|entry| self.decoded.get(entry, keep).ok()).take(limit).collect()
     }
 
@@ -248,15 +146,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
             .objects
             .range((first, Bound::Unbounded))
             .take_while(|(key, _)| inside(key))
-            .filter(|(_, entry)| select::matches_all(&wanted, entry.labels()))
+            .filter(|(_, entry)| select::matches_all(&wanted, entry.label_set()))
             .map(|(_, entry)| entry.clone())
             .collect()
-    }
-}
-
-impl<K> Reader<K> {
-    pub(super) fn detach(&self, mailbox: &Arc<Mailbox>) {
-        self.store.unsubscribe(mailbox);
     }
 }
 
@@ -276,11 +168,7 @@ impl<K> fmt::Debug for Reader<K> {
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Cached<K> {
     /// Returns the object as a Rust value, decoded now unless it was before.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the object does not have the shape of `K`.
-    pub fn get(&self) -> Result<Arc<K>, Malformed> {
+    pub(crate) fn get(&self) -> Result<Arc<K>, Malformed> {
         self.decoded.get(&self.entry, true)
     }
 
@@ -290,45 +178,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Cached<K> {
     }
 }
 
-impl<K> Cached<K> {
-    /// Returns the stored entry.
-    pub fn entry(&self) -> &Arc<Entry> {
+impl<K> Deref for Cached<K> {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
         &self.entry
-    }
-
-    /// Returns the key.
-    pub fn key(&self) -> &Key {
-        self.entry.key()
-    }
-
-    /// Returns the UID.
-    pub fn uid(&self) -> &str {
-        self.entry.uid()
-    }
-
-    /// Returns the resource version.
-    pub fn version(&self) -> u64 {
-        self.entry.version()
-    }
-
-    /// Returns the generation; 0 for kinds that have none.
-    pub fn generation(&self) -> i64 {
-        self.entry.generation()
-    }
-
-    /// Returns `true` if the object is being deleted.
-    pub fn deleting(&self) -> bool {
-        self.entry.deleting()
-    }
-
-    /// Returns the labels.
-    pub fn labels(&self) -> &Labels {
-        self.entry.labels()
-    }
-
-    /// Returns the owners.
-    pub fn owners(&self) -> &[Owner] {
-        self.entry.owners()
     }
 }
 

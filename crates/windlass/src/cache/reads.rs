@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use super::informer::Core;
 use super::registry::{Cache, not_synced, scoped};
-use super::{Key, Listing};
+use super::{Entry, Key};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
+use crate::list::List;
 
 // === impl Cache ===
 
@@ -27,14 +28,15 @@ impl Cache {
         self.get_of(&Kind::of::<K>(), key)
     }
 
-    /// Returns a list of all objects of a kind, to be narrowed.
-    pub fn list<K: Object<DynamicType = ()>>(&self) -> Listing<K> {
-        self.of(&Kind::of::<K>())
-    }
-
-    /// Returns reads of a kind that is known at run time only.
+    /// Returns an object of a kind that is known at run time only, as any type, such as
+    /// `DynamicObject` or `PartialObjectMeta<DynamicObject>`.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
     ///
     /// ```
+    /// use kube::core::DynamicObject;
     /// use windlass::cache::{Cache, Scope};
     /// use windlass::{Key, Kind};
     ///
@@ -43,20 +45,34 @@ impl Cache {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// let cache = Cache::new(server.client());
     /// let namespaces = Kind::new("", "v1", "Namespace", "namespaces").cluster_scoped();
-    /// let informer = cache.informer_of::<kube::core::DynamicObject>(&namespaces, &Scope::all());
+    /// let informer = cache.informer_of::<DynamicObject>(&namespaces, &Scope::all());
     /// cache.synced(&namespaces, std::time::Duration::from_secs(30)).await?;
-    /// assert!(cache.dynamic(&namespaces).names()?.contains(&"default".to_string()));
-    /// assert!(cache.dynamic(&namespaces).get(&Key::cluster("nowhere"))?.is_none());
+    /// let default = Key::cluster("default");
+    /// assert!(cache.get_of::<DynamicObject>(&namespaces, &default)?.is_some());
+    /// assert!(cache.list_of::<DynamicObject>(&namespaces).keys()?.contains(&default));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn dynamic(&self, kind: &Kind) -> Listing<DynamicObject> {
-        self.of(kind)
+    pub fn get_of<K: Object>(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<K>>> {
+        let core = self.readable::<K>(kind)?;
+        let key = &scoped(kind, key);
+        core.within(kind, key.namespace())?;
+        let Some(object) = core.store.reader::<K>().object(key) else { return Ok(None) };
+        object.get().map(Some).map_err(|malformed| {
+            let what = format!("{kind} {key}");
+            let source = serde::de::Error::custom(malformed.message);
+            Error::Decode { what, source }
+        })
     }
 
-    /// Returns reads of a kind as any type, such as `PartialObjectMeta<DynamicObject>`.
-    pub fn of<K: Object>(&self, kind: &Kind) -> Listing<K> {
-        Listing::new(self.clone(), kind.clone())
+    /// Returns a list of all objects of a kind, to be narrowed.
+    pub fn list<K: Object<DynamicType = ()>>(&self) -> List<K> {
+        self.list_of(&Kind::of::<K>())
+    }
+
+    /// Returns a list of all objects of a kind that is known at run time only, as any type.
+    pub fn list_of<K: Object>(&self, kind: &Kind) -> List<K> {
+        List::new(self.clone(), kind.clone())
     }
 
     /// Returns an object as JSON.
@@ -68,16 +84,12 @@ impl Cache {
         read(&*self.readable::<DynamicObject>(kind)?, kind, key)
     }
 
-    pub(super) fn get_of<K: Object>(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<K>>> {
-        let core = self.readable::<K>(kind)?;
+    /// Returns a whole object without decoding it, own writes included.
+    pub(crate) fn whole_entry(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>> {
+        let core = self.readable::<DynamicObject>(kind)?;
         let key = &scoped(kind, key);
         core.within(kind, key.namespace())?;
-        let Some(object) = core.store.reader::<K>().object(key) else { return Ok(None) };
-        object.get().map(Some).map_err(|malformed| {
-            let what = format!("{kind} {key}");
-            let source = serde::de::Error::custom(malformed.message);
-            Error::Decode { what, source }
-        })
+        Ok(core.store.entry(key))
     }
 
     /// Returns the metadata of an object, own writes included.
@@ -126,7 +138,7 @@ impl Core {
         }
         let known: Vec<&str> = self.namespaces.iter().map(String::as_str).collect();
         Err(Error::Invalid(format!(
-            "{kind} is cached in {} only: read it in {namespace} with live()",
+            "{kind} is cached in {} only: read it in {namespace} with Client::api",
             known.join(", ")
         )))
     }

@@ -22,11 +22,11 @@ use kube::Client;
 use tokio::time::Instant;
 
 use super::backoff::{Backoff, Jitter};
-use super::entry::{EntryReader, parse_version};
+use super::batch::{Batch, Delta};
+use super::entry_reader::{EntryReader, parse_version};
 use super::failure::Failure;
-use super::fifo::{Delta, Fifo};
+use super::outline::Identity;
 use super::protobuf::ProtobufReader;
-use super::skim::Identity;
 use super::stream::{Answer, Next, WatchStream, read_bookmark};
 use super::target::{Query, Target};
 use super::transform::Transform;
@@ -36,7 +36,7 @@ use crate::ordered_watch;
 
 /// Counters of a watch since its start.
 #[derive(Debug, Default)]
-pub struct WatchStats {
+pub(super) struct WatchStats {
     pub(super) lists: AtomicU64,
     pub(super) watches: AtomicU64,
     pub(super) events: AtomicU64,
@@ -70,7 +70,7 @@ pub(super) struct Rules {
 }
 
 /// Called for every list and watch with the status, if there was an answer, and the time it took.
-pub type Observe = Arc<dyn Fn(Option<u16>, Duration) + Send + Sync>;
+pub(crate) type Observe = Arc<dyn Fn(Option<u16>, Duration) + Send + Sync>;
 
 /// The longest wait before a kind that is forbidden or missing is tried again, without jitter.
 /// Somebody may be granting the permission or installing the definition right now.
@@ -85,7 +85,7 @@ pub(super) struct Reflector {
     client: Client,
     target: Target,
     rules: Rules,
-    fifo: Fifo,
+    batch: Batch,
     stats: Arc<WatchStats>,
     entries: EntryReader,
     /// Reads protobuf; `None` if JSON is requested.
@@ -133,7 +133,7 @@ impl Reflector {
         client: Client,
         target: Target,
         rules: Rules,
-        fifo: Fifo,
+        batch: Batch,
         stats: Arc<WatchStats>,
     ) -> Self {
         let keep = rules.keep_managed_fields;
@@ -144,7 +144,7 @@ impl Reflector {
             client,
             target,
             rules,
-            fifo,
+            batch,
             stats,
             entries,
             protobuf,
@@ -181,7 +181,7 @@ impl Reflector {
             self.synced = false;
         }
         self.entries.partial = self.target.metadata_only;
-        self.fifo.narrow = self.target.metadata_only;
+        self.batch.narrow = self.target.metadata_only;
     }
 
     /// Waits for the next line of a watch, or until whole objects are wanted.
@@ -190,7 +190,7 @@ impl Reflector {
             tokio::task::consume_budget().await;
             return Ok(Next::Line(line));
         }
-        self.fifo.flush();
+        self.batch.flush();
         let until = self.bookmarks.then(|| clock::after(BOOKMARKS_WITHIN));
         if !self.target.metadata_only {
             return Ok(stream.next(until).await?);
@@ -249,7 +249,7 @@ impl Reflector {
                 },
             };
             if std::mem::take(&mut self.failing) {
-                self.fifo.push(Delta::Resumed);
+                self.batch.push(Delta::Resumed);
             }
             let before = (self.version.clone(), self.stats.events.load(Ordering::Relaxed));
             match self.follow(&mut open).await {
@@ -314,7 +314,7 @@ impl Reflector {
                             }
                         },
                     };
-                    self.fifo.push(delta);
+                    self.batch.push(delta);
                     if ordered && !version.is_empty() {
                         self.version = version;
                     }
@@ -327,7 +327,7 @@ impl Reflector {
     fn bookmark(&mut self, version: String) {
         self.stats.bookmarks.fetch_add(1, Ordering::Relaxed);
         if !version.is_empty() {
-            self.fifo.push(Delta::Bookmark { version: parse_version(&version) });
+            self.batch.push(Delta::Bookmark { version: parse_version(&version) });
             self.version = version;
         }
     }
@@ -358,7 +358,7 @@ impl Reflector {
 
     /// Records that the whole scope was passed on.
     fn replaced(&mut self, version: String) {
-        self.fifo.push(Delta::Replace { version: parse_version(&version) });
+        self.batch.push(Delta::Replace { version: parse_version(&version) });
         self.version = version;
         self.version_lost = false;
         self.synced = true;

@@ -7,6 +7,8 @@
 //! **Invariant:** there is at most one watch for a kind and scope. It starts with the first handle
 //! and ends with the last one, and may start again after that.
 
+mod declared;
+mod report;
 mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,14 +21,15 @@ use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
-use super::index::{Index, IndexGuard, IndexId};
 use super::informer::Core;
 use super::options::{CacheOptions, Scope};
 use super::state::SyncState;
-use super::store::Store;
-use super::{Entry, Informer, InformerStats, Key, Malformed};
+use super::{Entry, Informer, Key};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
+
+pub(crate) use self::declared::Declared;
+pub(crate) use self::report::WatchReport;
 use crate::ordered_watch;
 
 /// The caches of one cluster; cheap to clone.
@@ -86,25 +89,6 @@ struct Opened {
     /// Whether this is what reads by kind are answered from.
     usual: bool,
     core: Weak<Core>,
-}
-
-/// An index without its types.
-pub(crate) trait Declared: Send + Sync {
-    fn id(&self) -> &IndexId;
-    fn kind(&self) -> Kind;
-    fn attach(&self, store: &Store) -> Result<IndexGuard>;
-}
-
-/// What metrics and diagnostics show of one watch.
-#[derive(Debug, Clone)]
-pub(crate) struct WatchReport {
-    pub(crate) kind: Kind,
-    pub(crate) state: SyncState,
-    pub(crate) stats: InformerStats,
-    /// The version that the store has reached.
-    pub(crate) version: u64,
-    /// The indexes and how many values each holds.
-    pub(crate) indexes: Vec<(String, usize)>,
 }
 
 // === impl Cache ===
@@ -186,39 +170,6 @@ impl Cache {
         Informer::new(self.core(kind, scope))
     }
 
-    /// Declares an index, so that lists of its kind can use it for as long as the cache lives.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the index is declared with another function already.
-    pub fn declare<K, V>(&self, index: &Index<K, V>) -> Result<()>
-    where
-        K: Object<DynamicType = ()>,
-        V: Ord + Clone + Send + Sync + 'static,
-    {
-        self.declare_any(Arc::new(index.clone()))
-    }
-
-    pub(crate) fn declare_any(&self, index: Arc<dyn Declared>) -> Result<()> {
-        let kind = index.kind();
-        let mut declared = self.shared.declared.lock();
-        let mut known = declared.iter().filter(|(of, _)| *of == kind);
-        if let Some((_, known)) = known.find(|(_, known)| known.id().same(index.id())) {
-            return known.id().agrees(index.id());
-        }
-        declared.push((kind.clone(), index.clone()));
-        drop(declared);
-        let cores: Vec<_> = {
-            let kinds = self.shared.kinds.read();
-            kinds.get(&kind).into_iter().flatten().filter_map(|o| o.core.upgrade()).collect()
-        };
-        for core in cores {
-            let guard = index.attach(&core.store)?;
-            core.indexes.lock().push(guard);
-        }
-        Ok(())
-    }
-
     fn core(&self, kind: &Kind, scope: &Scope) -> Arc<Core> {
         let usual = self.usual_scope(kind);
         let scope = match scope.is_whole() {
@@ -243,16 +194,7 @@ impl Cache {
         let usual = scope.same_part(&usual);
         opened.push(Opened { scope, usual, core: Arc::downgrade(&core) });
         drop(kinds);
-        // The store is empty: nothing has to be filed now.
-        for (of, index) in &*self.shared.declared.lock() {
-            if of != kind || core.indexes.lock().iter().any(|known| known.is_of(index.id())) {
-                continue;
-            }
-            // That it does not agree with another one was found out when it was declared.
-            if let Ok(guard) = index.attach(&core.store) {
-                core.indexes.lock().push(guard);
-            }
-        }
+        self.attach_declared(kind, &core);
         core
     }
 
@@ -332,7 +274,7 @@ impl Cache {
     }
 
     /// Returns `true` if a kind is cached.
-    pub fn holds(&self, kind: &Kind) -> bool {
+    pub(crate) fn holds(&self, kind: &Kind) -> bool {
         self.opened(kind).is_ok()
     }
 
@@ -348,18 +290,6 @@ impl Cache {
     /// Returns an object as far as the cache knows.
     pub(crate) fn entry(&self, kind: &Kind, key: &Key) -> Option<Arc<Entry>> {
         self.opened(kind).ok()?.store.entry(&scoped(kind, key))
-    }
-
-    /// Decodes an entry, or returns what is kept decoded of it.
-    pub(crate) fn decode<K: Object>(
-        &self,
-        kind: &Kind,
-        entry: &Arc<Entry>,
-    ) -> Result<Arc<K>, Malformed> {
-        match self.opened(kind) {
-            Ok(core) => core.store.decoded_set::<K>().get(entry, true),
-            Err(_) => entry.decode().map(Arc::new),
-        }
     }
 
     /// Shows readers an object as a write of this process left it.
@@ -383,26 +313,6 @@ impl Cache {
         let kinds = self.shared.kinds.read();
         kinds.get(kind).into_iter().flatten().filter_map(|opened| opened.core.upgrade()).collect()
     }
-
-    /// Returns the state of every watch; costs one look per kind.
-    pub(crate) fn states(&self) -> Vec<(Kind, SyncState)> {
-        self.all().into_iter().map(|(kind, core)| (kind, core.states.get())).collect()
-    }
-
-    /// Returns the figures of every watch.
-    pub(crate) fn reports(&self) -> Vec<WatchReport> {
-        let report = |(kind, core): (Kind, Arc<Core>)| {
-            let informer = Informer::<DynamicObject>::new(core);
-            WatchReport {
-                kind,
-                state: informer.state(),
-                stats: informer.stats(),
-                version: informer.store().resource_version(),
-                indexes: informer.store().indexes(),
-            }
-        };
-        self.all().into_iter().map(report).collect()
-    }
 }
 
 impl fmt::Debug for Cache {
@@ -419,26 +329,6 @@ impl fmt::Debug for Cache {
 impl WeakCache {
     pub(crate) fn upgrade(&self) -> Option<Cache> {
         self.0.upgrade().map(|shared| Cache { shared })
-    }
-}
-
-// === impl Declared ===
-
-impl<K, V> Declared for Index<K, V>
-where
-    K: Object<DynamicType = ()>,
-    V: Ord + Clone + Send + Sync + 'static,
-{
-    fn id(&self) -> &IndexId {
-        self.id()
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::of::<K>()
-    }
-
-    fn attach(&self, store: &Store) -> Result<IndexGuard> {
-        store.declare(self)
     }
 }
 

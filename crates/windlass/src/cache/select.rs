@@ -2,7 +2,7 @@
 
 use kube::core::{Expression, Selector};
 
-use super::entry::Labels;
+use super::labels::Labels;
 
 /// Returns `true` if a selector matches these labels.
 pub(super) fn matches(selector: &Selector, labels: &Labels) -> bool {

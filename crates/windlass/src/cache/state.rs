@@ -24,9 +24,9 @@ use crate::ordered_watch;
 /// # let client = server.client();
 /// let drive = Kind::new("ships.example.com", "v1", "Drive", "drives");
 /// let drives = Cache::new(client).informer_of::<DynamicObject>(&drive, &Scope::all());
-/// // Told at once, not after the whole time; the watch begins when somebody installs the kind.
+/// // Fails at once, not after an hour; the watch begins when somebody installs the kind.
 /// let state = drives.synced(Duration::from_secs(3600)).await.expect_err("nobody serves it");
-/// assert!(matches!(state, SyncState::NoKind(_)) && state.blocked());
+/// assert!(matches!(state, SyncState::NoKind(_)) && !state.synced());
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub enum SyncState {
         /// The version of the last list.
         version: u64,
     },
-    /// The store holds what was known at that time; the watch tries to go on.
+    /// The store holds what was known at that time; the watch tries to continue.
     Stale {
         /// When the watch broke.
         since: Instant,
@@ -77,7 +77,7 @@ impl SyncState {
     }
 
     /// Returns `true` if somebody has to act before the watch can continue.
-    pub fn blocked(&self) -> bool {
+    pub(crate) fn blocked(&self) -> bool {
         matches!(self, Self::Forbidden(_) | Self::NoKind(_))
     }
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_watch_tells_since_when_and_why_it_is_stale_now() {
+    fn a_stale_watch_keeps_the_time_at_which_it_broke_and_shows_the_latest_reason() {
         let states = SyncStates::new(1, true);
         let since = Instant::now();
         let later = since + std::time::Duration::from_secs(60);

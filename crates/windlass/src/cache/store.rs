@@ -24,86 +24,66 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use super::batch::Delta;
 use super::decoded::DecodedSet;
-use super::entry::{EntryReader, Malformed};
-use super::fifo::Delta;
+use super::entry_reader::EntryReader;
 use super::index::Published;
 use super::mailbox::Mailbox;
-use super::transform::{self, Transform};
+use super::transform::Transform;
 use super::writer::Writer;
-use super::{Entry, Key, Reader, skim};
+use super::{Entry, Key, Malformed, Reader, outline};
+use crate::error::{Error, Result};
 use crate::ordered_watch;
 
 /// The settings of a store.
-///
-/// An example is at [`CacheOptions`](super::CacheOptions).
 #[derive(Clone, Copy, Debug)]
-pub struct StoreOptions {
+pub(super) struct StoreOptions {
     /// How many objects each reading type keeps decoded.
-    pub hot_max: usize,
-    /// Keeps every object decoded that was read once.
-    pub pinned: bool,
-    /// Keeps `managedFields`, which costs as much as the rest of an object.
-    pub keep_managed_fields: bool,
-    /// Packs the bytes of large objects.
-    pub pack: bool,
+    pub(super) decoded_max: usize,
+    /// Keeps `managedFields`, which takes as much memory as the rest of an object.
+    pub(super) keep_managed_fields: bool,
+    /// Compresses the bytes of large objects.
+    pub(super) pack: bool,
 }
 
 /// The objects of one kind and scope; cheap to clone.
 ///
-/// # Examples
-///
-/// A store is usually fed by an informer; here it is fed by hand:
-///
-/// ```
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kube::core::ApiResource;
-/// use windlass::cache::{Delta, Key, Store};
-///
-/// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-/// let json = |version: u32| format!(
-///     r#"{{"metadata":{{"name":"a","namespace":"n","uid":"u","resourceVersion":"{version}"}}}}"#
-/// );
-/// let first = store.read(json(1).as_bytes())?;
-/// store.apply([Delta::Begin, Delta::Listed(first), Delta::Replace { version: 1 }]);
-/// assert_eq!(store.resource_version(), 1);
-///
-/// // An own write is read at once; the watch brings it when it can.
-/// store.observe_write(json(5).as_bytes())?;
-/// let key = Key::namespaced("n", "a");
-/// assert_eq!(store.entry(&key).expect("is there").version(), 5);
-/// assert_eq!(store.resource_version(), 1);
-/// # Ok::<(), windlass::cache::Malformed>(())
-/// ```
-#[derive(Clone)]
-pub struct Store {
-    shared: Arc<Shared>,
-}
-
-/// The store did not get as far as was asked for in time.
+/// An [`Informer`](super::Informer) fills it and keeps it up to date. A [`Reader`] returns the
+/// objects as Rust values.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kube::core::ApiResource;
-/// use windlass::cache::{Behind, Store};
+/// use windlass::cache::{Cache, Scope, Store};
+/// use windlass::{Client, Key};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-/// let late = store.wait_for(7, Duration::from_millis(1)).await;
-/// assert_eq!(late, Err(Behind { wanted: 7, at: 0 }));
+/// # fn config_map(name: &str) -> ConfigMap {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.into());
+/// #     map.metadata.namespace = Some("default".into());
+/// #     map
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// # let client = Client::new(server.client());
+/// let maps = Cache::new(server.client()).informer::<ConfigMap>(&Scope::all());
+/// let store: &Store = maps.store();
+/// assert_eq!(store.resource_version(), 0, "nothing is known yet");
+///
+/// let map = client.api().create(&config_map("a")).await?;
+/// let version = map.metadata.resource_version.as_deref().unwrap_or_default();
+/// let version: u64 = version.parse().expect("a number");
+/// store.wait_for(version, Duration::from_secs(30)).await?;
+/// assert_eq!(store.entry(&Key::of(&map)).expect("was created").version(), version);
+/// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cache is at version {at} and did not reach {wanted} in time")]
-pub struct Behind {
-    /// The version that was waited for.
-    pub wanted: u64,
-    /// The version of the store when time was up.
-    pub at: u64,
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
 }
 
 /// What readers see.
@@ -115,13 +95,13 @@ pub(super) struct State {
     pub(super) bytes: usize,
 }
 
-/// The part of the kind a store holds: decides where own writes belong.
+/// The part of a kind that a store holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StoreScope {
     /// Namespaces, one per source; `None` is all of them.
     pub(super) namespaces: Vec<Option<String>>,
     pub(super) labels: Option<Selector>,
-    /// Fields cannot be judged here, so own writes of new objects are left to the watch.
+    /// Objects are selected by fields, which cannot be evaluated here.
     pub(super) by_fields: bool,
 }
 
@@ -140,7 +120,7 @@ pub(super) struct Shared {
     transform: Option<Transform>,
 }
 
-/// The number of the next store; 0 stands for no store.
+/// The number of the next store; 0 is no store.
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
 
 struct Decoded {
@@ -153,15 +133,16 @@ struct Decoded {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { hot_max: 1024, pinned: false, keep_managed_fields: false, pack: true }
+        Self { decoded_max: 1024, keep_managed_fields: false, pack: true }
     }
 }
 
 // === impl Store ===
 
 impl Store {
-    /// Creates a store that no watch feeds, for tests and for objects from elsewhere.
-    pub fn detached(kind: &ApiResource) -> Self {
+    /// Creates a store that no watch feeds.
+    #[cfg(test)]
+    pub(super) fn detached(kind: &ApiResource) -> Self {
         let scope = StoreScope { namespaces: vec![None], ..StoreScope::default() };
         Self::new(kind.clone(), StoreOptions::default(), scope, None)
     }
@@ -174,40 +155,29 @@ impl Store {
     ) -> Self {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let reader = EntryReader::new(options.keep_managed_fields, options.pack).of(&kind);
-        Self {
-            shared: Arc::new(Shared {
-                kind,
-                options,
-                state: ArcSwap::default(),
-                number,
-                writer: Mutex::new(Writer::new(scope, number)),
-                mailboxes: Mutex::default(),
-                version: ordered_watch::Sender::new(0),
-                decoded: Mutex::default(),
-                reader: Mutex::new(reader),
-                transform,
-            }),
-        }
-    }
-
-    /// Returns the kind of the objects.
-    pub fn kind(&self) -> &ApiResource {
-        &self.shared.kind
+        let shared = Arc::new_cyclic(|shared| Shared {
+            kind,
+            options,
+            state: ArcSwap::default(),
+            number,
+            writer: Mutex::new(Writer::new(scope, number, shared.clone())),
+            mailboxes: Mutex::default(),
+            version: ordered_watch::Sender::new(0),
+            decoded: Mutex::default(),
+            reader: Mutex::new(reader),
+            transform,
+        });
+        Self { shared }
     }
 
     /// Returns a typed view; all views of the same type share what is decoded.
-    pub fn reader<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Reader<K> {
+    pub(super) fn reader<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Reader<K> {
         Reader::new(self.clone(), self.decoded_set::<K>(), None)
     }
 
     /// Returns how many objects there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.state().objects.len()
-    }
-
-    /// Returns `true` if there are no objects.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Returns the entry of a key.
@@ -216,12 +186,12 @@ impl Store {
     }
 
     /// Returns all entries by key, as of one moment.
-    pub fn entries(&self) -> Vec<Arc<Entry>> {
+    pub(super) fn entries(&self) -> Vec<Arc<Entry>> {
         self.state().objects.values().cloned().collect()
     }
 
     /// Returns the bytes that the entries keep.
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.state().bytes
     }
 
@@ -231,8 +201,8 @@ impl Store {
         *self.shared.version.borrow()
     }
 
-    /// Returns how many objects did not decode into a type they were read as, over all types.
-    pub fn undecodable(&self) -> u64 {
+    /// Returns how many objects did not decode into a type that they were read as.
+    pub(super) fn undecodable(&self) -> u64 {
         self.shared.decoded.lock().values().map(|set| (set.undecodable)()).sum()
     }
 
@@ -250,38 +220,44 @@ impl Store {
     /// Returns how many objects have changes that the slowest handler has not taken yet.
     pub(crate) fn lag(&self) -> usize {
         let mailboxes = self.shared.mailboxes.lock();
-        mailboxes.iter().map(|mailbox| mailbox.figures().0).max().unwrap_or(0)
+        mailboxes.iter().map(|mailbox| mailbox.len()).max().unwrap_or(0)
     }
 
     /// Waits until the store has seen everything up to a version.
     ///
     /// # Errors
     ///
-    /// Fails when the time is up.
-    pub async fn wait_for(&self, version: u64, within: Duration) -> Result<(), Behind> {
+    /// Fails with [`Error::Timeout`] when the time is up.
+    pub async fn wait_for(&self, version: u64, within: Duration) -> Result<()> {
         let mut versions = self.shared.version.subscribe();
         let reached = versions.wait_for(|at| *at >= version);
         match timeout(within, reached).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(Behind { wanted: version, at: self.resource_version() }),
+            Err(_) => {
+                let (kind, at) = (&self.shared.kind.kind, self.resource_version());
+                let action = format!(
+                    "wait until the cache of {kind} reaches version {version}, it is at {at}"
+                );
+                Err(Error::Timeout { action, after: within })
+            }
         }
     }
 
     /// Shows an own write to readers before the watch brings it.
     ///
-    /// `json` is what the server answered. Reads give the newer of this and the watched state;
-    /// handlers are called by the watch only. An object outside the scope of the store vanishes
-    /// from it.
+    /// `json` is the answer of the server. Reads return the newer of this and the watched state;
+    /// handlers receive the watched state only. An object that has left the scope of the store is
+    /// hidden.
     ///
     /// # Errors
     ///
     /// Fails if the bytes are not an object.
-    pub fn observe_write(&self, json: &[u8]) -> Result<(), Malformed> {
+    pub(super) fn observe_write(&self, json: &[u8]) -> Result<(), Malformed> {
         let entry = match &self.shared.transform {
             None => self.shared.reader.lock().read(json)?,
             Some(transform) => {
-                let name = skim::read(json)?.metadata.name.0.into_owned();
-                let json = transform::apply(transform, json, &name)?;
+                let name = outline::read(json)?.metadata.name.0.into_owned();
+                let json = transform.apply(json, &name)?;
                 self.shared.reader.lock().read(&json)?
             }
         };
@@ -293,42 +269,24 @@ impl Store {
     /// Hides an object that was deleted by an own request before the watch brings it.
     ///
     /// The start of a deletion that finalizers delay is a write, not a deletion.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use kube::core::ApiResource;
-    /// use windlass::cache::{Delta, Key, Store};
-    ///
-    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-    /// let json = |uid: &str, version: u32| {
-    ///     let metadata = serde_json::json!({
-    ///         "name": "a", "uid": uid, "resourceVersion": version.to_string(),
-    ///     });
-    ///     serde_json::json!({"metadata": metadata}).to_string()
-    /// };
-    /// store.apply([Delta::Upsert(store.read(json("1", 1).as_bytes())?)]);
-    /// let key = Key::cluster("a");
-    /// store.observe_delete(&key, "2");
-    /// assert!(store.entry(&key).is_some(), "another of that name was deleted");
-    /// store.observe_delete(&key, "1");
-    /// assert!(store.entry(&key).is_none());
-    /// # Ok::<(), windlass::cache::Malformed>(())
-    /// ```
-    pub fn observe_delete(&self, key: &Key, uid: &str) {
+    pub(super) fn observe_delete(&self, key: &Key, uid: &str) {
         self.write(|writer| writer.observe_delete(key, uid));
     }
 
-    /// Applies deltas as a reflector would bring them.
-    pub fn apply(&self, deltas: impl IntoIterator<Item = Delta>) {
+    /// Applies deltas of the first source.
+    #[cfg(test)]
+    pub(super) fn apply(&self, deltas: impl IntoIterator<Item = Delta>) {
         self.apply_from(deltas.into_iter().map(|delta| (0, delta)));
     }
 
+    #[cfg(test)]
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.state().objects.keys().cloned().collect()
+    }
+
     /// Reads an object into an entry, for [`apply`](Self::apply).
-    ///
-    /// # Errors
-    ///
-    /// Fails if the bytes are not an object.
-    pub fn read(&self, json: &[u8]) -> Result<Arc<Entry>, Malformed> {
+    #[cfg(test)]
+    pub(super) fn read(&self, json: &[u8]) -> Result<Arc<Entry>, Malformed> {
         self.shared.reader.lock().read(json).map(Arc::new)
     }
 
@@ -379,9 +337,8 @@ impl Store {
         let mut sets = self.shared.decoded.lock();
         let types = sets.len();
         let known = sets.entry(TypeId::of::<K>()).or_insert_with(|| {
-            let options = self.shared.options;
-            let room = if options.pinned { usize::MAX / 4 } else { options.hot_max };
-            // There are eight bits; types beyond them go without.
+            let room = self.shared.options.decoded_max.min(usize::MAX / 4);
+            // There are eight bits; further types have none.
             let bit = u32::try_from(types).ok().and_then(|types| 1_u8.checked_shl(types));
             let set = DecodedSet::<K>::new(room, bit.unwrap_or(0)).of(self.shared.number);
             let set = Arc::new(set);

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 use windlass_protobuf::{Frames, WatchFrame};
 
-use super::entry::discreet;
 use super::failure::Failure;
+use super::malformed::redacted;
 use super::protobuf;
 use super::wire::Lines;
 
@@ -224,7 +224,7 @@ impl<'a> WatchEvent<'a> {
         }
         // The line itself is not shown: it may contain a secret.
         let envelope: Envelope<'_> = serde_json::from_slice(line).map_err(|err| {
-            let (err, len) = (discreet(&err), line.len());
+            let (err, len) = (redacted(&err), line.len());
             Failure::new(format!("server sent {len} bytes that are not a watch event: {err}"))
         })?;
         Ok(Self { kind: envelope.kind, object: envelope.object.get().as_bytes() })

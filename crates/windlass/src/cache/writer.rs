@@ -11,20 +11,22 @@
 mod indexing;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use imbl::OrdMap;
 
-use super::fifo::Delta;
-use super::mailbox::{Change, Mailbox};
+use super::batch::Delta;
+use super::mailbox::Mailbox;
 use super::overlay::{Overlays, Target};
-use super::store::{State, StoreScope};
-use super::{Entry, Key, select};
+use super::store::{Shared, State, StoreScope};
+use super::{Cause, Change, Entry, Key, select};
 use indexing::{Missed, UsedIndexer};
 
 pub(super) struct Writer {
     /// The number of the store.
     store: u32,
+    /// The store itself, for changes.
+    shared: Weak<Shared>,
     objects: OrdMap<Key, Arc<Entry>>,
     indexers: Vec<UsedIndexer>,
     /// Indexes that are being built, each with the changes it has missed.
@@ -58,12 +60,13 @@ struct Relist {
 // === impl Writer ===
 
 impl Writer {
-    pub(super) fn new(scope: StoreScope, store: u32) -> Self {
+    pub(super) fn new(scope: StoreScope, store: u32, shared: Weak<Shared>) -> Self {
         let sources: Vec<_> = scope.namespaces.iter().map(|_| Source::default()).collect();
         let selective = scope.labels.is_some() || scope.by_fields;
         let overlays = Overlays::new(sources.len(), selective);
         Self {
             store,
+            shared,
             objects: OrdMap::new(),
             indexers: Vec::new(),
             building: Vec::new(),
@@ -101,10 +104,10 @@ impl Writer {
             Delta::Replace { version } => self.replace(source, version),
             Delta::Upsert(entry) => self.upsert(source, entry),
             Delta::Delete(entry) => {
-                let (key, uid, version) = (entry.key().clone(), entry.uid(), entry.version());
-                self.delete(source, key, uid, version, Some(entry.clone()));
+                let (uid, version) = (entry.uid(), entry.version());
+                self.delete(source, entry.key(), uid, version, Some(entry.clone()));
             }
-            Delta::Gone { key, uid, version } => self.delete(source, key, &uid, version, None),
+            Delta::Gone { key, uid, version } => self.delete(source, &key, &uid, version, None),
             Delta::Bookmark { version } => {
                 self.overlays.bookmark(source, version);
                 self.show_views();
@@ -141,20 +144,14 @@ impl Writer {
             }
         }
         self.sync_point = false;
-        changes.into_iter().filter(|change| change.gone).map(|change| change.key).collect()
+        let deleted = changes.iter().filter(|change| change.is_delete());
+        deleted.map(|change| change.key().clone()).collect()
     }
 
     pub(super) fn subscribe(&mut self, mailbox: Arc<Mailbox>) {
         for entry in self.all_watched() {
-            mailbox.deliver(&Change {
-                key: entry.key().clone(),
-                old: None,
-                new: entry.clone(),
-                gone: false,
-                initial: true,
-                final_state_unknown: false,
-                merged: false,
-            });
+            let (entry, cause) = (entry.clone(), Cause::Initial);
+            mailbox.deliver(&Change::upsert(None, entry, cause, &self.shared));
         }
         if self.sources.iter().all(|source| source.synced) {
             mailbox.sync_point();
@@ -172,7 +169,10 @@ impl Writer {
     }
 
     pub(super) fn resync(&self, mailbox: &Mailbox) {
-        self.all_watched().for_each(|entry| mailbox.resync(entry));
+        for entry in self.all_watched() {
+            let (old, cause) = (Some(entry.clone()), Cause::Resync);
+            mailbox.resync(Change::upsert(old, entry.clone(), cause, &self.shared));
+        }
     }
 
     /// Shows the answer to an own write to readers.
@@ -185,7 +185,7 @@ impl Writer {
             return;
         }
         let selected = self.scope.labels.as_ref();
-        let selected = selected.is_none_or(|wanted| select::matches(wanted, entry.labels()));
+        let selected = selected.is_none_or(|wanted| select::matches(wanted, entry.label_set()));
         self.overlays.observe_write(source, entry, selected, shown);
         self.show_views();
         self.show_fresh(entry);
@@ -204,7 +204,7 @@ impl Writer {
         self.overlays.advance(source, entry.version());
         self.show_views();
         if !old.as_ref().is_some_and(|old| old.same(&entry)) {
-            self.change(entry.key().clone(), old, entry, false);
+            self.change(old, entry, false);
         }
     }
 
@@ -212,13 +212,13 @@ impl Writer {
     fn delete(
         &mut self,
         source: usize,
-        key: Key,
+        key: &Key,
         uid: &str,
         version: u64,
         last: Option<Arc<Entry>>,
     ) {
-        let old = match self.overlays.watched_deleted(&key, uid, version) {
-            Target::Readers => self.set(&key, None),
+        let old = match self.overlays.watched_deleted(key, uid, version) {
+            Target::Readers => self.set(key, None),
             Target::Overlay(old) => old,
         };
         self.overlays.advance(source, version);
@@ -226,7 +226,7 @@ impl Writer {
         if let Some(old) = old {
             let unread = last.is_none();
             let last = last.unwrap_or_else(|| old.clone());
-            self.gone(key, Some(old), last, unread);
+            self.gone(old, last, unread);
         }
     }
 
@@ -266,13 +266,13 @@ impl Writer {
             if let Target::Readers = self.overlays.swept(&entry, version) {
                 self.set(entry.key(), None);
             }
-            self.gone(entry.key().clone(), Some(entry.clone()), entry, true);
+            self.gone(entry.clone(), entry, true);
         }
         let initial = !self.sources[source].synced;
-        for (key, entry) in relist.changed {
+        for entry in relist.changed.into_values() {
             let old = self.watched(source, &entry);
             if !old.as_ref().is_some_and(|old| old.same(&entry)) {
-                self.change(key, old, entry, initial);
+                self.change(old, entry, initial);
             }
         }
         self.overlays.listed(source, version);
@@ -355,28 +355,12 @@ impl Writer {
         old
     }
 
-    fn change(&mut self, key: Key, old: Option<Arc<Entry>>, new: Arc<Entry>, initial: bool) {
-        let initial = initial && old.is_none();
-        self.changes.push(Change {
-            key,
-            old,
-            new,
-            gone: false,
-            initial,
-            final_state_unknown: false,
-            merged: false,
-        });
+    fn change(&mut self, old: Option<Arc<Entry>>, new: Arc<Entry>, initial: bool) {
+        let cause = if initial && old.is_none() { Cause::Initial } else { Cause::Watch };
+        self.changes.push(Change::upsert(old, new, cause, &self.shared));
     }
 
-    fn gone(&mut self, key: Key, old: Option<Arc<Entry>>, last: Arc<Entry>, unknown: bool) {
-        self.changes.push(Change {
-            key,
-            old,
-            new: last,
-            gone: true,
-            initial: false,
-            final_state_unknown: unknown,
-            merged: false,
-        });
+    fn gone(&mut self, old: Arc<Entry>, last: Arc<Entry>, unknown: bool) {
+        self.changes.push(Change::delete(old, last, unknown, &self.shared));
     }
 }

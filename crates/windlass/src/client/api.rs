@@ -1,4 +1,4 @@
-//! All verbs for one kind: reads, and what the verbs share.
+//! The requests for one kind: reads, and what all requests share.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use bytes::Bytes;
 use http::Method;
 
 use super::answer::{Named, Page};
-use super::{ApiRequest, Client, List, Url};
+use super::{ApiRequest, Client, Url};
 use crate::cache::Key;
 use crate::error::{Error, Result, ResultExt};
 use crate::kind::{Kind, Object};
+use crate::list::{List, Query};
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -19,9 +20,9 @@ const PAGE: usize = 500;
 /// Most pages without any object in a row.
 const EMPTY_PAGES_MAX: usize = 100;
 
-/// Reads and writes objects of one kind.
+/// Reads and writes objects of one kind, or one of their subresources, on the server.
 ///
-/// For errors and cancel safety see [`Client`].
+/// Made by [`Client::api`] and [`Client::api_of`]. For errors and cancel safety see [`Client`].
 ///
 /// # Examples
 ///
@@ -29,7 +30,7 @@ const EMPTY_PAGES_MAX: usize = 100;
 /// use kube::core::DynamicObject;
 /// use serde_json::json;
 /// use windlass::client::{Api, Deletion, Patch};
-/// use windlass::{Client, Key, Kind};
+/// use windlass::{Client, Key};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> windlass::Result<()> {
@@ -37,14 +38,14 @@ const EMPTY_PAGES_MAX: usize = 100;
 /// # let client = Client::new(server.client());
 /// // A kind that is known at run time only.
 /// let kind = client.kind_of("", "v1", "ConfigMap").await?;
-/// let maps: Api<DynamicObject> = client.dynamic(&kind);
-/// let map = DynamicObject::new("a", &Kind::api_resource(maps.kind())).within("default");
+/// let maps: Api<DynamicObject> = client.api_of(&kind);
+/// let map = DynamicObject::new("a", &kind.api_resource()).within("default");
 /// let made = maps.create(&map).await?;
 /// let key = Key::of(&made);
 /// maps.patch(&key, &Patch::Merge(json!({"data": {"k": "v"}}))).await?;
 ///
 /// // Only this object, not another one of the same name.
-/// maps.delete(&key, &Deletion::only(&made)).await?;
+/// maps.delete(Deletion::only(&made)).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -52,6 +53,8 @@ const EMPTY_PAGES_MAX: usize = 100;
 pub struct Api<K: Object> {
     pub(super) client: Client,
     pub(super) kind: Kind,
+    /// The subresource, if not the objects themselves.
+    pub(super) sub: Option<Arc<str>>,
     object: PhantomData<fn() -> K>,
 }
 
@@ -59,12 +62,7 @@ pub struct Api<K: Object> {
 
 impl<K: Object> Api<K> {
     pub(super) fn new(client: Client, kind: Kind) -> Self {
-        Self { client, kind, object: PhantomData }
-    }
-
-    /// Returns the kind.
-    pub fn kind(&self) -> &Kind {
-        &self.kind
+        Self { client, kind, sub: None, object: PhantomData }
     }
 
     /// Returns an object as the server has it.
@@ -73,22 +71,21 @@ impl<K: Object> Api<K> {
     ///
     /// ```
     /// use kube::core::DynamicObject;
-    /// use windlass::client::Api;
-    /// use windlass::{Client, Key, Kind};
+    /// use windlass::{Client, Error, Key, Kind};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let client = Client::new(server.client());
-    /// let drives: Api<DynamicObject> =
-    ///     client.dynamic(&Kind::new("ships.example.com", "v1", "Drive", "drives"));
+    /// let kind = Kind::new("ships.example.com", "v1", "Drive", "drives");
+    /// let drives = client.api_of::<DynamicObject>(&kind);
     /// let error = drives.get(&Key::namespaced("fleet", "warp")).await.unwrap_err();
-    /// assert!(error.is_no_kind());
+    /// assert!(matches!(error, Error::NoKind { .. }));
     /// # Ok(())
     /// # }
     /// ```
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<K>>> {
-        let mut request = self.request(Method::GET, "get", key, None)?;
+        let mut request = self.request(Method::GET, "get", key)?;
         if K::metadata_api() {
             request.accept = METADATA.into();
         }
@@ -96,14 +93,19 @@ impl<K: Object> Api<K> {
         self.decode(&bytes, &key.to_string()).map(|object| Some(Arc::new(object)))
     }
 
-    /// Returns the objects that match, as the server has them.
-    pub async fn list(&self, list: &List) -> Result<Vec<Arc<K>>> {
+    /// Returns a list of all objects of the kind, to be narrowed and then read.
+    pub fn list(&self) -> List<K, Client> {
+        List::new(self.client.clone(), self.kind.clone())
+    }
+
+    /// Reads the objects that a query selects, page by page.
+    pub(super) async fn read(&self, query: &Query) -> Result<Vec<Arc<K>>> {
         let what = || format!("list of {}", self.kind);
         let mut found = Vec::new();
         let mut next: Option<String> = None;
         let (mut paged, mut empty) = (true, 0);
         loop {
-            let request = self.page(list, found.len(), next.as_deref(), paged)?;
+            let request = self.page(query, found.len(), next.as_deref(), paged)?;
             let bytes = match self.send(request).await {
                 // The remaining pages have expired: list again, in one piece.
                 Err(error) if next.is_some() && error.status().is_some_and(|s| s.code == 410) => {
@@ -117,7 +119,7 @@ impl<K: Object> Api<K> {
                 .map_err(|source| Error::Decode { what: what(), source })?;
             empty = if page.items.is_empty() { empty + 1 } else { 0 };
             found.extend(page.items.into_iter().filter_map(|item| self.item(item.get())));
-            if let Some(limit) = list.limit.filter(|limit| found.len() >= *limit) {
+            if let Some(limit) = query.limit.filter(|limit| found.len() >= *limit) {
                 found.truncate(limit);
                 return Ok(found);
             }
@@ -135,13 +137,13 @@ impl<K: Object> Api<K> {
 
     fn page(
         &self,
-        list: &List,
+        query: &Query,
         have: usize,
         next: Option<&str>,
         paged: bool,
     ) -> Result<ApiRequest> {
-        let limit = list.limit.map_or(PAGE, |limit| limit.saturating_sub(have).min(PAGE));
-        let mut request = self.select("list", Method::GET, list)?;
+        let limit = query.limit.map_or(PAGE, |limit| limit.saturating_sub(have).min(PAGE));
+        let mut request = self.select("list", Method::GET, query)?;
         if paged {
             request = request.query("limit", &limit.to_string());
         }
@@ -160,7 +162,7 @@ impl<K: Object> Api<K> {
             Ok(object) => Some(Arc::new(object)),
             Err(error) => {
                 self.client.metrics().undecodable(&self.kind);
-                let (object, error) = (Named::of(json), crate::cache::discreet(&error));
+                let (object, error) = (Named::of(json), crate::cache::redacted(&error));
                 tracing::warn!(kind = %self.kind, %object, error, "object does not decode, skipped");
                 None
             }
@@ -171,7 +173,8 @@ impl<K: Object> Api<K> {
     /// missing.
     pub(super) async fn send(&self, request: ApiRequest) -> Result<Bytes> {
         let answer = self.client.send(request).await;
-        if answer.as_ref().is_err_and(is_unknown_path) {
+        // A missing subresource does not mean that the kind is missing.
+        if self.sub.is_none() && answer.as_ref().is_err_and(is_unknown_path) {
             self.client.shared.discovery.forget(self.kind.group(), self.kind.version());
             return Err(Error::NoKind { kind: self.kind.to_string() });
         }
@@ -186,28 +189,24 @@ impl<K: Object> Api<K> {
         }
     }
 
-    /// Returns a request about the objects that a list selects.
-    pub(super) fn select(&self, verb: &str, method: Method, list: &List) -> Result<ApiRequest> {
+    /// Returns a request about the objects that a query selects.
+    pub(super) fn select(&self, verb: &str, method: Method, query: &Query) -> Result<ApiRequest> {
+        query.check()?;
         let action = format!("{verb} {}", self.kind.plural());
-        let url = self.collection(&action, list.namespace.as_deref())?;
+        let url = self.collection(&action, query.namespace.as_deref())?;
         let mut request = ApiRequest::new(method, url, action);
-        if !list.labels.selects_all() {
-            request = request.query("labelSelector", &list.labels.to_string());
+        if !query.labels.selects_all() {
+            request = request.query("labelSelector", &query.labels.to_string());
         }
-        if let Some(fields) = &list.fields {
+        if let Some(fields) = &query.fields {
             request = request.query("fieldSelector", fields);
         }
         Ok(request)
     }
 
-    /// Returns a request about one object or one of its subresources.
-    pub(super) fn request(
-        &self,
-        method: Method,
-        verb: &str,
-        key: &Key,
-        sub: Option<&str>,
-    ) -> Result<ApiRequest> {
+    /// Returns a request about one object, or its subresource.
+    pub(super) fn request(&self, method: Method, verb: &str, key: &Key) -> Result<ApiRequest> {
+        let sub = self.sub.as_deref();
         let verb = sub.map_or_else(|| verb.to_string(), |sub| format!("{verb} {sub} of"));
         let action = self.action(&verb, key.namespace(), key.name());
         self.check_namespace(&action, key.namespace())?;
@@ -246,7 +245,7 @@ impl<K: Object> Api<K> {
     pub(super) fn decode(&self, bytes: &Bytes, name: &str) -> Result<K> {
         serde_json::from_slice(bytes).map_err(|source| {
             // The error must not contain the text that is wrong: it may be a secret.
-            let source = serde::de::Error::custom(crate::cache::discreet(&source));
+            let source = serde::de::Error::custom(crate::cache::redacted(&source));
             Error::Decode { what: format!("{} {name}", self.kind), source }
         })
     }

@@ -1,11 +1,15 @@
 //! How objects are deleted.
 
 use kube::api::PropagationPolicy;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::cache::Key;
 use crate::error::{Error, Result};
 
-/// Options for deleting an object. By default the kind decides about everything.
+/// Which object [`Api::delete`](super::Api::delete) deletes, and how.
+///
+/// Made from a [`Key`], or by [`only`](Self::only) from an object. By default the kind decides
+/// about the grace period and the dependents.
 ///
 /// # Examples
 ///
@@ -22,15 +26,20 @@ use crate::error::{Error, Result};
 /// # let mut map = ConfigMap::default();
 /// # map.metadata.name = Some("a".into());
 /// # map.metadata.namespace = Some("default".into());
-/// let map = client.create(&map).await?;
+/// let maps = client.api::<ConfigMap>();
+/// let map = maps.create(&map).await?;
 /// let how = Deletion::only(&map).propagation(PropagationPolicy::Foreground).grace_seconds(0);
-/// let done = client.api::<ConfigMap>().delete(&Key::of(&map), &how).await?;
-/// assert_eq!(done, Deleted::Pending, "its dependents are deleted first");
+/// assert_eq!(maps.delete(how).await?, Deleted::Pending, "its dependents are deleted first");
+///
+/// let key = Key::namespaced("default", "b");
+/// assert_eq!(maps.delete(&key).await?, Deleted::NotFound);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
+#[must_use = "nothing is deleted until this is passed to `Api::delete`"]
 pub struct Deletion {
+    pub(super) key: Key,
     uid: Option<String>,
     resource_version: Option<String>,
     grace_seconds: Option<i64>,
@@ -58,14 +67,14 @@ pub struct Deletion {
 /// # let client = Client::new(server.client());
 /// let mut map = config_map("a");
 /// map.metadata.finalizers = Some(vec!["example.com/cleanup".into()]);
-/// let mut map = client.create(&map).await?;
-/// let key = Key::of(&map);
-/// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::Pending);
+/// let maps = client.api::<ConfigMap>();
+/// let key = Key::of(&maps.create(&map).await?);
+/// assert_eq!(maps.delete(&key).await?, Deleted::Pending);
 ///
-/// map = (*client.live().get::<ConfigMap>(&key).await?.expect("waits for its finalizer")).clone();
+/// let mut map = (*maps.get(&key).await?.expect("waits for its finalizer")).clone();
 /// map.metadata.finalizers = None;
-/// client.update(&map).await?;
-/// assert_eq!(client.delete::<ConfigMap>(&key).await?, Deleted::NotFound);
+/// maps.update(&map).await?;
+/// assert_eq!(maps.delete(&key).await?, Deleted::NotFound);
 /// # Ok(())
 /// # }
 /// ```
@@ -88,7 +97,7 @@ impl Deletion {
     /// The deletion of an object that was never stored, and so has no UID, is refused.
     pub fn only<K: kube::Resource>(object: &K) -> Self {
         let uid = object.meta().uid.clone().unwrap_or_default();
-        Self { uid: Some(uid), ..Self::default() }
+        Self { uid: Some(uid), ..Self::from(&Key::of(object)) }
     }
 
     /// Deletes the object only if it has this UID.
@@ -121,6 +130,10 @@ impl Deletion {
             let text = "an object that was never stored has no UID";
             return Err(Error::Invalid(format!("{action}: {text}")));
         }
+        Ok(self.options(dry_run).to_string().into_bytes())
+    }
+
+    fn options(&self, dry_run: bool) -> Value {
         let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
         if dry_run {
             body["dryRun"] = json!(["All"]);
@@ -141,6 +154,19 @@ impl Deletion {
         if let Some(policy) = &self.propagation {
             body["propagationPolicy"] = json!(policy);
         }
-        Ok(body.to_string().into_bytes())
+        body
     }
+}
+
+impl From<&Key> for Deletion {
+    fn from(key: &Key) -> Self {
+        let key = key.clone();
+        Self { key, uid: None, resource_version: None, grace_seconds: None, propagation: None }
+    }
+}
+
+/// Returns the `DeleteOptions` to send for a collection.
+pub(super) fn collection_body(dependents: Option<PropagationPolicy>, dry_run: bool) -> Vec<u8> {
+    let how = Deletion { propagation: dependents, ..Deletion::from(&Key::cluster("")) };
+    how.options(dry_run).to_string().into_bytes()
 }

@@ -41,18 +41,13 @@ pub(crate) type OnAnswer = Box<dyn FnOnce(&[u8]) + Send>;
 
 impl<K: Object> Api<K> {
     /// Lets the observer look at a write, and waits as long as it asks for.
-    pub(super) async fn observe(
-        &self,
-        request: &ApiRequest,
-        key: &Key,
-        subresource: Option<&str>,
-    ) -> Option<OnAnswer> {
+    pub(super) async fn observe(&self, request: &ApiRequest, key: &Key) -> Option<OnAnswer> {
         let options = &self.client.options;
         let observer = options.observer.as_ref().filter(|_| !options.dry_run)?;
         let observed = observer.clone().begin(&PendingWrite {
             kind: &self.kind,
             key,
-            subresource: subresource.unwrap_or_default(),
+            subresource: self.sub.as_deref().unwrap_or_default(),
             content_type: request.content_type,
             body: &request.body,
         });

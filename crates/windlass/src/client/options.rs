@@ -3,19 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Client, FieldValidation, WriteObserver, send};
+use super::{Client, WriteObserver};
 
 /// The default deadline of a request.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Most bytes of an answer that are read.
+const ANSWER_MAX: usize = 512 << 20;
 
 /// The options of one clone of the client.
 #[derive(Debug, Clone)]
 pub(super) struct Options {
     pub(super) field_owner: Arc<str>,
-    pub(super) field_validation: Option<FieldValidation>,
+    pub(super) strict: bool,
+    pub(super) force: bool,
     pub(super) dry_run: bool,
     pub(super) unfenced: bool,
     pub(super) timeout: Duration,
+    /// Most bytes of an answer that are read.
     pub(super) answer_max: usize,
     pub(super) observer: Option<Arc<dyn WriteObserver>>,
 }
@@ -24,11 +29,12 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             field_owner: "windlass".into(),
-            field_validation: None,
+            strict: false,
+            force: true,
             dry_run: false,
             unfenced: false,
             timeout: TIMEOUT,
-            answer_max: send::ANSWER_MAX,
+            answer_max: ANSWER_MAX,
             observer: None,
         }
     }
@@ -51,9 +57,9 @@ impl Client {
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let client = Client::new(server.client());
-    /// let checked = client.dry_run().create(&config_map("a")).await?;
+    /// let checked = client.dry_run().api().create(&config_map("a")).await?;
     /// assert!(checked.metadata.uid.is_some(), "defaulted, validated and admitted");
-    /// assert!(client.live().get::<ConfigMap>(&Key::of(&checked)).await?.is_none(), "and not kept");
+    /// assert!(client.api::<ConfigMap>().get(&Key::of(&checked)).await?.is_none(), "and not kept");
     /// # Ok(())
     /// # }
     /// ```
@@ -66,9 +72,62 @@ impl Client {
         self.with(|o| o.field_owner = owner.into())
     }
 
-    /// Returns this client with another way to handle unknown fields; the server's by default.
-    pub fn field_validation(&self, validation: FieldValidation) -> Self {
-        self.with(|o| o.field_validation = Some(validation))
+    /// Returns this client with writes that the server refuses if they contain unknown fields.
+    ///
+    /// By default the server drops unknown fields and sends a warning, which is logged.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use serde_json::json;
+    /// use windlass::client::Patch;
+    /// use windlass::{Client, Key};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// # let mut map = ConfigMap::default();
+    /// # map.metadata.name = Some("a".into());
+    /// # map.metadata.namespace = Some("default".into());
+    /// # client.api().create(&map).await?;
+    /// let typo = Patch::Merge(json!({"dta": {"k": "v"}}));
+    /// let key = Key::namespaced("default", "a");
+    /// assert!(client.api::<ConfigMap>().patch(&key, &typo).await.is_ok(), "dropped");
+    /// let refused = client.strict().api::<ConfigMap>().patch(&key, &typo).await.unwrap_err();
+    /// assert!(refused.to_string().contains("unknown field \"dta\""), "{refused}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn strict(&self) -> Self {
+        self.with(|o| o.strict = true)
+    }
+
+    /// Returns this client with applies that fail with a [conflict](crate::Error::is_conflict)
+    /// instead of taking over fields of other owners.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::Client;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let mut map = ConfigMap::default();
+    /// map.metadata.name = Some("a".into());
+    /// map.metadata.namespace = Some("default".into());
+    /// map.data = Some([("color".into(), "blue".into())].into());
+    /// client.field_owner("painter").api().apply(&map).await?;
+    ///
+    /// map.data = Some([("color".into(), "red".into())].into());
+    /// let other = client.field_owner("other");
+    /// assert!(other.unforced().api().apply(&map).await.unwrap_err().is_conflict());
+    /// other.api().apply(&map).await?; // takes the field
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unforced(&self) -> Self {
+        self.with(|o| o.force = false)
     }
 
     /// Returns this client with another deadline for each request; 60 seconds by default.
@@ -88,19 +147,14 @@ impl Client {
     /// # })));
     /// let impatient = client.timeout(Duration::from_secs(3));
     /// // The server hangs.
-    /// let error = impatient.live().get::<ConfigMap>(&Key::namespaced("default", "a")).await.unwrap_err();
-    /// assert!(error.is_timeout());
+    /// let maps = impatient.api::<ConfigMap>();
+    /// let error = maps.get(&Key::namespaced("default", "a")).await.unwrap_err();
     /// assert_eq!(error.to_string(), "get ConfigMap default/a: no answer within 3 s");
     /// # Ok(())
     /// # }
     /// ```
     pub fn timeout(&self, timeout: Duration) -> Self {
         self.with(|o| o.timeout = timeout)
-    }
-
-    /// Returns this client with another limit for the size of an answer; 512 MiB by default.
-    pub fn answer_max(&self, bytes: usize) -> Self {
-        self.with(|o| o.answer_max = bytes)
     }
 
     /// Returns this client without the fence, for the lease itself and for what runs without it.
@@ -111,6 +165,12 @@ impl Client {
     /// Returns this client with an observer of its writes.
     pub(crate) fn observed_by(&self, observer: Arc<dyn WriteObserver>) -> Self {
         self.with(|o| o.observer = Some(observer))
+    }
+
+    /// Returns this client with another limit for the size of an answer.
+    #[cfg(test)]
+    pub(super) fn answer_max(&self, bytes: usize) -> Self {
+        self.with(|o| o.answer_max = bytes)
     }
 
     fn with(&self, change: impl FnOnce(&mut Options)) -> Self {

@@ -22,7 +22,8 @@ use serde_json::Value;
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// # let key = Key::of(&client.create(&config_map("a")).await?);
+/// # let key = Key::of(&client.api().create(&config_map("a")).await?);
+/// let maps = client.api::<ConfigMap>();
 /// let patches = [
 ///     Patch::Merge(json!({"data": {"color": "blue", "size": "3"}})),
 ///     Patch::Merge(json!({"data": {"size": null}})),
@@ -32,16 +33,16 @@ use serde_json::Value;
 ///     ])),
 /// ];
 /// for patch in &patches {
-///     client.patch::<ConfigMap>(&key, patch).await?;
+///     maps.patch(&key, patch).await?;
 /// }
 ///
-/// // Fields of other owners are only taken with `force`, as `Client::apply` does.
+/// // Fields of other owners are only taken with `force`, as `Api::apply` does.
 /// let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"color": "red"}});
-/// let other = client.field_owner("other");
+/// let other = client.field_owner("other").api::<ConfigMap>();
 /// let ask = Patch::Apply { object: object.clone(), force: false };
-/// assert!(other.patch::<ConfigMap>(&key, &ask).await.unwrap_err().is_conflict());
+/// assert!(other.patch(&key, &ask).await.unwrap_err().is_conflict());
 /// let take = Patch::Apply { object, force: true };
-/// let map = other.patch::<ConfigMap>(&key, &take).await?;
+/// let map = other.patch(&key, &take).await?;
 /// let data = map.data.expect("has data");
 /// assert_eq!((data["color"].as_str(), data["shape"].as_str(), data.len()), ("red", "round", 2));
 /// # Ok(())
@@ -63,54 +64,4 @@ pub enum Patch {
         /// Whether to take fields from other owners.
         force: bool,
     },
-}
-
-/// How the server handles fields of an object that it does not know.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use serde_json::json;
-/// use windlass::client::{FieldValidation, Patch};
-/// use windlass::{Client, Key};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> windlass::Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = Client::new(server.client());
-/// # let mut map = ConfigMap::default();
-/// # map.metadata.name = Some("a".into());
-/// # map.metadata.namespace = Some("default".into());
-/// # client.create(&map).await?;
-/// let typo = Patch::Merge(json!({"dta": {"k": "v"}}));
-/// let key = Key::namespaced("default", "a");
-/// assert!(client.patch::<ConfigMap>(&key, &typo).await.is_ok(), "dropped, with a warning in the log");
-/// let strict = client.field_validation(FieldValidation::Strict);
-/// let refused = strict.patch::<ConfigMap>(&key, &typo).await.unwrap_err();
-/// assert!(refused.to_string().contains("unknown field \"dta\""), "{refused}");
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FieldValidation {
-    /// Drops unknown fields.
-    Ignore,
-    /// Drops unknown fields and returns a warning, which is logged.
-    Warn,
-    /// Refuses an object with unknown fields.
-    Strict,
-}
-
-// === impl FieldValidation ===
-
-impl FieldValidation {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Ignore => "Ignore",
-            Self::Warn => "Warn",
-            Self::Strict => "Strict",
-        }
-    }
 }

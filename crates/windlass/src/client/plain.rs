@@ -28,7 +28,7 @@ impl Client {
     /// # let client = Client::new(server.client());
     /// let plain: Api<ConfigMap> = Api::namespaced(client.kube(), "default");
     /// plain.create(&PostParams::default(), &config_map("a")).await?;
-    /// assert!(client.live().get::<ConfigMap>(&Key::namespaced("default", "a")).await?.is_some());
+    /// assert!(client.api::<ConfigMap>().get(&Key::namespaced("default", "a")).await?.is_some());
     /// # Ok(())
     /// # }
     /// ```

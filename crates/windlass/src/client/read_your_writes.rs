@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
+use kube::core::DynamicObject;
 
 use super::Api;
 use super::answer::Head;
@@ -29,7 +30,7 @@ impl<K: Object> Api<K> {
     pub(super) async fn show_in_other_versions(&self, key: &Key, uid: &str) {
         for kind in self.client.shared.cache.versions(&self.kind) {
             if kind != self.kind {
-                self.client.dynamic(&kind).refresh(key, uid).await;
+                self.client.api_of::<DynamicObject>(&kind).refresh(key, uid).await;
             }
         }
     }
@@ -51,7 +52,7 @@ impl<K: Object> Api<K> {
     ///
     /// Never fails: the write has succeeded, and the watch will deliver its result later.
     async fn refresh(&self, key: &Key, uid: &str) {
-        let Ok(request) = self.request(Method::GET, "get", key, None) else { return };
+        let Ok(request) = self.request(Method::GET, "get", key) else { return };
         match self.client.send(request).await {
             Ok(bytes) => self.client.shared.cache.wrote(&self.kind, &bytes),
             Err(error) if error.is_not_found() => {
@@ -66,13 +67,10 @@ impl<K: Object> Api<K> {
 
     /// Reads an object again after a write to one of its subresources.
     pub(super) async fn refresh_after_subresource(&self, key: &Key) {
-        if self.client.options.dry_run {
-            return;
-        }
         for kind in self.client.shared.cache.versions(&self.kind) {
             let entry = self.client.shared.cache.entry(&kind, key);
             let uid = entry.as_ref().map_or("", |entry| entry.uid());
-            self.client.dynamic(&kind).refresh(key, uid).await;
+            self.client.api_of::<DynamicObject>(&kind).refresh(key, uid).await;
         }
     }
 }

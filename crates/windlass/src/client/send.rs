@@ -12,8 +12,6 @@ use super::transport::{ApiRequest, ApiResponse, ExchangeError, exchange};
 use crate::error::{Error, Result};
 use crate::fence::Closed;
 
-/// The default limit for the size of an answer.
-pub(super) const ANSWER_MAX: usize = 512 << 20;
 /// How often a request is sent again because the server is busy.
 const BUSY_RETRIES_MAX: u32 = 5;
 /// The longest wait that a busy server can ask for.
@@ -97,5 +95,41 @@ impl Client {
             Ok(Ok(body)) => Ok(Some(body.to_bytes())),
             Ok(Err(source)) => Err(Error::Transport { action: request.action.clone(), source }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::StreamExt;
+    use http::{Request, Response};
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
+
+    use super::*;
+    use crate::cache::Key;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_without_end_is_given_up_at_its_limit() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = sent.clone();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let count = count.clone();
+            let endless = futures::stream::repeat_with(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[b' '; 4096])))
+            });
+            async move { Ok::<_, Infallible>(Response::new(StreamBody::new(endless.boxed()))) }
+        });
+        let client = Client::new(kube::Client::new(service, "default")).answer_max(1 << 20);
+        let key = Key::namespaced("default", "a");
+        let error = client.api::<ConfigMap>().get(&key).await.expect_err("too large");
+        assert!(error.chain().contains("length limit exceeded"), "{}", error.chain());
+        assert!(sent.load(Ordering::SeqCst) <= 258, "{}", sent.load(Ordering::SeqCst));
     }
 }

@@ -1,8 +1,10 @@
-//! The verbs that change an object.
+//! The requests that change an object or one of its subresources.
 
+use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::answer::Head;
 use super::observer::OnAnswer;
 use super::{Api, ApiRequest, Patch};
 use crate::cache::Key;
@@ -33,99 +35,85 @@ impl<K: Object> Api<K> {
     /// # }
     /// ```
     pub async fn create(&self, object: &K) -> Result<K> {
-        let namespace = object.meta().namespace.as_deref();
-        let action = self.action("create", namespace, &name_of(object));
-        self.check_namespace(&action, namespace)?;
-        self.check_whole(&action)?;
-        let url = self.collection(&action, namespace)?;
-        let request = ApiRequest::new(Method::POST, url, action).body(self.encode(object)?);
-        self.write(self.write_query(request), &name_of(object), None).await
+        let request = match &self.sub {
+            Some(_) => self.request(Method::POST, "create", &Key::of(object))?,
+            None => {
+                let namespace = object.meta().namespace.as_deref();
+                let action = self.action("create", namespace, &name_of(object));
+                self.check_namespace(&action, namespace)?;
+                let url = self.collection(&action, namespace)?;
+                ApiRequest::new(Method::POST, url, action)
+            }
+        };
+        self.check_whole(&request.action)?;
+        let request = request.body(self.encode(object)?);
+        let bytes = self.write(request, &Key::of(object), None).await?;
+        let head: Head = serde_json::from_slice(&bytes).unwrap_or_default();
+        // What is created below an object, such as an eviction, need not be a state of anything.
+        if self.sub.is_some() && head.kind == "Status" {
+            return Ok(object.clone());
+        }
+        self.decode(&bytes, &name_of(object))
     }
 
     /// Replaces an object and returns its stored state.
     ///
     /// Fails with a [conflict](Error::is_conflict) if the object has a resource version other than
     /// the stored one. Without a resource version it replaces any state.
-    pub async fn update(&self, object: &K) -> Result<K> {
-        self.replace(object, None).await
-    }
-
-    /// Replaces the status of an object.
-    pub async fn update_status(&self, object: &K) -> Result<K> {
-        self.replace(object, Some("status")).await
-    }
-
-    async fn replace(&self, object: &K, sub: Option<&str>) -> Result<K> {
-        let key = Key::of(object);
-        let request = self.request(Method::PUT, "update", &key, sub)?;
-        self.check_whole(&request.action)?;
-        let request = request.body(self.encode(object)?);
-        let answered = self.observe(&request, &key, sub).await;
-        self.write(self.write_query(request), key.name(), answered).await
-    }
-
-    /// Patches an object.
-    pub async fn patch(&self, key: &Key, patch: &Patch) -> Result<K> {
-        self.patch_sub(key, None, patch).await
-    }
-
-    /// Patches the status of an object.
     ///
     /// ```
-    /// use k8s_openapi::api::core::v1::Node;
-    /// use serde_json::json;
-    /// use windlass::client::Patch;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
     /// use windlass::{Client, Key};
     ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let client = Client::new(server.client());
-    /// let mut node = Node::default();
-    /// node.metadata.name = Some("node-1".into());
-    /// let nodes = client.api::<Node>();
-    /// let mut node = nodes.create(&node).await?;
-    /// let key = Key::of(&node);
-    ///
-    /// // Changes a part of the status; the spec is ignored.
-    /// let patch = json!({"spec": {"unschedulable": true}, "status": {"phase": "Pending"}});
-    /// let patched = nodes.patch_status(&key, &Patch::Merge(patch)).await?;
-    /// assert_eq!(patched.status.expect("is there").phase.as_deref(), Some("Pending"));
-    /// assert_eq!(patched.spec.and_then(|spec| spec.unschedulable), None);
-    ///
-    /// // Replaces all of it, which needs the resource version that was read last.
-    /// node.status.get_or_insert_default().phase = Some("Running".into());
-    /// assert!(nodes.update_status(&node).await.unwrap_err().is_conflict());
-    /// node.metadata.resource_version = patched.metadata.resource_version;
-    /// nodes.update_status(&node).await?;
-    ///
-    /// // Applies the fields that this client owns.
-    /// let mut mine = Node::default();
-    /// mine.metadata.name = Some("node-1".into());
-    /// mine.status.get_or_insert_default().phase = Some("Terminated".into());
-    /// let applied = nodes.apply_status(&mine).await?;
-    /// assert_eq!(applied.status.expect("is there").phase.as_deref(), Some("Terminated"));
+    /// # client.api().create(&config_map("a")).await?;
+    /// let (maps, key) = (client.api::<ConfigMap>(), Key::namespaced("default", "a"));
+    /// loop {
+    ///     let Some(found) = maps.get(&key).await? else { break };
+    ///     let mut map = (*found).clone();
+    ///     map.data.get_or_insert_default().insert("color".into(), "blue".into());
+    ///     match maps.update(&map).await {
+    ///         // Somebody else changed it: read it again.
+    ///         Err(error) if error.is_conflict() => continue,
+    ///         answer => drop(answer?),
+    ///     }
+    ///     break;
+    /// }
+    /// # let map = maps.get(&key).await?.expect("is there");
+    /// # assert_eq!(map.data.as_ref().expect("has data")["color"], "blue");
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn patch_status(&self, key: &Key, patch: &Patch) -> Result<K> {
-        self.patch_sub(key, Some("status"), patch).await
+    pub async fn update(&self, object: &K) -> Result<K> {
+        let key = Key::of(object);
+        let request = self.request(Method::PUT, "update", &key)?;
+        self.check_whole(&request.action)?;
+        let request = request.body(self.encode(object)?);
+        let answered = self.observe(&request, &key).await;
+        let bytes = self.write(request, &key, answered).await?;
+        self.decode(&bytes, key.name())
     }
 
-    async fn patch_sub(&self, key: &Key, sub: Option<&str>, patch: &Patch) -> Result<K> {
-        let request = self.patch_request(key, sub, patch)?;
-        let answered = self.observe(&request, key, sub).await;
-        self.write(self.write_query(request), key.name(), answered).await
+    /// Patches an object and returns its stored state.
+    pub async fn patch(&self, key: &Key, patch: &Patch) -> Result<K> {
+        let request = self.patch_request(key, patch)?;
+        let answered = self.observe(&request, key).await;
+        let bytes = self.write(request, key, answered).await?;
+        self.decode(&bytes, key.name())
     }
 
-    pub(super) fn patch_request(
-        &self,
-        key: &Key,
-        sub: Option<&str>,
-        patch: &Patch,
-    ) -> Result<ApiRequest> {
+    fn patch_request(&self, key: &Key, patch: &Patch) -> Result<ApiRequest> {
         let verb = if matches!(patch, Patch::Apply { .. }) { "apply" } else { "patch" };
-        let mut request = self.request(Method::PATCH, verb, key, sub)?;
+        let mut request = self.request(Method::PATCH, verb, key)?;
         let (content_type, body) = match patch {
             Patch::Merge(body) => ("application/merge-patch+json", body),
             Patch::Json(body) => ("application/json-patch+json", body),
@@ -141,18 +129,45 @@ impl<K: Object> Api<K> {
         Ok(request.body(body.to_string().into_bytes()))
     }
 
-    /// Applies an object with server-side apply, and takes over fields of other owners.
+    /// Applies an object with server-side apply: its fields are set, and belong to the field owner
+    /// of the client from then on.
+    ///
+    /// Fields of other owners are taken over, unless the client is
+    /// [unforced](super::Client::unforced).
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::Client;
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// let mut map = config_map("a");
+    /// map.data = Some([("color".into(), "blue".into()), ("size".into(), "3".into())].into());
+    /// let painter = client.field_owner("painter").api::<ConfigMap>();
+    /// painter.apply(&map).await?; // creates it
+    ///
+    /// // Fields that an owner no longer applies are removed; fields of other owners stay.
+    /// let mut other = config_map("a");
+    /// other.data = Some([("shape".into(), "round".into())].into());
+    /// client.field_owner("shaper").api().apply(&other).await?;
+    /// map.data.as_mut().expect("was set").remove("size");
+    /// let stored = painter.apply(&map).await?.data.expect("has data");
+    /// assert_eq!(stored.keys().collect::<Vec<_>>(), ["color", "shape"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn apply(&self, object: &K) -> Result<K> {
         let key = Key::of(object);
-        let object = self.apply_body(object)?;
-        self.patch(&key, &Patch::Apply { object, force: true }).await
-    }
-
-    /// Applies the status of an object with server-side apply.
-    pub async fn apply_status(&self, object: &K) -> Result<K> {
-        let key = Key::of(object);
-        let object = self.apply_body(object)?;
-        self.patch_status(&key, &Patch::Apply { object, force: true }).await
+        let (object, force) = (self.apply_body(object)?, self.client.options.force);
+        self.patch(&key, &Patch::Apply { object, force }).await
     }
 
     /// Returns what apply sends: the object without what only the server sets.
@@ -179,36 +194,38 @@ impl<K: Object> Api<K> {
     }
 
     /// Adds what the server has to know about every write.
-    pub(super) fn write_query(&self, request: ApiRequest) -> ApiRequest {
+    fn write_query(&self, request: ApiRequest) -> ApiRequest {
         let options = &self.client.options;
         let mut request = request.query("fieldManager", &options.field_owner);
         if options.dry_run {
             request = request.query("dryRun", "All");
         }
-        match options.field_validation {
-            None => request,
-            Some(validation) => request.query("fieldValidation", validation.as_str()),
+        if options.strict {
+            request = request.query("fieldValidation", "Strict");
         }
+        request
     }
 
+    /// Sends a write and passes its result to the caches.
     async fn write(
         &self,
         request: ApiRequest,
-        name: &str,
+        key: &Key,
         answered: Option<OnAnswer>,
-    ) -> Result<K> {
-        // A missing subresource does not mean that the kind is missing.
-        let sub = request.url.path().ends_with("/status");
-        let sent = if sub { self.client.send(request).await } else { self.send(request).await };
-        let bytes = sent?;
+    ) -> Result<Bytes> {
+        let bytes = self.send(self.write_query(request)).await?;
         if !self.client.options.dry_run {
-            self.wrote(&bytes).await;
+            match self.sub.as_deref() {
+                None | Some("status") => self.wrote(&bytes).await,
+                // The answer is not the object, or not its last state.
+                Some(_) => self.refresh_after_subresource(key).await,
+            }
             self.refresh_discovery();
         }
         if let Some(answered) = answered {
             answered(&bytes);
         }
-        self.decode(&bytes, name)
+        Ok(bytes)
     }
 
     /// Forgets the discovered kinds if a CustomResourceDefinition was written.

@@ -26,12 +26,12 @@ use crate::queue::{Limiter, QueueOptions};
 /// use std::time::Duration;
 /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-/// use windlass::queue::FastSlow;
+/// use windlass::queue::Exponential;
 /// use windlass::{Context, Controller, Key, Next, Predicate, Result, Watch};
 ///
 /// async fn reconcile(cx: Context<Deployment>) -> Result<Next> {
 ///     let Some(_deployment) = cx.object() else { return Ok(Next::Done) };
-///     let replica_sets = cx.list::<ReplicaSet>().owned().count()?;
+///     let replica_sets = cx.list::<ReplicaSet>().owned().keys()?.len();
 ///     cx.event("Counted", format!("{replica_sets} replica sets"));
 ///     Ok(Next::After(Duration::from_secs(3600)))
 /// }
@@ -45,13 +45,13 @@ use crate::queue::{Limiter, QueueOptions};
 ///     .reads::<Secret>()
 ///     .workers(4)
 ///     .timeout(minute)
-///     .limiter(FastSlow::new(minute / 60, minute, 3))
+///     .limiter(Exponential::new(minute / 60, minute))
 ///     .build(reconcile);
 /// assert_eq!(controller.name(), "deployments");
 /// ```
 #[must_use = "a controller does nothing until it is built and given to a manager"]
 pub struct Builder<K: Object> {
-    options: Options,
+    pub(super) options: Options,
     own: Option<Predicate>,
     resync: Option<Duration>,
     object: PhantomData<fn() -> K>,
@@ -65,6 +65,7 @@ impl<K: Object> Builder<K> {
             name: name.to_string(),
             kind,
             watches: Vec::new(),
+            writes: Vec::new(),
             indexes: Vec::new(),
             filter: None,
             channels: Vec::new(),
@@ -109,10 +110,10 @@ impl<K: Object> Builder<K> {
     ///     },
     /// );
     /// let handle = Manager::builder(server.client()).add(controller).spawn()?;
-    /// handle.client().create(&config_map("other")).await?;
+    /// handle.client().api().create(&config_map("other")).await?;
     /// let mut map = config_map("map");
     /// map.metadata.labels = Some([("mine".into(), "yes".into())].into());
-    /// handle.client().create(&map).await?;
+    /// handle.client().api().create(&map).await?;
     /// assert_eq!(seen.recv().await, Some(Key::of(&map)), "the other one did not pass");
     /// # handle.stop().await
     /// # }
@@ -134,9 +135,10 @@ impl<K: Object> Builder<K> {
         self
     }
 
-    /// Reconciles the controlling owner when an object of this kind changes, and caches the kind.
+    /// Reconciles the controlling owner when an object of this kind changes, caches the kind, and
+    /// declares that the reconcile function applies such objects.
     pub fn owns<T: Object<DynamicType = ()>>(self) -> Self {
-        self.watch(Watch::owned::<T>())
+        self.applies::<T>().watch(Watch::owned::<T>())
     }
 
     /// Reconciles the keys that `map` returns when an object of this kind changes, and caches the
@@ -163,12 +165,12 @@ impl<K: Object> Builder<K> {
         self.watch(if T::metadata_api() { read.metadata_only() } else { read })
     }
 
-    /// Declares an index of a kind that this controller caches, for [`Listing::by`].
+    /// Declares an index of a kind that this controller caches, for [`List::by`].
     ///
     /// An example is at [`Index`]. The controller does not start if the kind is not cached, or if
     /// the index is declared elsewhere with another function.
     ///
-    /// [`Listing::by`]: crate::cache::Listing::by
+    /// [`List::by`]: crate::List::by
     pub fn index<T, V>(mut self, index: &Index<T, V>) -> Self
     where
         T: Object<DynamicType = ()>,
@@ -305,7 +307,7 @@ impl<K: Object> Builder<K> {
     /// ```
     /// use std::time::Duration;
     /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass::queue::FastSlow;
+    /// use windlass::queue::Exponential;
     /// use windlass::{Context, Controller, Manager, Next};
     ///
     /// # fn config_map(name: &str) -> ConfigMap {
@@ -322,7 +324,7 @@ impl<K: Object> Builder<K> {
     /// let second = Duration::from_secs(1);
     /// let controller = Controller::<ConfigMap>::builder("slow")
     ///     .timeout(30 * second)
-    ///     .limiter(FastSlow::new(second, 60 * second, 2)) // after two failures it gets slow
+    ///     .limiter(Exponential::new(second, 60 * second))
     ///     .build(move |cx: Context<ConfigMap>| {
     ///         let sender = sender.clone();
     ///         async move {
@@ -337,7 +339,7 @@ impl<K: Object> Builder<K> {
     /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// let took = seen.recv().await.expect("succeeds") - began;
-    /// assert_eq!(took.as_secs(), 3 * 30 + 1 + 1 + 60);
+    /// assert_eq!(took.as_secs(), 3 * 30 + 1 + 2 + 4);
     /// # handle.stop().await
     /// # }
     /// ```

@@ -7,6 +7,7 @@ use futures::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 
 use super::attempt_id::AttemptIds;
+use super::children::Memory;
 use super::context::Shared;
 use super::env::ControllerEnv;
 use super::handle::ControllerHandle;
@@ -122,6 +123,7 @@ impl<K: Object> Component for Controller<K> {
                 recorder: env.recorder.named(recorder_name),
                 clock: env.clock.clone(),
                 applied: Applied::default(),
+                children: Memory::default(),
                 stopping: env.stopping.clone(),
             }),
             queue,

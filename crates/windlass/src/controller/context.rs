@@ -3,19 +3,24 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use kube::core::DynamicObject;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::Next;
+use super::children::Memory;
 use crate::apply::Applied;
-use crate::cache::{Cached, Key, Listing, Malformed, ObjectName, Reader};
-use crate::client::{Client, Live};
+use crate::cache::{Cached, Key, Malformed, Reader};
+use crate::client::Client;
 use crate::clock::Clock;
-use crate::condition::{ConditionBuilder, ConditionStatus};
+use crate::condition::ConditionBuilder;
 use crate::error::Result;
 use crate::events::{EventType, Recorder};
 use crate::finalizer::{self, Finalizing};
 use crate::kind::{self, Kind};
+use crate::list::List;
 
 /// One reconcile of one key: its object, the caches, the client and the events.
 ///
@@ -70,15 +75,15 @@ use crate::kind::{self, Kind};
 /// # map.data = Some([("from".into(), "gold".into())].into());
 /// # let mut gold = Secret::default();
 /// # gold.metadata = config_map("gold").metadata;
-/// client.create(&map).await?; // refers to `gold`
-/// client.create(&gold).await?;
-/// let copy = Key::namespaced("default", "gold-map-copy");
+/// client.api().create(&map).await?; // refers to `gold`
+/// client.api().create(&gold).await?;
+/// let (secrets, copy) = (client.api::<Secret>(), Key::namespaced("default", "gold-map-copy"));
 /// let second = std::time::Duration::from_secs(1);
 /// windlass::wait::until("the copy", second / 10, 10 * second, || async {
-///     Ok(client.live().get::<Secret>(&copy).await?.is_some())
+///     Ok(secrets.get(&copy).await?.is_some())
 /// })
 /// .await?;
-/// let copy = client.live().get::<Secret>(&copy).await?.expect("was created");
+/// let copy = secrets.get(&copy).await?.expect("was created");
 /// assert_eq!(windlass::owner::controller_of(&*copy).expect("is owned").name, "gold-map");
 /// # handle.stop().await
 /// # }
@@ -93,6 +98,8 @@ struct Inner<K> {
     /// The decoded object, once it was needed.
     decoded: OnceLock<Arc<K>>,
     failures: u32,
+    /// When to reconcile again at the latest, if something waits.
+    wake: Mutex<Option<Duration>>,
 }
 
 /// The parts that all reconciles of a controller share.
@@ -103,6 +110,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) clock: Clock,
     pub(crate) applied: Applied,
+    pub(crate) children: Memory,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -131,9 +139,11 @@ impl<K: kind::Object> Context<K> {
         {
             (inner.key, inner.failures) = (key, failures);
             (inner.object, inner.decoded) = (object, decoded);
+            *inner.wake.get_mut() = None;
             return Ok(before);
         }
-        Ok(Self(Arc::new(Inner { shared: shared.clone(), key, object, decoded, failures })))
+        let (shared, wake) = (shared.clone(), Mutex::default());
+        Ok(Self(Arc::new(Inner { shared, key, object, decoded, failures, wake })))
     }
 
     /// Drops the object when the reconcile is over; `None` if somebody else holds the context.
@@ -146,6 +156,26 @@ impl<K: kind::Object> Context<K> {
     /// The last applies of the controller.
     pub(super) fn applied(&self) -> &Applied {
         &self.0.shared.applied
+    }
+
+    /// What the controller remembers of the children it has applied.
+    pub(super) fn children_memory(&self) -> &Memory {
+        &self.0.shared.children
+    }
+
+    /// Reconciles again after this time at the latest, although the author asks for nothing.
+    pub(super) fn wake_after(&self, after: Duration) {
+        let mut wake = self.0.wake.lock();
+        *wake = Some(wake.map_or(after, |known| known.min(after)));
+    }
+
+    /// Returns what comes next: what the author asks for, or earlier if something waits.
+    pub(super) fn next(&self, asked: Next) -> Next {
+        match (asked, *self.0.wake.lock()) {
+            (asked, None) => asked,
+            (Next::After(asked), Some(wake)) => Next::After(asked.min(wake)),
+            (Next::Done, Some(wake)) => Next::After(wake),
+        }
     }
 
     /// The object without decoding it.
@@ -187,15 +217,10 @@ impl<K: kind::Object> Context<K> {
         &self.0.shared.kind
     }
 
-    /// Returns the client: reads from the cache, writes to the server, with the controller's name as
-    /// field owner.
+    /// Returns the client: requests to the server, with the controller's name as field owner, and
+    /// reads of everything in the cache.
     pub fn client(&self) -> &Client {
         &self.0.shared.client
-    }
-
-    /// Returns reads that ask the server.
-    pub fn live(&self) -> Live<'_> {
-        self.0.shared.client.live()
     }
 
     /// Returns how many reconciles of this key in a row have failed before.
@@ -217,52 +242,41 @@ impl<K: kind::Object> Context<K> {
         self.0.shared.stopping.cancelled().await;
     }
 
-    /// Returns an object from the cache: by name in the same namespace, or by key anywhere.
+    /// Returns an object from the cache, by its name in the namespace of the reconciled object.
     ///
-    /// This is [`Cache::get`](crate::cache::Cache::get) of [`Client::cached`].
+    /// An object elsewhere is read by its key, with [`Client::cached`] and
+    /// [`Cache::get`](crate::cache::Cache::get).
     ///
     /// # Errors
     ///
     /// Fails if the kind was not declared with `owns`, `watches` or `reads`, or if the object does
     /// not decode.
-    pub fn get<'a, T>(&self, name: impl Into<ObjectName<'a>>) -> Result<Option<Arc<T>>>
-    where
-        T: kind::Object<DynamicType = ()>,
-    {
-        let cache = self.client().cached();
-        match name.into() {
-            ObjectName::Name(name) => cache.get(&Key::new(self.namespace(), name)),
-            ObjectName::Key(key) => cache.get(key),
-        }
+    pub fn get<T: kind::Object<DynamicType = ()>>(&self, name: &str) -> Result<Option<Arc<T>>> {
+        self.client().cached().get(&Key::new(self.namespace(), name))
     }
 
-    /// Lists objects from the cache; starts with all in the same namespace.
-    pub fn list<T: kind::Object<DynamicType = ()>>(&self) -> Listing<T> {
-        self.beside(self.client().cached().list())
+    /// Returns a list of objects in the cache, which starts with those in the namespace of the
+    /// reconciled object.
+    ///
+    /// Lists of all namespaces, and of kinds known at run time, are made by
+    /// [`Cache::list`](crate::cache::Cache::list) and
+    /// [`Cache::list_of`](crate::cache::Cache::list_of) of [`Client::cached`].
+    pub fn list<T: kind::Object<DynamicType = ()>>(&self) -> List<T> {
+        let uid = self.found().map(|object| object.uid());
+        self.client().cached().list().beside(self.namespace(), uid)
     }
 
-    /// Reads objects of a kind known at run time from the cache; starts in the same namespace.
-    pub fn dynamic(&self, kind: &Kind) -> Listing<DynamicObject> {
-        self.beside(self.client().cached().dynamic(kind))
-    }
-
-    fn beside<T: kind::Object>(&self, listing: Listing<T>) -> Listing<T> {
-        listing.beside(self.namespace(), self.found().map(|object| object.uid()))
-    }
-
-    /// Starts a condition of the reconciled object: its clock and generation are set.
+    /// Starts a condition of the reconciled object, such as `Ready`: whether it holds, or `None` if
+    /// that is unknown. Its clock and generation are set.
     ///
     /// [`status_as`](Self::status_as) has an example.
     pub fn condition(
         &self,
         type_: impl Into<String>,
-        status: impl Into<ConditionStatus>,
+        status: impl Into<Option<bool>>,
     ) -> ConditionBuilder {
-        let condition = ConditionBuilder::new(type_, status).clock(self.clock());
-        match self.found().map(Cached::generation) {
-            Some(generation) if generation > 0 => condition.observed_generation(generation),
-            _ => condition,
-        }
+        let generation = self.found().map(|object| object.generation()).filter(|known| *known > 0);
+        ConditionBuilder::new(type_.into(), status.into(), generation, self.clock())
     }
 
     /// Runs `cleanup` before the object is deleted.
@@ -287,7 +301,7 @@ impl<K: kind::Object> Context<K> {
         if newest.uid.as_deref() != Some(object.uid()) {
             return Err(self.recreated("finalize"));
         }
-        let api = self.client().dynamic(self.kind());
+        let api = self.client().api_of::<DynamicObject>(self.kind());
         finalizer::run(&api, self.key(), &newest, finalizer, cleanup).await
     }
 

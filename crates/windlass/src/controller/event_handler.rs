@@ -1,4 +1,4 @@
-//! The handler of one watch: from its events to keys in the queue.
+//! The handler of one watch: from its changes to keys in the queue.
 //!
 //! **Invariant:** no change is lost. A predicate that panics lets the change pass, and a map
 //! function that fails or panics is called again later, with a growing delay.
@@ -7,15 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kube::core::DynamicObject;
-
 use super::key_sink::KeySink;
 use super::map_output::MapError;
 use super::map_retries::MapRetries;
-use super::source::Change;
 use super::worker::panic_text;
 use super::{Predicate, Watch};
-use crate::cache::{Cached, Event, Key};
+use crate::cache::{Change, Key};
 use crate::client::Client;
 use crate::kind::Kind;
 use crate::queue::{Add, LOW_PRIORITY};
@@ -35,39 +32,34 @@ pub(super) struct EventHandler {
 // === impl EventHandler ===
 
 impl EventHandler {
-    /// Queues the keys that an event concerns.
-    pub(super) fn handle(self: &Arc<Self>, event: &Event<DynamicObject>) {
-        for change in changes(event).into_iter().flatten() {
-            let passes = |p: &Option<Predicate>| {
-                p.as_ref().is_none_or(|p| self.passes(p, event.key(), &change))
-            };
-            if passes(&self.filter)
-                && passes(&self.watch.predicate)
-                && !self.enqueue(event.key(), &change)
-            {
-                self.retries.add(event.key(), change, self);
-            }
+    /// Queues the keys that a change concerns.
+    pub(super) fn handle(self: &Arc<Self>, change: Change) {
+        let predicates = [&self.filter, &self.watch.predicate];
+        if predicates.into_iter().flatten().all(|predicate| self.passes(predicate, &change))
+            && !self.enqueue(&change)
+        {
+            self.retries.add(change, self);
         }
     }
 
     /// Maps the changes of an object again for which the map function failed.
     pub(super) fn retry(self: &Arc<Self>, object: &Key) {
         for change in self.retries.take(object) {
-            if !self.enqueue(object, &change) {
-                self.retries.add(object, change, self);
+            if !self.enqueue(&change) {
+                self.retries.add(change, self);
             }
         }
     }
 
     /// Evaluates a predicate. A change passes if the predicate panics: an additional reconcile does
     /// no harm, a missing one would.
-    fn passes(&self, predicate: &Predicate, object: &Key, change: &Change) -> bool {
+    fn passes(&self, predicate: &Predicate, change: &Change) -> bool {
         catch_unwind(AssertUnwindSafe(|| predicate.passes(change))).unwrap_or_else(|panic| {
             self.panics.fetch_add(1, Ordering::Relaxed);
             tracing::error!(
                 controller = %self.name,
                 kind = %self.watch.kind,
-                object = %object,
+                object = %change.key(),
                 panic = panic_text(&*panic),
                 "predicate panicked; the change passes"
             );
@@ -76,20 +68,20 @@ impl EventHandler {
     }
 
     /// Queues the keys that one change concerns. Returns `false` if the map function failed.
-    fn enqueue(&self, object: &Key, change: &Change) -> bool {
+    fn enqueue(&self, change: &Change) -> bool {
         let keys = catch_unwind(AssertUnwindSafe(|| {
             self.watch.keys(change, &self.reconciled, self.client.cached())
         }));
         let keys = match keys {
             Ok(Ok(keys)) => keys,
             Ok(Err(error)) => {
-                self.report_failure(object, &error);
+                self.report_failure(change.key(), &error);
                 return false;
             }
             Err(panic) => {
                 self.panics.fetch_add(1, Ordering::Relaxed);
                 let error = format!("panicked: {}", panic_text(&*panic));
-                self.report_failure(object, &error.into());
+                self.report_failure(change.key(), &error.into());
                 return false;
             }
         };
@@ -110,27 +102,5 @@ impl EventHandler {
             error = %error,
             "map function failed; it is retried"
         );
-    }
-}
-
-/// Returns the changes that an event consists of, usually one.
-fn changes(event: &Event<DynamicObject>) -> [Option<Change>; 2] {
-    let update = |old: &Cached<DynamicObject>, new: &Cached<DynamicObject>| Change {
-        old: Some(old.entry().clone()),
-        new: Some(new.entry().clone()),
-        ..Change::default()
-    };
-    match event {
-        Event::Added { object, initial } => {
-            let new = Some(object.entry().clone());
-            [Some(Change { new, initial: *initial, ..Change::default() }), None]
-        }
-        Event::Updated { old, new } => [Some(update(old, new)), None],
-        // Those who were concerned by the state before the last one have not been notified yet.
-        Event::Deleted { last, old, .. } => {
-            let gone = Change { old: Some(last.entry().clone()), ..Change::default() };
-            [old.as_ref().map(|old| update(old, last)), Some(gone)]
-        }
-        Event::Resync { object } => [Some(Change { resync: true, ..update(object, object) }), None],
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +16,7 @@ use super::running_watch::{RunningWatch, RunningWatches};
 use super::watch_guard::WatchGuard;
 use super::write_loop::WriteLoopDetector;
 use super::{Predicate, Watch};
-use crate::cache::{HandlerOptions, Key, Scope};
+use crate::cache::{Key, Scope};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::kind::Kind;
@@ -223,8 +224,9 @@ impl ControllerHandle {
             "Starting EventSource"
         );
         let scope = Scope::all_or_metadata(watch.metadata_only);
-        let informer = inner.client.cached().informer_of(&watch.kind, &scope);
-        let options = HandlerOptions { resync: watch.resync };
+        let cache = inner.client.cached();
+        let informer = cache.informer_of::<DynamicObject>(&watch.kind, &scope);
+        let resync = watch.resync;
         let handler = Arc::new(EventHandler {
             name: inner.name.clone(),
             reconciled: inner.kind.clone(),
@@ -235,7 +237,7 @@ impl ControllerHandle {
             watch,
             retries: MapRetries::default(),
         });
-        let guard = informer.handle(options, move |event| handler.handle(&event));
+        let guard = informer.handle(resync, move |change| handler.handle(change));
         let (states, ended) = (informer.states(), CancellationToken::new());
         let running = RunningWatch { kind: kind.clone(), guard, states, ended };
         let mut watches = inner.watches.lock();

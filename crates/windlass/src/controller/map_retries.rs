@@ -8,8 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::event_handler::EventHandler;
-use super::source::Change;
-use crate::cache::Key;
+use crate::cache::{Change, Key};
 use crate::queue::{Exponential, WorkQueue};
 
 /// The delay before the first retry; it doubles with each one.
@@ -38,8 +37,9 @@ struct Failed {
 // === impl MapRetries ===
 
 impl MapRetries {
-    /// Keeps a change of `object` until `handler` can map it.
-    pub(super) fn add(&self, object: &Key, change: Change, handler: &Arc<EventHandler>) {
+    /// Keeps a change until `handler` can map it.
+    pub(super) fn add(&self, change: Change, handler: &Arc<EventHandler>) {
+        let object = &change.key().clone();
         let mut failed = self.failed.lock();
         if let Some(failed) = failed.get_mut(object) {
             failed.last = Some(change);

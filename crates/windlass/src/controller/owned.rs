@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Context;
 use crate::apply;
 #[cfg(doc)]
-use crate::client::{Client, Patch};
+use crate::client::Client;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -17,8 +17,8 @@ impl<K: Object> Context<K> {
     ///
     /// A missing namespace is filled in, and an owner reference is set, as [`adopt`](Self::adopt)
     /// does. Sends nothing if the cache shows that nothing would change. Takes over fields that
-    /// other owners have set; to get a conflict instead, adopt the object and send a
-    /// [`Patch::Apply`] without force.
+    /// other owners have set; to get a conflict instead, adopt the object and apply it with a
+    /// client that is [unforced](Client::unforced).
     ///
     /// # Errors
     ///
@@ -57,13 +57,13 @@ impl<K: Object> Context<K> {
     pub async fn create<T: Object<DynamicType = ()>>(&self, object: &T) -> Result<T> {
         let mut wanted = object.clone();
         self.adopt(&Kind::of::<T>(), &mut wanted)?;
-        self.client().create(&wanted).await
+        self.client().api().create(&wanted).await
     }
 
     /// Makes the reconciled object the controller of `object`, in memory.
     ///
     /// [`apply`](Self::apply) and [`create`](Self::create) do this by themselves. For objects of a
-    /// kind known at run time, which are sent with [`Client::dynamic`].
+    /// kind known at run time, which are sent with [`Client::api_of`].
     ///
     /// An object of a kind with namespaces gets the namespace of the reconciled object if it has
     /// none. No owner reference is set on an object in another namespace, or while the reconciled
@@ -82,7 +82,7 @@ impl<K: Object> Context<K> {
     ///     let drives = Kind::new("ships.example.com", "v1", "Drive", "drives");
     ///     let mut drive = DynamicObject::new(cx.name(), &drives.api_resource());
     ///     cx.adopt(&drives, &mut drive)?;
-    ///     cx.client().dynamic(&drives).apply(&drive).await?;
+    ///     cx.client().api_of(&drives).apply(&drive).await?;
     ///     Ok(Next::Done)
     /// }
     /// # let _ = windlass::Controller::<ConfigMap>::builder("drives").build(reconcile);

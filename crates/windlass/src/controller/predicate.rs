@@ -7,11 +7,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{Selector, SelectorExt};
-use serde::Deserialize;
+use kube::core::{DynamicObject, PartialObjectMeta, Selector, SelectorExt};
 
-use super::source::Change;
+use crate::cache::{Cause, Change, Entry};
 use crate::kind::Object;
 
 type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
@@ -22,33 +20,30 @@ type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 ///
 /// ```
 /// use k8s_openapi::api::apps::v1::Deployment;
-/// use kube::core::ApiResource;
 /// use windlass::Predicate;
-/// use windlass::cache::Store;
-/// use windlass::controller::Change;
+/// use windlass::cache::{Cause, Change};
 ///
-/// // States as they are in the cache.
-/// let store = Store::detached(&ApiResource::erase::<Deployment>(&()));
-/// let state = |version: u32, generation: u32, labels: &str| {
-///     let json = format!(
-///         r#"{{"metadata": {{"name": "a", "uid": "1", "resourceVersion": "{version}",
-///         "generation": {generation}, "labels": {labels}}}}}"#
-///     );
-///     store.read(json.as_bytes()).ok()
-/// };
-/// let status = Change { old: state(1, 1, "{}"), new: state(2, 1, "{}"), ..Change::default() };
-/// let labels = Change { new: state(2, 1, r#"{"a": "b"}"#), ..status.clone() };
-/// let created = Change { new: state(1, 1, "{}"), ..Change::default() };
+/// let mut old = Deployment::default();
+/// old.metadata.name = Some("a".into());
+/// old.metadata.generation = Some(1);
+/// let mut new = old.clone();
+/// new.metadata.labels = Some([("app".into(), "web".into())].into());
+/// let created = Change::between(None, Some(&new))?;
+/// let labels = Change::between(Some(&old), Some(&new))?;
+/// new.metadata.generation = Some(2);
+/// let spec = Change::between(Some(&old), Some(&new))?;
 ///
-/// let spec = Predicate::generation_changed();
-/// assert!(spec.passes(&created) && !spec.passes(&status) && !spec.passes(&labels));
-/// let spec_or_labels = spec.or(Predicate::labels_changed());
-/// assert!(!spec_or_labels.passes(&status) && spec_or_labels.passes(&labels));
+/// let predicate = Predicate::generation_changed();
+/// assert!(predicate.passes(&created) && predicate.passes(&spec) && !predicate.passes(&labels));
+/// let predicate = predicate.or(Predicate::labels_changed());
+/// assert!(predicate.passes(&labels));
 ///
 /// // A resync passes, unless the predicate is evaluated for resyncs too.
-/// let resync = Change { resync: true, ..status };
+/// let mut resync = labels;
+/// resync.cause = Cause::Resync;
 /// let never = Predicate::new(|_| false);
 /// assert!(never.passes(&resync) && !never.resyncs().passes(&resync));
+/// # Ok::<(), windlass::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Predicate {
@@ -97,7 +92,7 @@ impl Predicate {
     /// Passes updates that change the labels.
     pub fn labels_changed() -> Self {
         Self::on_update(|change| match (&change.old, &change.new) {
-            (Some(old), Some(new)) => old.labels() != new.labels(),
+            (Some(old), Some(new)) => old.label_set() != new.label_set(),
             _ => true,
         })
     }
@@ -105,9 +100,10 @@ impl Predicate {
     /// Passes updates that change the annotations.
     pub fn annotations_changed() -> Self {
         Self::on_update(|change| {
-            let read = |entry: &Option<Arc<crate::cache::Entry>>| {
-                let meta = entry.as_ref().and_then(|e| e.decode::<Meta>().ok());
-                meta.map(|m| m.metadata.annotations.unwrap_or_default())
+            let read = |entry: &Option<Arc<Entry>>| {
+                let entry = entry.as_ref()?;
+                let object = change.decode::<PartialObjectMeta<DynamicObject>>(entry).ok()?;
+                Some(object.metadata.annotations.clone().unwrap_or_default())
             };
             read(&change.old) != read(&change.new)
         })
@@ -117,24 +113,24 @@ impl Predicate {
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use kube::core::{ApiResource, Expression};
+    /// use kube::core::Expression;
     /// use windlass::Predicate;
-    /// use windlass::cache::Store;
-    /// use windlass::controller::Change;
+    /// use windlass::cache::Change;
     ///
     /// let web = Predicate::selected(Expression::Equal("app".into(), "web".into()).into());
-    /// let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-    /// let old = store.read(br#"{"metadata": {"name": "a", "labels": {"app": "web"}}}"#)?;
-    /// let new = store.read(br#"{"metadata": {"name": "a"}}"#)?;
-    /// let lost = Change { old: Some(old), new: Some(new), ..Change::default() };
+    /// let mut new = ConfigMap::default();
+    /// new.metadata.name = Some("a".into());
+    /// let mut old = new.clone();
+    /// old.metadata.labels = Some([("app".into(), "web".into())].into());
+    /// let lost = Change::between(Some(&old), Some(&new))?;
     /// assert!(web.passes(&lost), "the controller has to know that it is no longer selected");
     /// assert!(!web.not().passes(&lost));
-    /// # Ok::<(), windlass::cache::Malformed>(())
+    /// # Ok::<(), windlass::Error>(())
     /// ```
     pub fn selected(selector: Selector) -> Self {
         Self::new(move |change| {
-            [&change.new, &change.old].into_iter().flatten().any(|entry| {
-                let labels = entry.labels().iter();
+            change.states().any(|entry| {
+                let labels = entry.labels();
                 selector.matches(&labels.map(|(k, v)| (k.into(), v.into())).collect())
             })
         })
@@ -142,7 +138,9 @@ impl Predicate {
 
     fn on_update(test: impl Fn(&Change) -> bool + Send + Sync + 'static) -> Self {
         // A replacement is a deletion and a creation: the two states are of different objects.
-        let both = |change: &Change| change.is_update() && !change.is_replacement();
+        let both = |change: &Change| {
+            change.old.is_some() && change.new.is_some() && !change.is_replacement()
+        };
         Self::new(move |change| !both(change) || test(change))
     }
 
@@ -172,7 +170,7 @@ impl Predicate {
 
     /// Returns `true` if `change` leads to a reconcile.
     pub fn passes(&self, change: &Change) -> bool {
-        (change.resync && !self.resyncs) || (self.test)(change)
+        (change.cause == Cause::Resync && !self.resyncs) || (self.test)(change)
     }
 }
 
@@ -182,22 +180,16 @@ impl fmt::Debug for Predicate {
     }
 }
 
-#[derive(Deserialize)]
-struct Meta {
-    #[serde(default)]
-    metadata: ObjectMeta,
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::core::{ApiResource, Expression};
+    use kube::core::Expression;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::cache::{Entry, Store};
 
-    fn entry(change: Value) -> Arc<Entry> {
+    /// An object with these changes of the metadata.
+    fn object(change: &Value) -> ConfigMap {
         let mut object = json!({"metadata": {
             "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1", "generation": 1,
             "labels": {"app": "web"}, "annotations": {"note": "x"},
@@ -205,28 +197,32 @@ mod tests {
         for (name, value) in change.as_object().into_iter().flatten() {
             object["metadata"][name] = value.clone();
         }
-        let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
-        store.read(object.to_string().as_bytes()).expect("an object")
+        serde_json::from_value(object).unwrap()
     }
 
     /// An update with these changes of the metadata.
-    fn update(change: Value) -> Change {
-        let mut change = change;
+    fn update(mut change: Value) -> Change {
         change["resourceVersion"] = json!("2");
-        Change { old: Some(entry(json!({}))), new: Some(entry(change)), ..Change::default() }
+        Change::between(Some(&object(&json!({}))), Some(&object(&change))).unwrap()
+    }
+
+    fn same(cause: Cause) -> Change {
+        let same = object(&json!({}));
+        let mut change = Change::between(Some(&same), Some(&same)).unwrap();
+        change.cause = cause;
+        change
     }
 
     fn resync() -> Change {
-        let same = entry(json!({}));
-        Change { old: Some(same.clone()), new: Some(same), resync: true, ..Change::default() }
+        same(Cause::Resync)
     }
 
     fn created() -> Change {
-        Change { new: Some(entry(json!({}))), ..Change::default() }
+        Change::between(None, Some(&object(&json!({})))).unwrap()
     }
 
     fn deleted() -> Change {
-        Change { old: Some(entry(json!({}))), ..Change::default() }
+        Change::between(Some(&object(&json!({}))), None).unwrap()
     }
 
     #[test]
@@ -246,8 +242,7 @@ mod tests {
             assert_eq!(passed, passes, "{name}");
             assert!(predicate.passes(&created()) && predicate.passes(&deleted()), "{name}");
         }
-        let same = Change { resync: false, ..resync() };
-        assert!(!Predicate::resource_version_changed().passes(&same));
+        assert!(!Predicate::resource_version_changed().passes(&same(Cause::Watch)));
     }
 
     #[test]

@@ -6,37 +6,10 @@ use std::time::Duration;
 use std::{fmt, slice};
 
 use super::Predicate;
+use super::children::marked_owner;
 use super::map_output::{MapError, MapOutput};
-use crate::cache::{Cache, Entry, Key};
+use crate::cache::{Cache, Change, Key};
 use crate::kind::{Kind, Object};
-
-/// A change of one watched object.
-///
-/// # Examples
-///
-/// ```
-/// use windlass::Predicate;
-/// use windlass::controller::Change;
-///
-/// /// Deletions, and new objects with a name that was in use before.
-/// fn gone(change: &Change) -> bool {
-///     change.is_delete() || change.is_replacement()
-/// }
-///
-/// let predicate = Predicate::new(gone);
-/// assert!(predicate.passes(&Change::default()), "there is no state now");
-/// ```
-#[derive(Clone, Default)]
-pub struct Change {
-    /// The state before; `None` if the object is new to this watch.
-    pub old: Option<Arc<Entry>>,
-    /// The state now; `None` if the object was deleted.
-    pub new: Option<Arc<Entry>>,
-    /// Whether the object is part of the first list of this watch.
-    pub initial: bool,
-    /// Whether this is a resync: nothing has changed.
-    pub resync: bool,
-}
 
 /// One watched kind and the keys that its changes concern.
 ///
@@ -97,56 +70,6 @@ pub(crate) enum Mapper {
 
 type MapFunction = dyn Fn(&Change, &Cache) -> Result<Vec<Key>, MapError> + Send + Sync;
 
-// === impl Change ===
-
-impl Change {
-    /// Returns the state now, or the last known state of an object that was deleted.
-    pub fn entry(&self) -> Option<&Arc<Entry>> {
-        self.new.as_ref().or(self.old.as_ref())
-    }
-
-    /// Returns the object in that state; `None` if it cannot be decoded.
-    pub fn object<K: Object>(&self) -> Option<K> {
-        self.entry()?.decode().ok()
-    }
-
-    /// Returns `true` if there is a state before and one now.
-    pub fn is_update(&self) -> bool {
-        self.old.is_some() && self.new.is_some()
-    }
-
-    /// Returns `true` if the object was deleted and another one of the same name created since the
-    /// last change.
-    pub fn is_replacement(&self) -> bool {
-        matches!((&self.old, &self.new), (Some(old), Some(new)) if old.uid() != new.uid())
-    }
-
-    /// Returns `true` if the object was deleted.
-    pub fn is_delete(&self) -> bool {
-        self.new.is_none()
-    }
-
-    /// Returns `true` if nothing is new: part of the first list, or the same version before and
-    /// after.
-    pub(crate) fn is_old_news(&self) -> bool {
-        self.initial
-            || self.resync
-            || matches!((&self.old, &self.new), (Some(o), Some(n)) if o.version() == n.version())
-    }
-}
-
-impl fmt::Debug for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Change")
-            .field("key", &self.entry().map(|e| e.key()))
-            .field("old", &self.old.as_ref().map(|e| e.version()))
-            .field("new", &self.new.as_ref().map(|e| e.version()))
-            .field("initial", &self.initial)
-            .field("resync", &self.resync)
-            .finish()
-    }
-}
-
 // === impl Watch ===
 
 impl Watch {
@@ -181,12 +104,10 @@ impl Watch {
     pub fn map<T: Object<DynamicType = ()>, R: MapOutput>(
         map: impl Fn(&T) -> R + Send + Sync + 'static,
     ) -> Self {
-        let kind = Kind::of::<T>();
-        let of = kind.clone();
-        let watch = Self::reading(kind, move |change, cache| {
+        let watch = Self::changes(Kind::of::<T>(), move |change| {
             let mut keys = Vec::new();
-            for entry in [&change.old, &change.new].into_iter().flatten() {
-                match cache.decode::<T>(&of, entry) {
+            for entry in change.states() {
+                match change.decode::<T>(entry) {
                     Ok(object) => keys.extend(map(&object).into_keys()?),
                     Err(error) => {
                         tracing::warn!(
@@ -220,11 +141,12 @@ impl Watch {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// let (sender, mut keys) = tokio::sync::mpsc::channel(8);
     /// // Reconciles the config map of the same name when a secret is deleted.
-    /// let gone = Watch::changes(Kind::of::<Secret>(), |change| {
-    ///     let entry = change.entry().filter(|_| change.is_delete());
-    ///     entry.map(|entry| entry.key().clone()).into_iter().collect::<Vec<_>>()
+    /// let deleted = Watch::changes(Kind::of::<Secret>(), |change| match change.is_delete() {
+    ///     true => vec![change.key().clone()],
+    ///     false => Vec::new(),
     /// });
-    /// let controller = Controller::<ConfigMap>::builder("gone").watch(gone.metadata_only()).build(
+    /// let deleted = deleted.metadata_only();
+    /// let controller = Controller::<ConfigMap>::builder("deleted").watch(deleted).build(
     ///     move |cx: Context<ConfigMap>| {
     ///         let sender = sender.clone();
     ///         async move {
@@ -237,8 +159,8 @@ impl Watch {
     /// let handle = manager.spawn()?;
     /// handle.ready().await;
     /// let secret = Secret { metadata: config_map("a").metadata, ..Secret::default() };
-    /// handle.client().create(&secret).await?;
-    /// handle.client().delete::<Secret>(&Key::of(&secret)).await?;
+    /// handle.client().api().create(&secret).await?;
+    /// handle.client().api::<Secret>().delete(&Key::of(&secret)).await?;
     /// assert_eq!(keys.recv().await, Some(Key::of(&secret)));
     /// # handle.stop().await
     /// # }
@@ -275,11 +197,11 @@ impl Watch {
     /// let (sender, mut keys) = tokio::sync::mpsc::channel(8);
     /// // Reconciles all config maps that refer to the secret.
     /// let users = Watch::reading(Kind::of::<Secret>(), |change, cache| {
-    ///     let Some(secret) = change.entry() else { return Vec::new() };
+    ///     let secret = change.key();
     ///     let maps = cache.list::<ConfigMap>().namespace("default").items();
     ///     let names = |map: &ConfigMap| {
     ///         map.data.as_ref().and_then(|data| data.get("secret")).map(String::as_str)
-    ///             == Some(secret.key().name())
+    ///             == Some(secret.name())
     ///     };
     ///     let maps = maps.unwrap_or_default();
     ///     maps.iter().filter(|map| names(map)).map(|map| Key::of(&**map)).collect()
@@ -298,7 +220,7 @@ impl Watch {
     /// handle.ready().await;
     /// assert_eq!(keys.recv().await.as_deref(), Some("uses-gold"), "the first list");
     /// # let gold = Secret { metadata: config_map("gold").metadata, ..Secret::default() };
-    /// handle.client().create(&gold).await?;
+    /// handle.client().api().create(&gold).await?;
     /// assert_eq!(keys.recv().await.as_deref(), Some("uses-gold"), "the secret is there now");
     /// # handle.stop().await
     /// # }
@@ -364,10 +286,7 @@ impl Watch {
     ) -> Result<Cow<'a, [Key]>, MapError> {
         let mut keys = match &self.mapper {
             Mapper::Nothing => return Ok(Cow::default()),
-            Mapper::Itself => {
-                let entry = change.entry();
-                return Ok(entry.map_or_else(Cow::default, |e| slice::from_ref(e.key()).into()));
-            }
+            Mapper::Itself => return Ok(slice::from_ref(change.key()).into()),
             Mapper::Function(map) => map(change, cache)?,
             Mapper::Owner { controller_only } => owners(change, reconciled, *controller_only),
         };
@@ -384,7 +303,8 @@ impl Watch {
 /// The version of a reference is not compared, because an owner is the same object in every version.
 fn owners(change: &Change, reconciled: &Kind, controller_only: bool) -> Vec<Key> {
     let mut keys = Vec::new();
-    for entry in [&change.old, &change.new].into_iter().flatten() {
+    for entry in change.states() {
+        let known = keys.len();
         for owner in entry.owners() {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
             let same = &*owner.kind == reconciled.kind() && group == reconciled.group();
@@ -392,6 +312,10 @@ fn owners(change: &Change, reconciled: &Kind, controller_only: bool) -> Vec<Key>
                 let namespace = entry.key().namespace().filter(|_| reconciled.namespaced());
                 keys.push(Key::new(namespace, &owner.name));
             }
+        }
+        // Children in other namespaces and cluster-scoped ones have a mark instead.
+        if keys.len() == known {
+            keys.extend(marked_owner(entry, reconciled));
         }
     }
     keys

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use kube::core::Status;
 use kube::core::object::HasStatus;
+use kube::core::{DynamicObject, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -138,10 +138,11 @@ impl<K: Object> Context<K> {
     /// #     "metadata": {"name": "web", "namespace": "default"},
     /// #     "spec": {"ports": [{"port": 80}]},
     /// # }))?;
-    /// client.create(&service).await?;
+    /// let services = client.api::<Service>();
+    /// services.create(&service).await?;
     /// let (key, second) = (Key::of(&service), std::time::Duration::from_secs(1));
     /// windlass::wait::until("the condition", second / 10, 10 * second, || async {
-    ///     let service = client.live().get::<Service>(&key).await?.expect("is there");
+    ///     let service = services.get(&key).await?.expect("is there");
     ///     let conditions = service.status.as_ref().and_then(|status| status.conditions.as_ref());
     ///     Ok(conditions.is_some_and(|conditions| condition::is_true(conditions, "Ready")))
     /// })
@@ -155,7 +156,8 @@ impl<K: Object> Context<K> {
     {
         let Some(object) = self.found() else { return Ok(false) };
         let uid = object.uid().to_string();
-        let api = self.client().dynamic(self.kind());
+        let api = self.client().api_of::<DynamicObject>(self.kind());
+        let status_api = api.subresource("status");
         let mut newest = self.client().cached().json(self.kind(), self.key())?;
         let mut attempts = 0;
         loop {
@@ -175,12 +177,12 @@ impl<K: Object> Context<K> {
             let metadata = json!({"uid": uid, "resourceVersion": metadata["resourceVersion"]});
             let patch = Patch::Merge(json!({"metadata": metadata, "status": patch}));
             attempts += 1;
-            match api.patch_status(self.key(), &patch).await {
+            match status_api.patch(self.key(), &patch).await {
                 Ok(_) => return Ok(true),
                 Err(error) if error.is_conflict() && attempts < ATTEMPTS_MAX => {}
                 Err(error) => return Err(error),
             }
-            let live = self.client().dynamic(self.kind()).get(self.key()).await?;
+            let live = api.get(self.key()).await?;
             newest = live.map(|live| serde_json::to_value(&*live)).transpose()?;
         }
     }

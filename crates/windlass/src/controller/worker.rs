@@ -207,6 +207,7 @@ impl<K: Object> Worker<K> {
                 }
             },
         };
+        let result = result.map(|next| cx.next(next));
         scratch.cx = cx.cleared();
         result
     }

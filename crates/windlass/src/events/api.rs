@@ -32,7 +32,7 @@ use crate::kind::Kind;
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// # client.create(&config_map("a")).await?;
+/// # client.api().create(&config_map("a")).await?;
 /// let maps = Controller::<ConfigMap>::builder("maps").reports_as("shop").build(
 ///     |cx: Context<ConfigMap>| async move {
 ///         cx.event("Seen", "all is well");
@@ -45,7 +45,7 @@ use crate::kind::Kind;
 /// handle.ready().await;
 /// tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 /// handle.stop().await?; // sends the last events
-/// let event = client.live().list::<Event>(&List::within("default")).await?.remove(0);
+/// let event = client.api::<Event>().list().namespace("default").items().await?.remove(0);
 /// assert!(event.last_timestamp.is_some() && event.count == Some(1));
 /// assert_eq!(event.reporting_component.as_deref(), Some("shop"));
 /// # Ok(())

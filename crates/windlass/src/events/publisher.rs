@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::core::DynamicObject;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -151,7 +152,7 @@ impl Publisher {
         now: MicroTime,
     ) -> Result<()> {
         let object = api.object(event, name, now)?;
-        let events = self.client.dynamic(&api.kind());
+        let events = self.client.api_of::<DynamicObject>(&api.kind());
         let (events, object) = (&events, &object);
         // An attempt that seemed to fail may have succeeded.
         let write = || async move { events.create(object).await.ignore_already_exists().map(drop) };
@@ -184,7 +185,7 @@ impl Publisher {
 
     /// Writes the count of a series to the server.
     async fn send_count(&self, event: &Published, written: &Written, count: i32) -> Result<()> {
-        let api = self.client.dynamic(&written.api.kind());
+        let api = self.client.api_of::<DynamicObject>(&written.api.kind());
         let key = Key::namespaced(event.namespace(), &written.name);
         let patch = Patch::Merge(written.api.repetition(count, self.clock.micro_time()));
         let (api, key, patch) = (&api, &key, &patch);

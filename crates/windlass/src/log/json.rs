@@ -13,20 +13,8 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 /// A `tracing` layer that writes every log event as a line of JSON with flat keys.
-///
-/// # Examples
-///
-/// ```
-/// use tracing_subscriber::layer::SubscriberExt;
-/// use windlass::log::JsonLines;
-///
-/// let subscriber = tracing_subscriber::Registry::default().with(JsonLines::new(std::io::stderr));
-/// tracing::subscriber::with_default(subscriber, || {
-///     tracing::info!(controller = "maps", "Starting workers");
-/// });
-/// ```
 #[derive(Debug, Clone)]
-pub struct JsonLines<W> {
+pub(super) struct JsonLines<W> {
     writer: W,
 }
 
@@ -37,7 +25,7 @@ struct Fields(Map<String, Value>);
 
 impl<W> JsonLines<W> {
     /// Creates a layer that writes lines to `writer`.
-    pub fn new(writer: W) -> Self {
+    pub(super) fn new(writer: W) -> Self {
         Self { writer }
     }
 }

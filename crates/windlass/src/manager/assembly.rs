@@ -43,14 +43,9 @@ pub(super) fn assign(
 }
 
 /// Counts the lists and watches of the caches as requests.
-pub(super) fn counted(metrics: Metrics, host: &str, next: Option<Observe>) -> Observe {
+pub(super) fn counted(metrics: Metrics, host: &str) -> Observe {
     let host = host.to_string();
-    Arc::new(move |code, took| {
-        metrics.request("GET", &host, code, took);
-        if let Some(next) = &next {
-            next(code, took);
-        }
-    })
+    Arc::new(move |code, took| metrics.request("GET", &host, code, took))
 }
 
 /// Returns the host and port of a URL without user information, or a `host:port` unchanged.

@@ -90,7 +90,7 @@ impl Builder {
                 "" => self.host.as_deref().unwrap_or(HOST),
                 cluster => cluster,
             };
-            options.observe = Some(counted(self.registry.clone(), host, options.observe));
+            options.observe = Some(counted(self.registry.clone(), host));
             let (namespaces, scopes) = (self.namespaces.clone(), self.scopes.clone());
             let cache = Cache::limited(kube.clone(), options, namespaces, scopes);
             self.indexes.iter().try_for_each(|index| cache.declare_any(index.clone()))?;
@@ -115,15 +115,6 @@ impl Builder {
         all.map(create).collect::<Result<Vec<_>>>().map(|all| all.into_iter().unzip())
     }
 
-    /// Runs until `shutdown` completes, then stops in order.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`build`](Self::build) and [`Manager::run`] do.
-    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
-        self.build()?.run(shutdown).await
-    }
-
     /// Runs until SIGINT or SIGTERM. A second signal exits the process immediately, even if the
     /// manager stops for another reason.
     ///
@@ -132,7 +123,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Fails as [`run`](Self::run) does.
+    /// Fails as [`build`](Self::build) and [`Manager::run`] do.
     ///
     /// ```
     /// use windlass::Manager;

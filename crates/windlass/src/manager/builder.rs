@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// ours(Manager::builder(client)).run(async {}).await
+/// ours(Manager::builder(client)).build()?.run(async {}).await
 /// # }
 /// ```
 #[must_use = "a manager does nothing until it runs"]
@@ -244,8 +244,8 @@ impl Builder {
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let client = windlass::Client::new(server.client());
-    /// client.create(&config_map("mine")).await?;
-    /// client.create(&config_map("other")).await?;
+    /// client.api().create(&config_map("mine")).await?;
+    /// client.api().create(&config_map("other")).await?;
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
     /// let part = cache::Scope::all().namespace("default").fields("metadata.name=mine");
@@ -303,7 +303,7 @@ impl Builder {
     ///     .register_metrics(|registry| registry.register("doors", "Open doors", doors.clone()))
     ///     .spawn()?; // or run_until_signal()
     /// doors.set(2);
-    /// assert!(handle.metrics().encode().contains("\ndoors 2\n"));
+    /// assert!(handle.metrics().contains("\ndoors 2\n"));
     /// # handle.stop().await
     /// # }
     /// ```

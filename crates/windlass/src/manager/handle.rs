@@ -14,7 +14,6 @@ use crate::controller::{Component, Controller, ControllerHandle};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::lease::LeaseStatus;
-use crate::metrics::Metrics;
 
 /// Observes and controls a manager; dropping it does not stop the manager.
 ///
@@ -31,7 +30,7 @@ use crate::metrics::Metrics;
 ///         .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
 ///     handle.add(late)?.await?.synced().await;
 ///     let key = Key::namespaced("default", "none");
-///     assert!(handle.client().live().get::<ConfigMap>(&key).await?.is_none());
+///     assert!(handle.client().api::<ConfigMap>().get(&key).await?.is_none());
 ///     Ok(())
 /// }
 ///
@@ -80,9 +79,9 @@ impl Handle {
     /// let manager = Manager::builder(client).lease(LeaseOptions::new("my-operator")).build()?;
     /// let mut namespace = Namespace::default();
     /// namespace.metadata.name = Some("shop".into());
-    /// let refused = manager.handle().client().create(&namespace).await.unwrap_err();
+    /// let refused = manager.handle().client().api().create(&namespace).await.unwrap_err();
     /// assert!(refused.to_string().contains("does not hold lease default/my-operator"));
-    /// manager.handle().unfenced_client().create(&namespace).await.ignore_already_exists()?;
+    /// manager.handle().unfenced_client().api().create(&namespace).await.ignore_already_exists()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -168,9 +167,23 @@ impl Handle {
         })
     }
 
-    /// The metrics of this manager.
-    pub fn metrics(&self) -> &Metrics {
-        &self.state.metrics
+    /// Returns the metrics of this manager in the Prometheus text format, as `/metrics` serves them.
+    ///
+    /// Without the feature `metrics`, the text is empty.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let handle = Manager::builder(server.client()).spawn()?;
+    /// assert!(handle.metrics().contains("# TYPE process_start_time_seconds gauge"));
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn metrics(&self) -> String {
+        self.state.metrics.encode()
     }
 
     /// The address of the server for probes, once it listens.

@@ -26,7 +26,7 @@ type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send
 /// use windlass::{Key, Manager, Result};
 ///
 /// async fn check(cx: RunContext) -> Result<()> {
-///     let default = cx.client().live().get::<Namespace>(&Key::cluster("default")).await?;
+///     let default = cx.client().api::<Namespace>().get(&Key::cluster("default")).await?;
 ///     assert!(default.is_some());
 ///     cx.stopping().await; // returning earlier is fine, returning an error stops the manager
 ///     Ok(())

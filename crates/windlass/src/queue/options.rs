@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use hashbrown::DefaultHashBuilder;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::epoch::Epoch;
 use super::key::QueueKey;
@@ -45,15 +44,12 @@ impl<K: QueueKey> QueueOptions<K> {
     /// Creates the queue.
     pub(crate) fn build(self) -> WorkQueue<K> {
         let clock = Epoch::new();
-        let limiter_is_clear = AtomicBool::new(self.limiter.is_clear());
         WorkQueue {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::new(self.limiter, self.aging, clock)),
                 hasher: DefaultHashBuilder::default(),
                 clock,
-                limiter_is_clear,
-                ready: Notify::new(),
-                drained: Notify::new(),
+                any_failures: AtomicBool::new(false),
             }),
         }
     }

@@ -20,39 +20,33 @@
 //! - `Working` + timer: when the time comes, the key becomes `dirty`.
 //! - An idle key without a timer is forgotten once 32,768 others became idle after it.
 
-use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use super::entries::{Entries, Phase};
 use super::epoch::{Epoch, whole_nanos};
-use super::hand_off::HandOff;
+use super::failures::Failures;
 use super::key::{QueueKey, ToKey};
 use super::limiter::Limiter;
 use super::ready::Ready;
 use super::stats::{Counters, QueueStats};
 use super::timers::Timers;
-
-/// How long a notified worker may take to look at the queue before another one is notified too,
-/// in nanoseconds.
-const WAKE_TIMEOUT: u64 = 100_000;
+use super::waiters::{Slot, Waiters};
 
 pub(super) struct State<K: QueueKey> {
     entries: Entries<K>,
     pub(super) ready: Ready,
     timers: Timers,
     pub(super) limiter: Box<dyn Limiter<K>>,
+    pub(super) failures: Failures<K>,
     clock: Epoch,
     seq: u64,
     /// Workers that wait for a key.
-    idle: usize,
-    /// When a worker was notified that has not looked at the queue yet.
-    notified_at: Option<u64>,
-    /// The earliest time at which a waiting worker wakes by itself.
+    pub(super) waiters: Waiters<K>,
+    /// When the worker that watches the timers wakes by itself.
     next_wake: u64,
-    pub(super) processing: usize,
+    processing: usize,
     pub(super) open: bool,
-    pub(super) draining: bool,
-    pub(super) hand_off: Option<Arc<dyn HandOff<K>>>,
     pub(super) stats: Counters,
 }
 
@@ -72,15 +66,13 @@ impl<K: QueueKey> State<K> {
             ready: Ready::new(aging),
             timers: Timers::default(),
             limiter,
+            failures: Failures::new(),
             clock,
             seq: 0,
-            idle: 0,
-            notified_at: None,
+            waiters: Waiters::new(),
             next_wake: u64::MAX,
             processing: 0,
             open: true,
-            draining: false,
-            hand_off: None,
             stats: Counters::default(),
         }
     }
@@ -185,18 +177,6 @@ impl<K: QueueKey> State<K> {
         Some(Taken { slot, key: entry.key.clone(), priority: entry.priority })
     }
 
-    /// Takes the first ready key for a parked worker, if there are both.
-    #[inline]
-    pub(super) fn take_for_hand_off(
-        &mut self,
-        now: u64,
-    ) -> Option<(Arc<dyn HandOff<K>>, Taken<K>)> {
-        let hand_off = self.hand_off.as_ref().filter(|_| !self.ready.is_empty())?;
-        let hand_off = hand_off.reserve().then(|| hand_off.clone())?;
-        let taken = self.pop(now).expect("there is a ready key");
-        Some((hand_off, taken))
-    }
-
     /// Marks the key of a slot, which was handed out, as done.
     pub(super) fn done(&mut self, slot: u32, now: u64) {
         let entry = self.entries.at(slot);
@@ -223,48 +203,77 @@ impl<K: QueueKey> State<K> {
         self.entries.remove_idle();
     }
 
-    /// Returns `true` if no key is ready or being worked on.
-    pub(super) fn is_drained(&self) -> bool {
-        self.processing == 0 && self.ready.is_empty()
-    }
-
     /// Returns the number of delayed keys.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.timers.live
     }
 
-    /// Counts a worker that begins to wait. Returns the time at which it has to wake by itself.
-    pub(super) fn begin_idle(&mut self) -> Option<u64> {
-        self.idle += 1;
-        let due = self.timers.first()?;
-        self.next_wake = self.next_wake.min(due);
-        Some(due)
+    /// Puts a key back that was given to a worker that has not begun to work on it.
+    fn put_back(&mut self, slot: u32, now: u64) {
+        let entry = self.entries.at(slot);
+        entry.phase = Phase::Idle;
+        self.processing -= 1;
+        let mut priority = entry.priority;
+        if std::mem::take(&mut entry.dirty) {
+            priority = priority.max(entry.dirty_priority);
+            self.stats.adds -= 1;
+        }
+        // The add was counted before.
+        self.stats.adds -= 1;
+        self.enqueue_at(slot, priority, now);
     }
 
-    /// Counts a worker that no longer waits; `due` is what `begin_idle` returned to it.
-    pub(super) fn end_idle(&mut self, due: Option<u64>) {
-        self.idle -= 1;
-        self.notified_at = None;
-        if due.is_some_and(|due| due <= self.next_wake) {
+    /// Returns `true` if a key is ready and a worker waits.
+    pub(super) fn can_give(&self) -> bool {
+        !self.waiters.is_empty() && !self.ready.is_empty()
+    }
+
+    /// Returns `true` if a waiting worker has to be woken: for a ready key, or for a timer that
+    /// ends before any of them wakes.
+    pub(super) fn should_wake(&self) -> bool {
+        let first_timer = || self.timers.first().unwrap_or(u64::MAX);
+        !self.waiters.is_empty() && (!self.ready.is_empty() || first_timer() < self.next_wake)
+    }
+
+    /// Gives a ready key to a waiting worker, or has one watch the timers. Returns the waker of
+    /// that worker, which must be called without the lock.
+    pub(super) fn wake_one(&mut self, now: u64) -> Option<Waker> {
+        if !self.should_wake() {
+            return None;
+        }
+        let Some(taken) = self.pop(now) else {
+            self.next_wake = self.timers.first()?;
+            return self.waiters.oldest();
+        };
+        let waker = self.waiters.give(taken).ok()?;
+        if self.waiters.is_empty() {
             self.next_wake = u64::MAX;
         }
+        Some(waker)
     }
 
-    /// Returns `true` if a waiting worker has to be notified: for a ready key, or for a timer that
-    /// ends before any of them wakes. One is notified at a time, and asks again for the next when
-    /// it takes a key.
-    pub(super) fn should_wake(&mut self, now: u64) -> bool {
-        let recent = |at| now.saturating_sub(at) < WAKE_TIMEOUT;
-        if self.idle == 0 || self.notified_at.is_some_and(recent) {
-            return false;
+    /// Has a waiting worker watch the timers if it has waited for the longest time. Returns the
+    /// time at which it has to wake by itself.
+    pub(super) fn watch_timers(&mut self, waiter: usize) -> Option<u64> {
+        if !self.waiters.is_oldest(waiter) {
+            return None;
         }
-        let first_timer = self.timers.first().unwrap_or(u64::MAX);
-        let wake = !self.ready.is_empty() || first_timer < self.next_wake;
-        if wake {
-            self.notified_at = Some(now);
+        let first = self.timers.first();
+        self.next_wake = first.unwrap_or(u64::MAX);
+        first
+    }
+
+    /// Removes a worker that no longer waits. A key that it was given is queued again.
+    pub(super) fn leave(&mut self, waiter: usize, now: u64) -> Slot<K> {
+        if self.waiters.is_oldest(waiter) {
+            self.next_wake = u64::MAX;
         }
-        wake
+        let slot = self.waiters.leave(waiter);
+        if let Slot::Key(taken) = &slot {
+            self.put_back(taken.slot, now);
+        }
+        slot
     }
 
     /// Returns the key that has been worked on for the longest time; the smallest of several.

@@ -13,11 +13,11 @@ use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::{DynamicObject, Expression, ObjectMeta, Selector};
 use serde_json::json;
 use windlass::Kind;
-use windlass::cache::{
-    Cache, CacheOptions, Event, HandlerOptions, Key, Scope, Subscription, SyncState,
-};
+use windlass::cache::{Cache, CacheOptions, Cause, Change, Key, Scope, Subscription, SyncState};
 use windlass_apiserver::fault::Fault;
 use windlass_apiserver::{ApiServer, Status, User};
+
+use crate::common::eventually;
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -54,9 +54,9 @@ fn wanted() -> Scope {
     Scope::all().namespace("default")
 }
 
-async fn next(events: &mut Subscription<ConfigMap>) -> Event<ConfigMap> {
-    let event = tokio::time::timeout(LONG, events.recv()).await;
-    event.expect("an event comes").expect("the subscription is open")
+async fn next(changes: &mut Subscription) -> Change {
+    let change = tokio::time::timeout(LONG, changes.recv()).await;
+    change.expect("a change comes").expect("the subscription is open")
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,19 +67,18 @@ async fn a_streaming_list_and_its_watch_follow_the_server() {
     let informer = cache.informer::<ConfigMap>(&wanted());
     informer.synced(LONG).await.unwrap();
     assert_eq!(informer.reader().get(&key("a")).unwrap().data.as_ref().unwrap()["v"], "x");
-    let mut events = informer.subscribe(HandlerOptions::default());
-    assert!(matches!(next(&mut events).await, Event::Added { initial: true, .. }));
+    let mut events = informer.subscribe();
+    assert_eq!(next(&mut events).await.cause, Cause::Initial);
 
     let b = create(&server, "b", "y").await;
     informer.store().wait_for(version(&b), LONG).await.unwrap();
-    assert!(matches!(next(&mut events).await, Event::Added { initial: false, .. }));
+    let added = next(&mut events).await;
+    assert!(added.old.is_none() && added.cause == Cause::Watch);
     assert!(informer.reader().get(&key("b")).unwrap().metadata.managed_fields.is_none());
 
     configs(&server).delete("a", &DeleteParams::default()).await.unwrap();
-    let Event::Deleted { last, final_state_unknown, .. } = next(&mut events).await else {
-        panic!("a deletion is told");
-    };
-    assert_eq!((last.key(), final_state_unknown), (&key("a"), false));
+    let deleted = next(&mut events).await;
+    assert!(deleted.is_delete() && !deleted.last_state_unknown && deleted.key() == &key("a"));
     let stats = informer.stats();
     assert_eq!((stats.lists, stats.watches, stats.skipped), (0, 1, 0));
 }
@@ -104,15 +103,15 @@ async fn child_deleted_in_a_watch_gap_that_ends_in_410_reaches_the_handler() {
             }
             _ => Fault::default(),
         })));
-        let options = CacheOptions { streaming, ..CacheOptions::default() };
+        let options = CacheOptions::default().streaming(streaming);
         let cache = Cache::with(server.client(), options);
         let informer = cache.informer::<ConfigMap>(&wanted());
-        let mut events = informer.subscribe(HandlerOptions::default());
+        let mut events = informer.subscribe();
         next(&mut events).await;
         next(&mut events).await;
         create(&server, "last-seen", "x").await;
-        let mut states = informer.states();
-        states.wait_for(|state| matches!(state, SyncState::Stale { .. })).await.unwrap();
+        let stale = || matches!(informer.state(), SyncState::Stale { .. });
+        eventually("the watch is stale", stale).await;
 
         configs(&server).delete("child", &DeleteParams::default()).await.unwrap();
         for i in 0..5 {
@@ -123,12 +122,13 @@ async fn child_deleted_in_a_watch_gap_that_ends_in_410_reaches_the_handler() {
 
         let mut gone = Vec::new();
         for _ in 0..7 {
-            if let Event::Deleted { last, final_state_unknown, .. } = next(&mut events).await {
-                gone.push((last.key().clone(), final_state_unknown));
+            let change = next(&mut events).await;
+            if change.is_delete() {
+                gone.push((change.key().clone(), change.last_state_unknown));
             }
         }
         assert_eq!(gone, [(key("child"), true)], "streaming: {streaming}");
-        assert_eq!(informer.reader().len(), 7);
+        assert_eq!(informer.reader().list().len(), 7);
     }
 }
 
@@ -138,11 +138,11 @@ async fn a_list_in_small_pages_holds_everything() {
     for i in 0..25 {
         create(&server, &format!("c{i:02}"), "x").await;
     }
-    let options = CacheOptions { streaming: false, page_size: Some(4), ..CacheOptions::default() };
+    let options = CacheOptions::default().streaming(false).page_size(4);
     let cache = Cache::with(server.client(), options);
     let informer = cache.informer::<ConfigMap>(&wanted());
     informer.synced(LONG).await.unwrap();
-    assert_eq!(informer.reader().len(), 25);
+    assert_eq!(informer.reader().list().len(), 25);
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,7 +173,7 @@ async fn protobuf_brings_the_same_objects_as_json() {
     api.create(&PostParams::default(), &deployment).await.unwrap();
     for streaming in [true, false] {
         let read = async |protobuf| {
-            let options = CacheOptions { streaming, protobuf, ..CacheOptions::default() };
+            let options = CacheOptions::default().streaming(streaming).protobuf(protobuf);
             let cache = Cache::with(server.client(), options);
             let informer = cache.informer::<Deployment>(&wanted());
             informer.synced(LONG).await.unwrap();
@@ -197,27 +197,13 @@ async fn an_object_that_leaves_the_selection_is_gone() {
     let selector: Selector = Expression::Equal("app".into(), "x".into()).into();
     let informer = cache.informer::<ConfigMap>(&wanted().labels(selector));
     informer.synced(LONG).await.unwrap();
-    assert_eq!(informer.reader().keys(), [key("a")]);
+    let listed = informer.reader().list();
+    assert_eq!(listed.iter().map(Key::of).collect::<Vec<_>>(), [key("a")]);
     let mut changed = config("a", "y");
     changed.metadata.resource_version = a.metadata.resource_version;
     let changed = configs(&server).replace("a", &PostParams::default(), &changed).await.unwrap();
     informer.store().wait_for(version(&changed), LONG).await.unwrap();
-    assert!(informer.reader().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_own_write_is_read_before_the_watch_brings_it() {
-    let server = ApiServer::start();
-    let cache = Cache::new(server.client());
-    let informer = cache.informer::<ConfigMap>(&wanted());
-    informer.synced(LONG).await.unwrap();
-    server.inject(Some(Box::new(|_| Fault { watch_lag: LONG, ..Fault::default() })));
-    let written = create(&server, "a", "x").await;
-    let json = serde_json::to_vec(&written).unwrap();
-    informer.store().observe_write(&json).unwrap();
-    assert!(informer.reader().get(&key("a")).is_some());
-    informer.store().observe_delete(&key("a"), written.metadata.uid.as_ref().unwrap());
-    assert!(informer.reader().get(&key("a")).is_none());
+    assert!(informer.reader().list().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,13 +231,11 @@ async fn a_kind_that_appears_later_is_watched_from_then_on() {
     .unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
     definitions.create(&PostParams::default(), &definition).await.unwrap();
-    let mut states = informer.states();
-    let synced = states.wait_for(SyncState::synced);
-    tokio::time::timeout(LONG, synced).await.expect("recovers by itself").unwrap();
+    eventually("the watch recovers by itself", || informer.state().synced()).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_kind_is_told_at_once_and_watched_when_the_right_is_there() {
+async fn a_forbidden_kind_fails_at_once_and_is_watched_when_permission_is_granted() {
     let server = ApiServer::start();
     create(&server, "a", "x").await;
     let cache = Cache::new(server.client_as(User::new("jane", &["system:authenticated"])));
@@ -273,8 +257,6 @@ async fn a_forbidden_kind_is_told_at_once_and_watched_when_the_right_is_there() 
     .unwrap();
     Api::all(server.client()).create(&PostParams::default(), &role).await.unwrap();
     Api::all(server.client()).create(&PostParams::default(), &binding).await.unwrap();
-    let mut states = informer.states();
-    let synced = states.wait_for(SyncState::synced);
-    tokio::time::timeout(LONG, synced).await.expect("recovers by itself").unwrap();
-    assert_eq!(informer.reader().len(), 1);
+    eventually("the watch recovers by itself", || informer.state().synced()).await;
+    assert_eq!(informer.reader().list().len(), 1);
 }

@@ -11,7 +11,7 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
 use windlass::client::{Deleted, Deletion, Patch};
 use windlass::controller::{Context, Controller, Next, Watch};
-use windlass::{Client, Error, Key, Kind, List};
+use windlass::{Client, Error, Key, Kind};
 use windlass_apiserver::fault::Fault;
 use windlass_apiserver::{ApiServer, Status};
 
@@ -22,7 +22,8 @@ async fn nothing<K: windlass::Object>(_: Context<K>) -> windlass::Result<Next> {
 }
 
 async fn names(client: &Client) -> Vec<String> {
-    let found = client.live().list::<ConfigMap>(&List::within("default")).await.expect("listed");
+    let found =
+        client.api::<ConfigMap>().list().namespace("default").items().await.expect("listed");
     found.iter().filter_map(|map| map.metadata.name.clone()).collect()
 }
 
@@ -31,16 +32,15 @@ async fn a_dry_run_deletes_nothing_and_a_limit_is_kept() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     for name in ["a", "b", "c"] {
-        client.create(&config_map(name, &[])).await.expect("created");
+        client.api().create(&config_map(name, &[])).await.expect("created");
     }
     let dry = client.dry_run();
-    assert_eq!(dry.delete::<ConfigMap>(&key("a")).await.expect("checked"), Deleted::Gone);
+    assert_eq!(dry.api::<ConfigMap>().delete(&key("a")).await.expect("checked"), Deleted::Gone);
     let api = dry.api::<ConfigMap>();
-    let all = List::within("default");
-    api.delete_collection(&all, &Deletion::default()).await.expect("checked");
+    api.list().namespace("default").delete(None).await.expect("checked");
     assert_eq!(names(&client).await, ["a", "b", "c"]);
     let api = client.api::<ConfigMap>();
-    api.delete_collection(&all.limit(1), &Deletion::default()).await.expect("deleted");
+    api.list().namespace("default").limit(1).delete(None).await.expect("deleted");
     assert_eq!(names(&client).await, ["b", "c"]);
 }
 
@@ -48,10 +48,10 @@ async fn a_dry_run_deletes_nothing_and_a_limit_is_kept() {
 async fn a_key_that_names_no_object_is_refused_before_anything_is_sent() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    client.create(&config_map("a", &[])).await.expect("created");
+    client.api().create(&config_map("a", &[])).await.expect("created");
     const INVALID: &str = "nor contain \"/\" or \"%\"";
     let api = client.api::<ConfigMap>();
-    let (patch, how) = (Patch::Merge(json!({})), Deletion::default());
+    let patch = Patch::Merge(json!({}));
     for (wrong, why) in [
         (Key::namespaced("default", ""), INVALID),
         (Key::cluster("a"), "make it with Kind::cluster_scoped)"),
@@ -62,9 +62,8 @@ async fn a_key_that_names_no_object_is_refused_before_anything_is_sent() {
         let refused = [
             api.get(&wrong).await.map(drop),
             api.patch(&wrong, &patch).await.map(drop),
-            api.delete(&wrong, &how).await.map(drop),
-            api.scale(&wrong).await.map(drop),
-            api.evict(&wrong, &how).await,
+            api.delete(&wrong).await.map(drop),
+            api.subresource("status").get(&wrong).await.map(drop),
         ];
         for refused in refused {
             let error = refused.expect_err("refused").to_string();
@@ -73,24 +72,24 @@ async fn a_key_that_names_no_object_is_refused_before_anything_is_sent() {
     }
     let mut homeless = config_map("b", &[]);
     homeless.metadata.namespace = None;
-    let error = client.create(&homeless).await.expect_err("refused");
+    let error = client.api().create(&homeless).await.expect_err("refused");
     assert!(
         error.to_string().starts_with("create ConfigMap b: ConfigMap.v1 is namespaced"),
         "{error}"
     );
-    let error = api.delete(&key("a"), &Deletion::only(&config_map("a", &[]))).await;
+    let error = api.delete(Deletion::only(&config_map("a", &[]))).await;
     assert!(error.expect_err("refused").to_string().contains("has no UID"));
     assert_eq!(names(&client).await, ["a"]);
-    assert_eq!(client.live().list::<ConfigMap>(&List::within("")).await.expect("all").len(), {
-        client.live().list::<ConfigMap>(&List::all()).await.expect("all").len()
+    assert_eq!(client.api::<ConfigMap>().list().namespace("").items().await.expect("all").len(), {
+        client.api::<ConfigMap>().list().items().await.expect("all").len()
     });
 
     let role = ClusterRole {
         metadata: kube::core::ObjectMeta { name: Some("my:role é?".into()), ..Default::default() },
         ..ClusterRole::default()
     };
-    client.create(&role).await.expect("created");
-    let read = client.live().get::<ClusterRole>(&Key::cluster("my:role é?")).await.expect("read");
+    client.api().create(&role).await.expect("created");
+    let read = client.api::<ClusterRole>().get(&Key::cluster("my:role é?")).await.expect("read");
     assert_eq!(read.expect("is there").metadata.name, role.metadata.name);
 }
 
@@ -98,11 +97,15 @@ async fn a_key_that_names_no_object_is_refused_before_anything_is_sent() {
 async fn metadata_alone_never_overwrites_an_object() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    client.create(&config_map("a", &[("k", "v")])).await.expect("created");
+    client.api().create(&config_map("a", &[("k", "v")])).await.expect("created");
     let api = client.api::<PartialObjectMeta<ConfigMap>>();
     let mut map = (*api.get(&key("a")).await.expect("read").expect("is there")).clone();
     map.metadata.labels = Some([("l".to_string(), "1".to_string())].into());
-    for refused in [api.update(&map).await, api.create(&map).await, api.update_status(&map).await] {
+    for refused in [
+        api.update(&map).await,
+        api.create(&map).await,
+        api.subresource("status").update(&map).await,
+    ] {
         let error = refused.expect_err("refused").to_string();
         assert!(
             error.ends_with("only the metadata is known, so patch or apply the object instead")
@@ -110,7 +113,7 @@ async fn metadata_alone_never_overwrites_an_object() {
     }
     map.metadata.managed_fields = None;
     api.apply(&map).await.expect("applied");
-    let whole = client.live().get::<ConfigMap>(&key("a")).await.expect("read").expect("is there");
+    let whole = client.api::<ConfigMap>().get(&key("a")).await.expect("read").expect("is there");
     assert_eq!(whole.data.as_ref().map(|data| data["k"].as_str()), Some("v"));
     assert_eq!(whole.metadata.labels, map.metadata.labels);
 }
@@ -121,7 +124,7 @@ async fn the_status_of_what_is_cached_as_metadata_is_not_guessed() {
     let client = Client::new(server.client());
     let mut node = Node::default();
     node.metadata.name = Some("n".into());
-    client.create(&node).await.expect("created");
+    client.api().create(&node).await.expect("created");
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let controller = Controller::<PartialObjectMeta<Node>>::builder("nodes").build(
         move |cx: Context<PartialObjectMeta<Node>>| {
@@ -148,10 +151,10 @@ async fn a_namespace_that_is_to_go_is_there_until_it_is_gone() {
     let client = handle.client();
     let mut space = Namespace::default();
     space.metadata.name = Some("shop".into());
-    client.create(&space).await.expect("created");
+    client.api().create(&space).await.expect("created");
     let shop = Key::cluster("shop");
-    assert_eq!(client.delete::<Namespace>(&shop).await.expect("marked"), Deleted::Pending);
-    let read = client.live().get::<Namespace>(&shop).await.expect("read").expect("terminates");
+    assert_eq!(client.api::<Namespace>().delete(&shop).await.expect("marked"), Deleted::Pending);
+    let read = client.api::<Namespace>().get(&shop).await.expect("read").expect("terminates");
     assert!(read.metadata.deletion_timestamp.is_some());
     handle.stop().await.expect("stops");
 }
@@ -160,7 +163,7 @@ async fn a_namespace_that_is_to_go_is_there_until_it_is_gone() {
 async fn a_cached_read_waits_for_the_first_sync_or_says_why_it_cannot() {
     let server = ApiServer::start();
     let plain = Client::new(server.client());
-    plain.create(&config_map("a", &[])).await.expect("created");
+    plain.api().create(&config_map("a", &[])).await.expect("created");
     server.inject(Some(Box::new(|request| Fault {
         fail: (request.resource == "secrets").then(|| Status::new(403, "Forbidden", "no")),
         delay: Duration::from_secs(3),
@@ -191,7 +194,7 @@ async fn a_namespace_that_is_not_cached_is_no_empty_one() {
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     let client = handle.client();
-    let wanted = "ConfigMap.v1 is cached in default only: read it in other with live()";
+    let wanted = "ConfigMap.v1 is cached in default only: read it in other with Client::api";
     let one = client.cached().get::<ConfigMap>(&Key::namespaced("other", "a"));
     assert_eq!(one.expect_err("cannot know").to_string(), wanted);
     let many = client.cached().list::<ConfigMap>().namespace("other").items();
@@ -217,8 +220,8 @@ async fn an_object_created_again_is_not_finalized_in_the_place_of_the_one_before
         let told = told.clone();
         async move {
             let first = cx.object().and_then(|map| map.metadata.uid.clone());
-            cx.client().delete::<ConfigMap>(cx.key()).await?;
-            cx.client().create(&config_map("a", &[])).await?;
+            cx.client().api::<ConfigMap>().delete(cx.key()).await?;
+            cx.client().api().create(&config_map("a", &[])).await?;
             assert_eq!(first, cx.object().and_then(|map| map.metadata.uid.clone()), "stays");
             let done = cx.finalize("example.com/hold", || async { Ok(()) }).await;
             let _ = told.send(done.map_err(|error| error.is_conflict()));
@@ -226,7 +229,7 @@ async fn an_object_created_again_is_not_finalized_in_the_place_of_the_one_before
             Ok(Next::Done)
         }
     };
-    Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
+    Client::new(server.client()).api().create(&config_map("a", &[])).await.expect("created");
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     assert_eq!(heard.recv().await.expect("reconciled"), Err(true));
@@ -234,7 +237,7 @@ async fn an_object_created_again_is_not_finalized_in_the_place_of_the_one_before
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_subresource_is_patched_and_read_as_text() {
+async fn any_subresource_is_patched() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     let pod = json!({
@@ -244,20 +247,15 @@ async fn any_subresource_is_patched_and_read_as_text() {
         }}]},
     });
     let pod: Pod = serde_json::from_value(pod).expect("a pod");
-    client.create(&pod).await.expect("created");
+    client.api().create(&pod).await.expect("created");
     let api = client.api::<Pod>();
     let resize = Patch::Strategic(json!({"spec": {"containers": [
         {"name": "c", "resources": {"requests": {"cpu": "1500m"}}},
     ]}}));
-    let patched = api.patch_subresource(&key("p"), "resize", &resize).await.expect("patched");
-    let cpu = &patched["spec"]["containers"][0]["resources"]["requests"]["cpu"];
-    assert_eq!(cpu, "1500m");
-    let error = api.subresource(http::Method::PATCH, &key("p"), "status", None).await;
-    assert!(error.expect_err("refused").to_string().contains("patch_subresource"));
-    let log =
-        api.subresource_text(&key("p"), "log", &[("container", "c"), ("tailLines", "3")]).await;
-    let error = log.map(drop).err().map(|error| error.to_string()).unwrap_or_default();
-    assert!(!error.contains("decode"), "{error}");
+    let patched = api.subresource("resize").patch(&key("p"), &resize).await.expect("patched");
+    let resources = patched.spec.expect("has one").containers.remove(0).resources;
+    let requests = resources.and_then(|resources| resources.requests).expect("has some");
+    assert_eq!(requests["cpu"].0, "1500m");
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,7 +272,7 @@ async fn a_write_in_another_version_is_read_at_once() {
     let v2 = plain.kind_of("autoscaling", "v2", "HorizontalPodAutoscaler").await.expect("known");
     let v1 = plain.kind_of("autoscaling", "v1", "HorizontalPodAutoscaler").await.expect("known");
     let object: DynamicObject = serde_json::from_value(scaler).expect("an object");
-    plain.dynamic(&v2).create(&object).await.expect("created");
+    plain.api_of::<DynamicObject>(&v2).create(&object).await.expect("created");
     let controller = Controller::<ConfigMap>::builder("maps")
         .watch(Watch::read(v2.clone()))
         .build(nothing::<ConfigMap>);
@@ -286,11 +284,12 @@ async fn a_write_in_another_version_is_read_at_once() {
     })));
     let client = handle.client();
     let patch = Patch::Merge(json!({"spec": {"maxReplicas": 7}}));
-    client.dynamic(&v1).patch(&key("h"), &patch).await.expect("patched");
-    let read = client.cached().dynamic(&v2).get(&key("h")).expect("read").expect("is there");
+    client.api_of::<DynamicObject>(&v1).patch(&key("h"), &patch).await.expect("patched");
+    let read =
+        client.cached().get_of::<DynamicObject>(&v2, &key("h")).expect("read").expect("is there");
     assert_eq!(read.data["spec"]["maxReplicas"], 7);
-    client.dynamic(&v1).delete(&key("h"), &Deletion::default()).await.expect("deleted");
-    assert!(client.cached().dynamic(&v2).get(&key("h")).expect("read").is_none());
+    client.api_of::<DynamicObject>(&v1).delete(&key("h")).await.expect("deleted");
+    assert!(client.cached().get_of::<DynamicObject>(&v2, &key("h")).expect("read").is_none());
     handle.stop().await.expect("stops");
 }
 
@@ -318,12 +317,12 @@ async fn two_finalizers_and_a_status_are_written_in_one_reconcile() {
     }))
     .expect("a pod");
     pod.metadata = meta("p");
-    Client::new(server.client()).create(&pod).await.expect("created");
+    Client::new(server.client()).api().create(&pod).await.expect("created");
     let controller = Controller::<Pod>::builder("pods").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let first = heard.recv().await.expect("reconciled");
     assert_eq!(first, Ok(windlass::finalizer::Finalizing::Active));
-    let stored = handle.client().live().get::<Pod>(&key("p")).await.expect("read").expect("lives");
+    let stored = handle.client().api::<Pod>().get(&key("p")).await.expect("read").expect("lives");
     assert_eq!(stored.metadata.finalizers.as_ref().map(Vec::len), Some(2));
     handle.stop().await.expect("stops");
 }
@@ -347,11 +346,11 @@ async fn what_was_applied_empty_is_applied_again_when_it_is_gone() {
     let controller = maps.owns::<NetworkPolicy>().build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client();
-    client.create(&config_map("a", &[])).await.expect("created");
+    client.api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let other = json!([{"from": [{"namespaceSelector": {}}]}]);
     let wrong = Patch::Merge(json!({"spec": {"ingress": other}}));
-    client.patch::<NetworkPolicy>(&key("child"), &wrong).await.expect("changed");
+    client.api::<NetworkPolicy>().patch(&key("child"), &wrong).await.expect("changed");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let api = client.api::<NetworkPolicy>();
     let child = api.get(&key("child")).await.expect("read").expect("lives");
@@ -396,10 +395,10 @@ async fn a_kind_given_by_hand_is_read_from_the_cache_of_its_type() {
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     let client = handle.client();
-    client.create(&config_map("a", &[])).await.expect("created");
+    client.api().create(&config_map("a", &[])).await.expect("created");
     // The plural does not make it another kind.
     let by_hand = Kind::new("", "v1", "ConfigMap", "maps");
-    let found = client.cached().dynamic(&by_hand).get(&key("a")).expect("cached");
+    let found = client.cached().get_of::<DynamicObject>(&by_hand, &key("a")).expect("cached");
     assert_eq!(found.expect("is there").name_any(), "a");
     handle.stop().await.expect("stops");
 }

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::StreamExt;
 use http::{Request, Response};
-use http_body::Frame;
-use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::client::Body;
+use kube::core::DynamicObject;
 use serde_json::json;
-use windlass::{Client, Kind, List};
+use windlass::{Client, Error, Kind, Manager};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
@@ -21,6 +18,13 @@ use crate::common::key;
 
 /// A client whose requests get what `answer` makes of their address.
 fn answering<F>(answer: F) -> Client
+where
+    F: Fn(String) -> (u16, String) + Send + Sync + 'static,
+{
+    Client::new(kube_answering(answer))
+}
+
+fn kube_answering<F>(answer: F) -> kube::Client
 where
     F: Fn(String) -> (u16, String) + Send + Sync + 'static,
 {
@@ -32,22 +36,23 @@ where
             Ok::<_, Infallible>(response.expect("a response"))
         }
     });
-    Client::new(kube::Client::new(service, "default"))
+    kube::Client::new(service, "default")
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_of_a_live_list_that_does_not_decode_is_named_counted_and_left_out() {
-    let client = answering(|_| {
+    let kube = kube_answering(|_| {
         let items = json!([
             {"metadata": {"name": "good", "namespace": "default"}},
             {"metadata": {"name": "bad", "namespace": "default"}, "data": "none"},
         ]);
         (200, json!({"kind": "ConfigMapList", "metadata": {}, "items": items}).to_string())
     });
-    let found = client.live().list::<ConfigMap>(&List::all()).await.expect("the rest is kept");
+    let handle = Manager::builder(kube).spawn().expect("starts");
+    let found = handle.client().api::<ConfigMap>().list().items().await.expect("the rest is kept");
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].metadata.name.as_deref(), Some("good"));
-    let text = client.metrics().encode();
+    let text = handle.metrics();
     assert!(
         text.contains(r#"windlass_undecodable_objects_total{kind="ConfigMap.v1"} 1"#),
         "{text}"
@@ -57,7 +62,7 @@ async fn an_object_of_a_live_list_that_does_not_decode_is_named_counted_and_left
 #[tokio::test(start_paused = true)]
 async fn a_list_of_nothing_may_say_null() {
     let client = answering(|_| (200, r#"{"metadata": {}, "items": null}"#.into()));
-    assert!(client.live().list::<ConfigMap>(&List::all()).await.expect("listed").is_empty());
+    assert!(client.api::<ConfigMap>().list().items().await.expect("listed").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,41 +76,23 @@ async fn pages_that_expire_are_read_again_in_one_piece() {
         }
         (false, false) => (200, json!({"items": [item("a"), item("b")]}).to_string()),
     });
-    assert_eq!(client.live().list::<ConfigMap>(&List::all()).await.expect("listed").len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_without_end_is_given_up_at_its_limit() {
-    let sent = Arc::new(AtomicUsize::new(0));
-    let count = sent.clone();
-    let service = tower::service_fn(move |_: Request<Body>| {
-        let count = count.clone();
-        let endless = futures::stream::repeat_with(move || {
-            count.fetch_add(1, Ordering::SeqCst);
-            Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[b' '; 4096])))
-        });
-        async move { Ok::<_, Infallible>(Response::new(StreamBody::new(endless.boxed()))) }
-    });
-    let client = Client::new(kube::Client::new(service, "default")).answer_max(1 << 20);
-    let error = client.live().get::<ConfigMap>(&key("a")).await.expect_err("too large");
-    assert!(error.chain().contains("length limit exceeded"), "{}", error.chain());
-    assert!(sent.load(Ordering::SeqCst) <= 258, "{}", sent.load(Ordering::SeqCst));
+    assert_eq!(client.api::<ConfigMap>().list().items().await.expect("listed").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_served_is_told_apart_from_an_object_that_is_not_there() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    let nope = client.dynamic(&Kind::new("example.com", "v1", "Nope", "nopes"));
+    let nope = client.api_of::<DynamicObject>(&Kind::new("example.com", "v1", "Nope", "nopes"));
     for error in [
         nope.get(&key("a")).await.expect_err("no kind"),
-        nope.list(&List::all()).await.expect_err("no kind"),
-        nope.delete(&key("a"), &Default::default()).await.expect_err("no kind"),
+        nope.list().items().await.expect_err("no kind"),
+        nope.delete(&key("a")).await.expect_err("no kind"),
     ] {
-        assert!(error.is_no_kind() && error.is_not_found(), "{error}");
+        assert!(matches!(error, Error::NoKind { .. }) && error.is_not_found(), "{error}");
         assert!(error.to_string().contains("does not serve Nope.example.com/v1"), "{error}");
     }
-    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("only the object").is_none());
+    assert!(client.api::<ConfigMap>().get(&key("a")).await.expect("only the object").is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,12 +101,12 @@ async fn secrets_do_not_show_in_errors() {
         let body = json!({"metadata": {"name": "s"}, "data": "hunter2", "stringData": "hunter2"});
         (200, body.to_string())
     });
-    let error = client.live().get::<Secret>(&key("s")).await.expect_err("does not decode");
+    let error = client.api::<Secret>().get(&key("s")).await.expect_err("does not decode");
     assert!(error.chain().contains("invalid type: string, expected"), "{}", error.chain());
     assert!(!error.chain().contains("hunter2"), "{}", error.chain());
 }
 
-fn definition() -> kube::core::DynamicObject {
+fn definition() -> DynamicObject {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     serde_json::from_value(json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -149,20 +136,20 @@ async fn kinds_of_others_are_found_soon_after_they_appear_and_not_after_they_wen
     )
     .cluster_scoped();
     let find = || client.kind_of("shop.io", "v1", "Cart");
-    assert!(find().await.expect_err("not yet").is_no_kind());
-    other.dynamic(&definitions).create(&definition()).await.expect("created");
+    assert!(matches!(find().await.expect_err("not yet"), Error::NoKind { .. }));
+    other.api_of::<DynamicObject>(&definitions).create(&definition()).await.expect("created");
     tokio::time::sleep(Duration::from_secs(2)).await;
     let cart = find().await.expect("appeared");
-    assert!(client.dynamic(&cart).list(&List::all()).await.expect("served").is_empty());
+    assert!(client.api_of::<DynamicObject>(&cart).list().items().await.expect("served").is_empty());
     let name = windlass::Key::cluster("carts.shop.io");
-    other.dynamic(&definitions).delete(&name, &Default::default()).await.expect("deleted");
+    other.api_of::<DynamicObject>(&definitions).delete(&name).await.expect("deleted");
     let mut tries = 0;
-    while client.dynamic(&cart).list(&List::all()).await.is_ok() {
+    while client.api_of::<DynamicObject>(&cart).list().items().await.is_ok() {
         tries += 1;
         assert!(tries < 50, "still served");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(find().await.expect_err("gone").is_no_kind());
+    assert!(matches!(find().await.expect_err("gone"), Error::NoKind { .. }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +172,7 @@ async fn many_who_miss_a_kind_at_once_ask_the_server_once() {
 async fn waits_without_end_are_no_overflow() {
     let server = ApiServer::start();
     let client = Client::new(server.client()).timeout(Duration::MAX);
-    client.create(&crate::common::config_map("a", &[])).await.expect("created");
+    client.api().create(&crate::common::config_map("a", &[])).await.expect("created");
     windlass::wait::until("a", Duration::MAX, Duration::MAX, || async { Ok(true) })
         .await
         .expect("at once");
@@ -209,6 +196,6 @@ async fn a_group_that_hangs_does_not_hold_up_others() {
         tokio::time::timeout(Duration::from_secs(5), other).await
     })
     .await;
-    assert!(hung.expect_err("given up").is_timeout());
+    assert!(matches!(hung.expect_err("given up"), Error::Timeout { .. }));
     assert!(found.expect("in time").expect("served").namespaced());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
-use windlass::{Client, List};
+use windlass::{Client, Error};
 
 use crate::common::{config_map, key};
 
@@ -22,19 +22,19 @@ fn answering(code: u16, body: &'static str) -> Client {
 async fn garbage_and_half_answers_are_errors_that_name_the_object() {
     for body in ["", "{", "<html>", "[]", r#"{"metadata": {"name": 7}}"#, "\u{0}"] {
         let client = answering(200, body);
-        let error = client.live().get::<ConfigMap>(&key("a")).await.expect_err(body);
+        let error = client.api::<ConfigMap>().get(&key("a")).await.expect_err(body);
         assert_eq!(error.to_string(), "ConfigMap.v1 default/a does not fit the Rust type");
-        client.live().list::<ConfigMap>(&List::all()).await.expect_err(body);
-        client.create(&config_map("a", &[])).await.expect_err(body);
+        client.api::<ConfigMap>().list().items().await.expect_err(body);
+        client.api().create(&config_map("a", &[])).await.expect_err(body);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_without_a_status_still_says_what_happened() {
     let client = answering(502, "bad gateway");
-    let error = client.live().get::<ConfigMap>(&key("a")).await.expect_err("fails");
+    let error = client.api::<ConfigMap>().get(&key("a")).await.expect_err("fails");
     assert_eq!(error.to_string(), "get ConfigMap default/a: bad gateway (502 InternalError)");
-    let error = answering(409, "{}").update(&config_map("a", &[])).await.expect_err("fails");
+    let error = answering(409, "{}").api().update(&config_map("a", &[])).await.expect_err("fails");
     assert!(error.is_conflict(), "{error}");
 }
 
@@ -57,7 +57,7 @@ async fn a_busy_server_is_asked_again_after_the_time_it_names() {
     });
     let client = Client::new(kube::Client::new(service, "default"));
     let began = tokio::time::Instant::now();
-    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("answered").is_some());
+    assert!(client.api::<ConfigMap>().get(&key("a")).await.expect("answered").is_some());
     assert_eq!(began.elapsed(), Duration::from_secs(3));
     assert_eq!(tries.load(std::sync::atomic::Ordering::SeqCst), 2);
 }
@@ -65,7 +65,7 @@ async fn a_busy_server_is_asked_again_after_the_time_it_names() {
 #[tokio::test(start_paused = true)]
 async fn a_list_whose_pages_do_not_end_is_given_up() {
     let turning = answering(200, r#"{"metadata": {"continue": "t"}, "items": []}"#);
-    let error = turning.live().list::<ConfigMap>(&List::all()).await.expect_err("gives up");
+    let error = turning.api::<ConfigMap>().list().items().await.expect_err("gives up");
     assert_eq!(
         error.chain(),
         "list of ConfigMap.v1 does not fit the Rust type: the server sends pages without end"
@@ -78,7 +78,7 @@ async fn a_list_whose_pages_do_not_end_is_given_up() {
         async move { Ok::<_, std::convert::Infallible>(Response::new(Body::from(body.into_bytes()))) }
     });
     let client = Client::new(kube::Client::new(service, "default"));
-    client.live().list::<ConfigMap>(&List::all()).await.expect_err("gives up");
+    client.api::<ConfigMap>().list().items().await.expect_err("gives up");
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +92,7 @@ async fn everyone_who_asks_for_a_kind_waits_no_longer_than_its_own_deadline() {
         let client = client.timeout(Duration::from_secs(seconds));
         async move {
             let error = client.kind_of("", "v1", "Pod").await.expect_err("nobody answers");
-            assert!(error.is_timeout(), "{error}");
+            assert!(matches!(error, Error::Timeout { .. }), "{error}");
             began.elapsed().as_secs()
         }
     };

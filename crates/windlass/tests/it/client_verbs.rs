@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::PartialObjectMeta;
+use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::json;
-use windlass::client::{Deleted, Deletion, FieldValidation, Patch};
-use windlass::{Client, Kind, List, ResultExt};
+use windlass::client::{Deleted, Deletion, Patch};
+use windlass::{Client, Kind, List, Manager, ResultExt};
 use windlass_apiserver::ApiServer;
 
 use crate::common::{config_map, key};
@@ -16,37 +17,38 @@ use crate::common::{config_map, key};
 async fn verbs_of_the_client_do_what_they_say() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    let made = client.create(&config_map("a", &[("k", "1")])).await.expect("created");
-    let again = client.create(&config_map("a", &[])).await;
+    let made = client.api().create(&config_map("a", &[("k", "1")])).await.expect("created");
+    let again = client.api().create(&config_map("a", &[])).await;
     assert!(again.ignore_already_exists().expect("no other error").is_none());
 
     let stale = made.clone();
     let mut next = made;
     next.data.get_or_insert_default().insert("k".into(), "2".into());
-    let next = client.update(&next).await.expect("updated");
+    let next = client.api().update(&next).await.expect("updated");
     let mut late = stale;
     late.data.get_or_insert_default().insert("k".into(), "3".into());
-    let conflict = client.update(&late).await.expect_err("somebody was faster");
+    let conflict = client.api().update(&late).await.expect_err("somebody was faster");
     assert!(conflict.is_conflict(), "{conflict}");
 
     let merged: ConfigMap = client
+        .api()
         .patch(&key("a"), &Patch::Merge(json!({"data": {"k": null, "m": "4"}})))
         .await
         .expect("patched");
     assert_eq!(merged.data.expect("data"), [("m".to_string(), "4".to_string())].into());
     let ops = json!([{"op": "add", "path": "/data/j", "value": "5"}]);
-    client.patch::<ConfigMap>(&key("a"), &Patch::Json(ops)).await.expect("patched");
+    client.api::<ConfigMap>().patch(&key("a"), &Patch::Json(ops)).await.expect("patched");
     let strategic = Patch::Strategic(json!({"data": {"s": "6"}}));
-    client.patch::<ConfigMap>(&key("a"), &strategic).await.expect("patched");
+    client.api::<ConfigMap>().patch(&key("a"), &strategic).await.expect("patched");
 
-    let wrong = Deletion::default().uid("other");
-    let refused = client.api::<ConfigMap>().delete(&key("a"), &wrong).await.expect_err("uid");
+    let wrong = Deletion::from(&key("a")).uid("other");
+    let refused = client.api::<ConfigMap>().delete(wrong).await.expect_err("uid");
     assert!(refused.is_conflict(), "{refused}");
     let mine = Deletion::only(&next);
     let api = client.api::<ConfigMap>();
-    assert_eq!(api.delete(&key("a"), &mine).await.expect("deleted"), Deleted::Gone);
-    assert_eq!(api.delete(&key("a"), &mine).await.expect("gone"), Deleted::NotFound);
-    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("read").is_none());
+    assert_eq!(api.delete(mine.clone()).await.expect("deleted"), Deleted::Gone);
+    assert_eq!(api.delete(mine).await.expect("gone"), Deleted::NotFound);
+    assert!(client.api::<ConfigMap>().get(&key("a")).await.expect("read").is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,41 +59,38 @@ async fn lists_page_select_and_limit() {
         let mut map = config_map(&format!("m{at:02}"), &[]);
         let parity = if at % 2 == 0 { "even" } else { "odd" };
         map.metadata.labels = Some([("parity".to_string(), parity.to_string())].into());
-        client.create(&map).await.expect("created");
+        client.api().create(&map).await.expect("created");
     }
-    let within = List::within("default");
-    let even = client.live().list::<ConfigMap>(&within.clone().label("parity", "even")).await;
-    assert_eq!(even.expect("listed").len(), 6);
-    assert_eq!(
-        client.live().list::<ConfigMap>(&within.clone().limit(5)).await.expect("listed").len(),
-        5
-    );
-    let named = within.clone().fields("metadata.name=m03");
-    assert_eq!(client.live().list::<ConfigMap>(&named).await.expect("listed").len(), 1);
-    let metadata = client.api::<PartialObjectMeta<ConfigMap>>().list(&within).await;
+    let all = client.api::<ConfigMap>().list().namespace("default");
+    let count = async |list: List<ConfigMap, Client>| list.items().await.expect("listed").len();
+    assert_eq!(count(all.clone().labels([("parity", "even")])).await, 6);
+    assert_eq!(count(all.clone().limit(5)).await, 5);
+    assert_eq!(count(all.clone().fields("metadata.name=m03")).await, 1);
+    let metadata =
+        client.api::<PartialObjectMeta<ConfigMap>>().list().namespace("default").items().await;
     assert!(metadata.expect("listed").iter().any(|m| m.metadata.name.as_deref() == Some("m11")));
-    let dynamic = client.dynamic(&Kind::of::<ConfigMap>()).list(&within).await.expect("listed");
+    let dynamic = client.api_of::<DynamicObject>(&Kind::of::<ConfigMap>());
+    let dynamic = dynamic.list().namespace("default").items().await.expect("listed");
     assert!(dynamic.len() >= 12);
-    let odd = within.label("parity", "odd");
-    let api = client.api::<ConfigMap>();
-    api.delete_collection(&odd, &Deletion::default()).await.expect("deleted");
-    assert_eq!(client.live().list::<ConfigMap>(&odd).await.expect("listed").len(), 0);
+    let odd = all.labels([("parity", "odd")]);
+    odd.delete(None).await.expect("deleted");
+    assert_eq!(count(odd).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dry_run_owner_and_validation_reach_the_server() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    client.dry_run().create(&config_map("a", &[])).await.expect("checked");
-    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("read").is_none());
+    client.dry_run().api().create(&config_map("a", &[])).await.expect("checked");
+    assert!(client.api::<ConfigMap>().get(&key("a")).await.expect("read").is_none());
 
-    let owned = client.field_owner("me").create(&config_map("a", &[("k", "v")])).await;
+    let owned = client.field_owner("me").api().create(&config_map("a", &[("k", "v")])).await;
     let fields = owned.expect("created").metadata.managed_fields.expect("managed");
     assert_eq!(fields[0].manager.as_deref(), Some("me"));
 
-    let strict = client.field_validation(FieldValidation::Strict);
+    let strict = client.strict().api::<ConfigMap>();
     let unknown = Patch::Merge(json!({"nonsense": 1}));
-    let refused = strict.patch::<ConfigMap>(&key("a"), &unknown).await.expect_err("unknown field");
+    let refused = strict.patch(&key("a"), &unknown).await.expect_err("unknown field");
     assert!(refused.to_string().contains("nonsense"), "{refused}");
 }
 
@@ -111,13 +110,19 @@ async fn scale_and_status_are_subresources() {
         },
     }))
     .expect("a deployment");
-    let made = client.create(&deployment).await.expect("created");
+    let made = client.api().create(&deployment).await.expect("created");
     let api = client.api::<Deployment>();
-    assert_eq!(api.scale(&key("web")).await.expect("read"), (2, 0));
-    api.set_scale(&key("web"), 5).await.expect("set");
-    assert_eq!(api.scale(&key("web")).await.expect("read"), (5, 0));
+    let scales = client.api_of::<Scale>(&Kind::of::<Deployment>()).subresource("scale");
+    let mut scale = (*scales.get(&key("web")).await.expect("read").expect("exists")).clone();
+    assert_eq!(scale.spec.as_ref().and_then(|spec| spec.replicas), Some(2));
+    scale.spec = Some(ScaleSpec { replicas: Some(5) });
+    let scale = scales.update(&scale).await.expect("updated");
+    assert_eq!(scale.spec.and_then(|spec| spec.replicas), Some(5));
+    assert!(scales.get(&key("none")).await.expect("read").is_none());
+    let error = scales.delete(&key("web")).await.expect_err("refused").to_string();
+    assert_eq!(error, "scale of default/web: a subresource cannot be deleted");
     let patch = Patch::Merge(json!({"status": {"replicas": 3}, "spec": {"replicas": 9}}));
-    let after = api.patch_status(&key("web"), &patch).await.expect("patched");
+    let after = api.subresource("status").patch(&key("web"), &patch).await.expect("patched");
     assert_eq!(after.status.and_then(|s| s.replicas), Some(3));
     assert_eq!(after.spec.and_then(|s| s.replicas), Some(5), "the spec is out of reach");
     assert_eq!(made.metadata.generation, Some(1));
@@ -131,14 +136,15 @@ async fn a_server_that_hangs_is_given_up_after_the_deadline() {
         ..Default::default()
     })));
     let client = Client::new(server.client()).timeout(Duration::from_secs(3));
-    let error = client.live().get::<ConfigMap>(&key("a")).await.expect_err("no answer");
+    let error = client.api::<ConfigMap>().get(&key("a")).await.expect_err("no answer");
     assert_eq!(error.to_string(), "get ConfigMap default/a: no answer within 3 s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn misses_of_discovery_are_remembered_for_a_while() {
     let server = ApiServer::start();
-    let client = Client::new(server.client());
+    let handle = Manager::builder(server.client()).spawn().expect("starts");
+    let client = handle.client();
     let found = client.kind_of("apps", "v1", "Deployment").await.expect("served");
     assert_eq!(found, Kind::of::<Deployment>());
     let namespace = client.kind_of("", "v1", "Namespace").await.expect("served");
@@ -147,7 +153,7 @@ async fn misses_of_discovery_are_remembered_for_a_while() {
         let error = client.kind_of("nope.example.com", "v1", "Nope").await.expect_err("unknown");
         assert!(error.to_string().contains("does not serve Nope.nope.example.com/v1"), "{error}");
     }
-    let text = client.metrics().encode();
+    let text = handle.metrics();
     let misses = r#"rest_client_requests_total{code="404",method="GET",host="kubernetes"} 1"#;
     assert!(text.contains(misses), "{text}");
 }

@@ -39,7 +39,7 @@ async fn leads(handle: &Handle) {
 
 async fn lease(server: &ApiServer) -> LeaseSpec {
     let client = Client::new(server.client());
-    let lease = client.live().get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    let lease = client.api::<Lease>().get(&key("op")).await.expect("read").expect("is there");
     lease.spec.clone().expect("has a spec")
 }
 
@@ -62,7 +62,7 @@ async fn trace(jumps: [SignedDuration; 2]) -> Vec<String> {
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
     drop(handle.add(controller).expect("added"));
     for name in ["fails", "again"] {
-        handle.client().create(&config_map(name, &[])).await.expect("created");
+        handle.client().api().create(&config_map(name, &[])).await.expect("created");
     }
     for by in jumps {
         tokio::time::sleep(Duration::from_secs(150)).await;
@@ -123,16 +123,16 @@ async fn after_a_jump_ahead_no_write_leaves_until_the_lease_is_renewed() {
     let handle = start(&server, "one", &clock);
     leads(&handle).await;
     let client = handle.client().clone();
-    client.create(&config_map("before", &[])).await.expect("written");
+    client.api().create(&config_map("before", &[])).await.expect("written");
     clock.shift(hours(1));
     let at = Instant::now();
-    let error = client.create(&config_map("slept", &[])).await.expect_err("is fenced");
-    assert!(error.is_fenced(), "{error}");
+    let error = client.api().create(&config_map("slept", &[])).await.expect_err("is fenced");
+    assert!(matches!(error, Error::Fenced { .. }), "{error}");
     let api: kube::Api<ConfigMap> = kube::Api::namespaced(client.kube(), "default");
     assert!(api.create(&Default::default(), &config_map("slept", &[])).await.is_err());
     leads(&handle).await;
     assert!(at.elapsed() <= Duration::from_millis(2_500), "{:?}", at.elapsed());
-    client.create(&config_map("after", &[])).await.expect("written");
+    client.api().create(&config_map("after", &[])).await.expect("written");
     let spec = lease(&server).await;
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("one"), Some(0)));
     handle.stop().await.expect("stops");
@@ -145,7 +145,7 @@ async fn a_jump_back_neither_closes_the_fence_nor_keeps_it_open() {
     leads(&handle).await;
     let client = handle.client().clone();
     clock.shift(hours(-1));
-    client.create(&config_map("a", &[])).await.expect("written");
+    client.api().create(&config_map("a", &[])).await.expect("written");
     server.inject(Some(Box::new(|request| Fault {
         fail: (request.resource == "leases").then(|| windlass_apiserver::Status::internal("no")),
         ..Fault::default()
@@ -164,15 +164,15 @@ async fn a_machine_that_slept_while_another_took_the_lease_writes_nothing_and_st
     // What others do in the time it sleeps.
     clock.shift(hours(1));
     let other = Client::new(server.client());
-    let found = other.live().get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    let found = other.api::<Lease>().get(&key("op")).await.expect("read").expect("is there");
     let mut taken = (*found).clone();
     taken.spec.get_or_insert_default().holder_identity = Some("two".into());
-    other.update(&taken).await.expect("updated");
+    other.api().update(&taken).await.expect("updated");
     let at = Instant::now();
     let end = tokio::spawn(handle.wait());
     while !end.is_finished() {
-        let error = client.create(&config_map("a", &[])).await.expect_err("does not lead");
-        assert!(error.is_fenced(), "{error}");
+        let error = client.api().create(&config_map("a", &[])).await.expect_err("does not lead");
+        assert!(matches!(error, Error::Fenced { .. }), "{error}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let error = end.await.expect("joined").expect_err("leadership is lost");
@@ -217,11 +217,11 @@ async fn a_request_that_waits_while_the_machine_sleeps_is_given_up() {
         Fault { delay, ..Fault::default() }
     })));
     let client = handle.client().clone();
-    let waits = tokio::spawn(async move { client.create(&config_map("a", &[])).await });
+    let waits = tokio::spawn(async move { client.api().create(&config_map("a", &[])).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     clock.shift(hours(1));
     let error = waits.await.expect("joined").expect_err("is given up");
-    assert!(error.is_fenced(), "{error}");
+    assert!(matches!(error, Error::Fenced { .. }), "{error}");
     handle.stop().await.expect("stops");
 }
 

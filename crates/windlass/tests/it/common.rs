@@ -54,7 +54,7 @@ pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// One line of the metrics, without its value.
 pub fn metric(handle: &Handle, series: &str) -> f64 {
-    let text = handle.metrics().encode();
+    let text = handle.metrics();
     let line = text.lines().find(|line| line.starts_with(series) && !line.starts_with('#'));
     let value = line.and_then(|line| line.rsplit(' ').next()).and_then(|v| v.parse().ok());
     value.unwrap_or_else(|| panic!("no series {series} in\n{text}"))

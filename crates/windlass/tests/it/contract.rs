@@ -69,10 +69,10 @@ async fn metrics_have_the_names_labels_types_and_buckets_of_controller_runtime()
     let controller = Controller::<ConfigMap>::builder("maps").build(nothing);
     let handle = manager(&server).add(controller).lease(lease()).spawn().expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     let done = r#"controller_runtime_reconcile_total{controller="maps",result="success"}"#;
     eventually("a reconcile", || metric(&handle, done) > 0.0).await;
-    let page = Page::read(&handle.metrics().encode());
+    let page = Page::read(&handle.metrics());
     for (name, kind, labels) in [
         ("controller_runtime_reconcile_total", "counter", &["controller", "result"][..]),
         ("controller_runtime_reconcile_errors_total", "counter", &["controller"]),
@@ -130,7 +130,7 @@ async fn controllers_of_one_name_in_two_clusters_have_figures_of_their_own() {
         .spawn()
         .expect("starts");
     handle.ready().await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     let done = |name: &str| {
         format!(r#"controller_runtime_reconcile_total{{controller="{name}",result="success"}}"#)
     };
@@ -191,7 +191,12 @@ async fn the_diagnostics_page_shows_every_watch_index_queue_and_lease() {
         .expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
     for name in ["held", "fails", "waits"] {
-        handle.client().create(&config_map(name, &[("color", "blue")])).await.expect("created");
+        handle
+            .client()
+            .api()
+            .create(&config_map(name, &[("color", "blue")]))
+            .await
+            .expect("created");
     }
     tokio::time::sleep(Duration::from_secs(5)).await;
     let page = handle.diagnostics();

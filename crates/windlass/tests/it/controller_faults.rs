@@ -9,7 +9,6 @@ use k8s_openapi::api::events::v1::Event;
 use kube::core::{DynamicObject, NotUsed, Object};
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use windlass::client::Deletion;
 use windlass::controller::{Context, Controller, Next, Predicate, Watch};
 use windlass::{Error, Key, Kind};
 use windlass_apiserver::ApiServer;
@@ -33,8 +32,8 @@ async fn a_panic_is_contained_counted_and_retried() {
     };
     let controller = Controller::<ConfigMap>::builder("panics").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("bad", &[])).await.expect("created");
-    handle.client().create(&config_map("good", &[])).await.expect("created");
+    handle.client().api().create(&config_map("bad", &[])).await.expect("created");
+    handle.client().api().create(&config_map("good", &[])).await.expect("created");
     eventually("the fourth try", || runs.load(Ordering::SeqCst) == 4).await;
     assert_eq!(metric(&handle, "controller_runtime_reconcile_panics_total"), 3.0);
     assert_eq!(metric(&handle, "controller_runtime_reconcile_errors_total"), 3.0);
@@ -57,7 +56,7 @@ async fn errors_back_off_and_success_resets() {
     };
     let controller = Controller::<ConfigMap>::builder("back-off").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("eight tries", || times.lock().len() == 8).await;
     let log = times.lock().clone();
     let gaps: Vec<Duration> = log.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
@@ -86,12 +85,12 @@ async fn terminal_errors_wait_for_a_change() {
     };
     let controller = Controller::<ConfigMap>::builder("final").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    let map = handle.client().create(&config_map("a", &[])).await.expect("created");
+    let map = handle.client().api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     assert_eq!(metric(&handle, "controller_runtime_terminal_reconcile_errors_total"), 1.0);
     let map = ConfigMap { data: Some([("a".into(), "b".into())].into()), ..map };
-    handle.client().update(&map).await.expect("updated");
+    handle.client().api().update(&map).await.expect("updated");
     eventually("another run", || runs.load(Ordering::SeqCst) == 2).await;
     handle.stop().await.expect("stops");
 }
@@ -113,7 +112,7 @@ async fn a_reconcile_past_its_deadline_is_dropped_and_tried_again() {
     let controller =
         Controller::<ConfigMap>::builder("hangs").timeout(Duration::from_secs(5)).build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("the second try", || runs.load(Ordering::SeqCst) == 2).await;
     assert_eq!(metric(&handle, "controller_runtime_reconcile_timeouts_total"), 1.0);
     handle.stop().await.expect("stops");
@@ -148,8 +147,8 @@ async fn a_map_function_that_panics_is_called_again_and_delays_no_other_change()
         Ok::<_, Error>(vec![Key::of(secret)])
     });
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&secret("bad")).await.expect("created");
-    handle.client().create(&secret("good")).await.expect("created");
+    handle.client().api().create(&secret("bad")).await.expect("created");
+    handle.client().api().create(&secret("good")).await.expect("created");
     eventually("both", || runs.lock().len() == 2).await;
     assert_eq!(*runs.lock(), ["good", "bad"]);
     assert_eq!(metric(&handle, r#"windlass_handler_panics_total{controller="map"}"#), 3.0);
@@ -167,7 +166,7 @@ async fn a_map_function_that_fails_is_called_again_with_a_growing_delay() {
         if calls.len() < 5 { Err("not yet") } else { Ok(vec![Key::of(secret)]) }
     });
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&secret("a")).await.expect("created");
+    handle.client().api().create(&secret("a")).await.expect("created");
     eventually("the reconcile", || *runs.lock() == ["a"]).await;
     let delays: Vec<_> = calls.lock().windows(2).map(|two| two[1] - two[0]).collect();
     for (delay, expected) in delays.iter().zip([100, 200, 400, 800]) {
@@ -188,10 +187,10 @@ async fn a_deletion_whose_map_function_failed_is_mapped_with_the_last_state() {
         if failing.load(Ordering::SeqCst) { Err("not now") } else { Ok(vec![Key::of(secret)]) }
     });
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&secret("a")).await.expect("created");
+    handle.client().api().create(&secret("a")).await.expect("created");
     eventually("the creation", || runs.lock().len() == 1).await;
     fails.store(true, Ordering::SeqCst);
-    handle.client().delete::<Secret>(&key("a")).await.expect("deleted");
+    handle.client().api::<Secret>().delete(&key("a")).await.expect("deleted");
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(runs.lock().len(), 1);
     fails.store(false, Ordering::SeqCst);
@@ -214,7 +213,7 @@ async fn a_watch_that_has_ended_calls_its_map_function_no_more() {
         Err::<Vec<Key>, _>("never")
     });
     let guard = handle.controller("map").expect("runs").watch(watch).expect("added");
-    handle.client().create(&secret("a")).await.expect("created");
+    handle.client().api().create(&secret("a")).await.expect("created");
     eventually("a retry", || calls.load(Ordering::SeqCst) >= 2).await;
     drop(guard);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -236,7 +235,7 @@ async fn a_change_passes_a_predicate_that_panics() {
             async { Ok(Next::Done) }
         });
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("the reconcile", || *runs.lock() == ["a"]).await;
     assert_eq!(metric(&handle, r#"windlass_handler_panics_total{controller="owner"}"#), 1.0);
     handle.stop().await.expect("stops");
@@ -259,15 +258,15 @@ async fn an_object_that_does_not_decode_for_a_map_function_is_counted_once() {
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     let counted = || {
-        let text = handle.metrics().encode();
+        let text = handle.metrics();
         let series = "windlass_cache_undecodable_objects";
         let line = text.lines().find(|l| l.starts_with(series) && l.contains("\"Secret\""));
         line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok())
     };
-    let mut bad = handle.client().create(&secret("bad")).await.expect("created");
+    let mut bad = handle.client().api().create(&secret("bad")).await.expect("created");
     eventually("one", || counted() == Some(1)).await;
     bad.metadata.labels = Some([("a".to_string(), "b".to_string())].into());
-    handle.client().update(&bad).await.expect("updated");
+    handle.client().api().update(&bad).await.expect("updated");
     eventually("its next state", || counted() == Some(2)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(counted(), Some(2), "the state before was counted already");
@@ -293,7 +292,7 @@ async fn define_boxes(client: &windlass::Client) {
         },
     });
     let definition = serde_json::from_value(definition).expect("an object");
-    client.dynamic(&definitions()).create(&definition).await.expect("created");
+    client.api_of::<DynamicObject>(&definitions()).create(&definition).await.expect("created");
 }
 
 /// Creates a box, waiting until its kind is served.
@@ -305,7 +304,7 @@ async fn create_box(client: &windlass::Client, name: &str, size: serde_json::Val
     });
     let object = serde_json::from_value(object).expect("an object");
     let mut tries = 0;
-    while let Err(error) = client.dynamic(&boxes).create(&object).await {
+    while let Err(error) = client.api_of::<DynamicObject>(&boxes).create(&object).await {
         tries += 1;
         assert!(tries < 50, "{}", error.chain());
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -329,8 +328,8 @@ async fn a_kind_that_vanishes_is_named_and_followed_again_when_it_is_back() {
     let handle = manager(&server).add(controller).spawn().expect("starts");
     create_box(&setup, "one", serde_json::json!(1)).await;
     eventually("one", || runs.lock().contains(&"one".to_string())).await;
-    let api = setup.dynamic(&definitions());
-    api.delete(&Key::cluster("boxes.example.com"), &Deletion::default()).await.expect("deleted");
+    let api = setup.api_of::<DynamicObject>(&definitions());
+    api.delete(&Key::cluster("boxes.example.com")).await.expect("deleted");
     let state = || handle.diagnostics()["clusters"][0]["watches"][0]["state"].to_string();
     for _ in 0..60 {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -386,7 +385,7 @@ async fn an_object_that_does_not_decode_is_reported_and_the_rest_goes_on() {
     assert_eq!(metric(&handle, series), 1.0);
     assert_eq!(handle.diagnostics()["clusters"][0]["watches"][0]["undecodable"], 1);
     let right = windlass::client::Patch::Merge(serde_json::json!({"spec": {"size": 7}}));
-    setup.dynamic(&boxes).patch(&key("bad"), &right).await.expect("patched");
+    setup.api_of::<DynamicObject>(&boxes).patch(&key("bad"), &right).await.expect("patched");
     eventually("it is right", || runs.lock().contains(&"bad Some(7)".to_string())).await;
     handle.stop().await.expect("stops");
 }
@@ -416,8 +415,8 @@ async fn an_object_that_does_not_decode_never_enters_the_code_of_the_author() {
     eventually("the good one", || *runs.lock().expect("not poisoned") == ["good"]).await;
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert_eq!(metric(&handle, terminal), 1.0, "not tried again");
-    let live = handle.client().live();
-    let events = live.list::<Event>(&windlass::List::within("default")).await.expect("listed");
+    let events = handle.client().api::<Event>().list().namespace("default");
+    let events = events.items().await.expect("listed");
     let reasons: Vec<_> = events.iter().map(|event| event.reason.as_deref()).collect();
     assert_eq!(reasons, [Some("Undecodable")]);
     handle.stop().await.expect("stops");
@@ -435,12 +434,12 @@ async fn reads_of_undeclared_kinds_fail_and_say_what_to_do() {
     };
     let controller = Controller::<ConfigMap>::builder("reads").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || !text.lock().is_empty()).await;
     assert_eq!(
         *text.lock(),
         "Secret.v1 is not in the cache: declare it with owns, watches or reads, or read it with \
-         live()"
+         Client::api"
     );
     handle.stop().await.expect("stops");
 }
@@ -501,14 +500,14 @@ async fn conflicts_count_as_errors_and_apart_from_them() {
         let mut late = (*object).clone();
         late.metadata.resource_version = Some("1".into());
         match cx.failures() {
-            0 | 1 => cx.client().update(&late).await.map(|_| Next::Done),
+            0 | 1 => cx.client().api().update(&late).await.map(|_| Next::Done),
             2 => Err(Error::from("no conflict")),
             _ => Ok(Next::Done),
         }
     };
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     let of = |series: &str| metric(&handle, &format!(r#"{series}{{controller="maps""#));
     eventually("success", || {
         metric(&handle, r#"controller_runtime_reconcile_total{controller="maps",result="success"}"#)

@@ -7,12 +7,14 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use parking_lot::Mutex;
 use serde_json::json;
 use windlass::controller::{Context, Controller, Next, Reconciler, Watch};
 use windlass::finalizer::Finalizing;
-use windlass::{Error, Kind, List, Result};
+use windlass::{Error, Kind, Result};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
@@ -66,12 +68,12 @@ async fn status_is_written_only_when_it_differs() {
         Controller::<Deployment>::builder("status").build_with(Status(counter.clone()));
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client().clone();
-    client.create(&deployment("web")).await.expect("created");
+    client.api().create(&deployment("web")).await.expect("created");
     eventually("two runs", || counter.runs.load(Ordering::SeqCst) >= 2).await;
     handle.controller("status").expect("is there").enqueue(key("web"));
     eventually("three runs", || counter.runs.load(Ordering::SeqCst) >= 3).await;
     assert_eq!(counter.writes.load(Ordering::SeqCst), 1);
-    let stored = client.live().get::<Deployment>(&key("web")).await.expect("read");
+    let stored = client.api::<Deployment>().get(&key("web")).await.expect("read");
     let status = stored.expect("is there").status.clone().expect("has a status");
     assert_eq!((status.observed_generation, status.replicas), (Some(1), Some(3)));
     handle.stop().await.expect("stops");
@@ -100,20 +102,20 @@ async fn a_finalizer_runs_its_cleanup_before_the_object_goes() {
     let controller = Controller::<ConfigMap>::builder("clean").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client().clone();
-    client.create(&config_map("a", &[])).await.expect("created");
+    client.api().create(&config_map("a", &[])).await.expect("created");
     let has = |client: windlass::Client| async move {
-        let map = client.live().get::<ConfigMap>(&key("a")).await.expect("read").expect("is there");
-        windlass::finalizer::has(&*map, "example.com/cleanup")
+        let map = client.api::<ConfigMap>().get(&key("a")).await.expect("read").expect("is there");
+        map.metadata.finalizers.iter().flatten().any(|known| known == "example.com/cleanup")
     };
     for _ in 0..100 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(has(client.clone()).await);
-    let deleted = client.delete::<ConfigMap>(&key("a")).await.expect("marked");
+    let deleted = client.api::<ConfigMap>().delete(&key("a")).await.expect("marked");
     assert_eq!(deleted, windlass::client::Deleted::Pending);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(tries.load(Ordering::SeqCst), 2);
-    assert!(client.live().get::<ConfigMap>(&key("a")).await.expect("read").is_none());
+    assert!(client.api::<ConfigMap>().get(&key("a")).await.expect("read").is_none());
     handle.stop().await.expect("stops");
 }
 
@@ -128,10 +130,10 @@ async fn events_of_a_context_name_object_and_controller() {
     };
     let controller = Controller::<ConfigMap>::builder("talks").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    let map = handle.client().create(&config_map("a", &[("k", "v")])).await.expect("created");
+    let map = handle.client().api().create(&config_map("a", &[("k", "v")])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let live = handle.client().live();
-    let events = live.list::<Event>(&List::within("default")).await.expect("listed");
+    let events = handle.client().api::<Event>().list().namespace("default");
+    let events = events.items().await.expect("listed");
     let [event] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(event.note.as_deref(), Some("1 keys"));
     assert_eq!(event.reporting_controller.as_deref(), Some("talks"));
@@ -162,13 +164,15 @@ async fn metadata_only_and_dynamic_kinds_are_reconciled_too() {
         });
     let handle = manager(&server).add(metadata).add(dynamic).spawn().expect("starts");
     let client = handle.client().clone();
-    let map = client.create(&config_map("a", &[("k", "v")])).await.expect("created");
+    let map = client.api().create(&config_map("a", &[("k", "v")])).await.expect("created");
     eventually("dynamic", || seen.lock().contains(&r#"dynamic a {"k":"v"}"#.into())).await;
     let before = seen.lock().iter().filter(|s| s.starts_with("dynamic")).count();
     let mut owned = secret("s");
     owned.metadata.labels = Some([("a".to_string(), "b".to_string())].into());
-    windlass::owner::add_owner(&map, &mut owned).expect("same namespace");
-    client.create(&owned).await.expect("created");
+    let owner =
+        OwnerReference { controller: None, ..map.controller_owner_ref(&()).expect("stored") };
+    owned.metadata.owner_references = Some(vec![owner]);
+    client.api().create(&owned).await.expect("created");
     eventually("metadata", || seen.lock().contains(&"metadata s 1".into())).await;
     eventually("owner", || {
         seen.lock().iter().filter(|s| s.starts_with("dynamic")).count() > before
@@ -201,12 +205,12 @@ async fn a_deletion_in_a_watch_gap_leads_to_a_reconcile() {
     let handle = manager(&server).add(controller).spawn().expect("starts");
     // Another client: the cache of the manager must not learn of it by itself.
     let other = windlass::Client::new(server.client());
-    other.create(&config_map("a", &[])).await.expect("created");
+    other.api().create(&config_map("a", &[])).await.expect("created");
     eventually("seen", || seen.lock().contains(&("a".into(), true))).await;
     cut.store(true, Ordering::SeqCst);
-    other.create(&config_map("ends-the-watch", &[])).await.expect("created");
+    other.api().create(&config_map("ends-the-watch", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    other.delete::<ConfigMap>(&key("a")).await.expect("deleted");
+    other.api::<ConfigMap>().delete(&key("a")).await.expect("deleted");
     server.compact();
     tokio::time::sleep(Duration::from_secs(5)).await;
     cut.store(false, Ordering::SeqCst);
@@ -240,7 +244,7 @@ async fn trace(seed: u64) -> Vec<String> {
     let handle = handle.expect("starts");
     for at in 0..10 {
         let map = config_map(&format!("m{at}"), &[]);
-        handle.client().create(&map).await.expect("created");
+        handle.client().api().create(&map).await.expect("created");
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     handle.stop().await.expect("stops");
@@ -264,7 +268,7 @@ async fn a_kind_cached_as_metadata_is_cached_as_a_whole_when_a_controller_wants_
     let handle = manager(&server).add(metadata).spawn().expect("starts");
     handle.ready().await;
     let other = windlass::Client::new(server.client());
-    other.create(&config_map("a", &[("k", "v")])).await.expect("created");
+    other.api().create(&config_map("a", &[("k", "v")])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let refused = handle.client().cached().get::<ConfigMap>(&key("a")).expect_err("metadata only");
     assert!(refused.to_string().contains("metadata only"), "{refused}");
@@ -309,9 +313,9 @@ async fn a_cleanup_is_not_done_again_while_the_watch_still_shows_the_object() {
     let controller = Controller::<ConfigMap>::builder("final").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client();
-    client.create(&config_map("a", &[])).await.expect("created");
+    client.api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    client.delete::<ConfigMap>(&key("a")).await.expect("deleted");
+    client.api::<ConfigMap>().delete(&key("a")).await.expect("deleted");
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(cleanups.load(Ordering::SeqCst), 1);
     let after = after.lock().clone();
@@ -345,10 +349,10 @@ async fn a_reconcile_may_fail_with_an_error_type_of_its_own() {
     let controller = Controller::<ConfigMap>::builder("parse").build_with(parse);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client();
-    client.create(&config_map("negative", &[("a", "-1")])).await.expect("created");
+    client.api().create(&config_map("negative", &[("a", "-1")])).await.expect("created");
     let terminal = "controller_runtime_terminal_reconcile_errors_total";
     eventually("a terminal error", || metric(&handle, terminal) == 1.0).await;
-    client.create(&config_map("word", &[("a", "one")])).await.expect("created");
+    client.api().create(&config_map("word", &[("a", "one")])).await.expect("created");
     let errors = "controller_runtime_reconcile_errors_total";
     eventually("retries", || metric(&handle, errors) > 3.0).await;
     assert_eq!(metric(&handle, terminal), 1.0);
@@ -372,12 +376,12 @@ async fn a_created_object_is_owned_and_an_existing_one_is_reported_as_such() {
     });
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client().clone();
-    let map = client.create(&config_map("a", &[])).await.expect("created");
+    let map = client.api().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || !results.lock().is_empty()).await;
     handle.controller("once").expect("is there").enqueue(key("a"));
     eventually("two runs", || results.lock().len() == 2).await;
     assert_eq!(*results.lock(), [false, true]);
-    let stored = client.live().get::<Secret>(&key("a")).await.expect("read").expect("was created");
+    let stored = client.api::<Secret>().get(&key("a")).await.expect("read").expect("was created");
     assert!(windlass::owner::is_controlled_by(&*stored, &map));
     handle.stop().await.expect("stops");
 }
@@ -402,20 +406,20 @@ async fn an_object_created_again_by_somebody_else_is_applied_again() {
         });
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client().clone();
-    let map = client.create(&config_map("a", &[])).await.expect("created");
+    let map = client.api().create(&config_map("a", &[])).await.expect("created");
     eventually("the first apply", || runs.load(Ordering::SeqCst) == 1).await;
     let somebody = windlass::Client::new(server.client()).field_owner("somebody");
-    somebody.delete::<Secret>(&key("child")).await.expect("deleted");
+    somebody.api::<Secret>().delete(&key("child")).await.expect("deleted");
     let mut same = secret("child");
     same.type_ = Some("Opaque".into());
     same.metadata.labels = Some([("color".into(), "blue".into())].into());
     windlass::owner::set_controller(&map, &mut same).expect("may own it");
-    somebody.create(&same).await.expect("created");
+    somebody.api().create(&same).await.expect("created");
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.controller("copies").expect("is there").enqueue(key("a"));
     eventually("the second apply", || runs.load(Ordering::SeqCst) == 2).await;
     let stored =
-        somebody.live().get::<Secret>(&key("child")).await.expect("read").expect("is there");
+        somebody.api::<Secret>().get(&key("child")).await.expect("read").expect("is there");
     let fields = stored.metadata.managed_fields.clone().unwrap_or_default();
     let managers: Vec<_> = fields.iter().filter_map(|field| field.manager.as_deref()).collect();
     assert!(managers.contains(&"copies"), "{managers:?}");

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next, Predicate, Watch};
-use windlass::queue::{LOW_PRIORITY, Limiter};
+use windlass::queue::LOW_PRIORITY;
 use windlass::{Client, Error, Key, Kind};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
@@ -44,12 +44,12 @@ async fn an_object_replaced_in_a_watch_gap_passes_every_comparing_predicate() {
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     let other = Client::new(server.client());
-    other.create(&config_map("a", &[])).await.expect("created");
+    other.api().create(&config_map("a", &[])).await.expect("created");
     eventually("the first", || seen.lock().len() == 1).await;
     away.store(true, Ordering::SeqCst);
-    other.create(&config_map("ends-the-watch", &[])).await.expect("created");
-    other.delete::<ConfigMap>(&key("a")).await.expect("deleted");
-    let second = other.create(&config_map("a", &[])).await.expect("created");
+    other.api().create(&config_map("ends-the-watch", &[])).await.expect("created");
+    other.api::<ConfigMap>().delete(&key("a")).await.expect("deleted");
+    let second = other.api().create(&config_map("a", &[])).await.expect("created");
     server.compact();
     tokio::time::sleep(Duration::from_secs(5)).await;
     away.store(false, Ordering::SeqCst);
@@ -57,21 +57,6 @@ async fn an_object_replaced_in_a_watch_gap_passes_every_comparing_predicate() {
     let uid = second.metadata.uid.expect("has one");
     assert!(seen.lock().contains(&uid), "{:?}", seen.lock());
     handle.stop().await.expect("stops");
-}
-
-struct Explosive(AtomicUsize);
-
-impl Limiter<Key> for Explosive {
-    fn when(&mut self, _: &Key) -> Duration {
-        assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "explodes once");
-        Duration::ZERO
-    }
-
-    fn forget(&mut self, _: &Key) {}
-
-    fn failures(&self, _: &Key) -> u32 {
-        0
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,11 +68,14 @@ async fn a_limiter_that_panics_loses_no_key() {
         let run = count.fetch_add(1, Ordering::SeqCst);
         async move { if run < 2 { Err(Error::from("again")) } else { Ok(Next::Done) } }
     };
-    let controller = Controller::<ConfigMap>::builder("limits")
-        .limiter(Explosive(AtomicUsize::new(0)))
-        .build(reconcile);
+    let calls = AtomicUsize::new(0);
+    let limiter = move |_: &Key, _: u32| {
+        assert!(calls.fetch_add(1, Ordering::SeqCst) > 0, "panics once");
+        Duration::ZERO
+    };
+    let controller = Controller::<ConfigMap>::builder("limits").limiter(limiter).build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("three runs", || runs.load(Ordering::SeqCst) == 3).await;
     assert_eq!(metric(&handle, "controller_runtime_reconcile_panics_total"), 1.0);
     eventually("rest", || metric(&handle, "controller_runtime_active_workers") == 0.0).await;
@@ -126,7 +114,7 @@ async fn a_type_that_panics_when_it_is_read_is_contained_like_a_reconcile() {
         },
     }))
     .expect("a deployment");
-    handle.client().create(&deployment).await.expect("created");
+    handle.client().api().create(&deployment).await.expect("created");
     let panics = "controller_runtime_reconcile_panics_total";
     eventually("it is tried again", || metric(&handle, panics) >= 3.0).await;
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -152,7 +140,7 @@ async fn a_source_that_panics_ends_alone_and_a_wait_without_end_is_one() {
     let controller = Controller::<ConfigMap>::builder("sources").source(source).build(reconcile);
     let handle = manager(&server).add(controller).grace(Duration::MAX).spawn().expect("starts");
     eventually("both keys", || runs.lock().len() == 2).await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("the watch goes on", || runs.lock().contains(&"a".to_string())).await;
     tokio::time::sleep(Duration::from_secs(86_400)).await;
     assert_eq!(runs.lock().len(), 3);
@@ -179,9 +167,9 @@ async fn a_reconcile_that_never_returns_shows_and_holds_up_nobody_else() {
     };
     let controller = Controller::<ConfigMap>::builder("stuck").workers(2).build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("stuck", &[])).await.expect("created");
+    handle.client().api().create(&config_map("stuck", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(600)).await;
-    handle.client().create(&config_map("other", &[])).await.expect("created");
+    handle.client().api().create(&config_map("other", &[])).await.expect("created");
     eventually("the other", || *done.lock() == ["other"]).await;
     let longest = metric(&handle, "workqueue_longest_running_processor_seconds");
     assert!(longest >= 600.0, "{longest}");
@@ -204,25 +192,30 @@ async fn a_handler_that_blocks_its_thread_holds_up_neither_the_cache_nor_others(
     let wanted = windlass::cache::Scope::all().namespace("default");
     let informer = cache.informer::<ConfigMap>(&wanted);
     let (release, blocked) = std::sync::mpsc::channel::<()>();
-    let stuck = informer.handle(Default::default(), move |_| {
-        let _ = blocked.recv();
+    let mut stuck = informer.subscribe();
+    tokio::spawn(async move {
+        while stuck.recv().await.is_some() {
+            let _ = blocked.recv();
+        }
     });
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
-    let _other = informer.handle(Default::default(), move |_| {
-        count.fetch_add(1, Ordering::SeqCst);
+    let received = Arc::new(AtomicUsize::new(0));
+    let (count, mut other) = (received.clone(), informer.subscribe());
+    tokio::spawn(async move {
+        while other.recv().await.is_some() {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
     });
     let client = Client::new(server.client());
     for at in 0..50 {
-        client.create(&config_map(&format!("m{at}"), &[])).await.expect("created");
+        client.api().create(&config_map(&format!("m{at}"), &[])).await.expect("created");
     }
     let began = std::time::Instant::now();
-    while told.load(Ordering::SeqCst) < 50 {
+    while received.load(Ordering::SeqCst) < 50 {
         assert!(began.elapsed() < Duration::from_secs(20), "held up");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(informer.reader().len(), 50);
-    assert!(stuck.lag() >= 49 && informer.stats().lag >= 49, "{}", stuck.lag());
+    assert_eq!(informer.reader().list().len(), 50);
+    assert!(informer.stats().lag >= 49, "{}", informer.stats().lag);
     drop(release);
 }
 
@@ -240,7 +233,7 @@ async fn reminders_pass_predicates() {
         .resync(Duration::from_secs(60))
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(190)).await;
     assert_eq!(runs.load(Ordering::SeqCst), 4, "once, and after 60, 120 and 180 s");
     handle.stop().await.expect("stops");
@@ -251,7 +244,7 @@ async fn what_changes_goes_before_the_first_list_and_a_watch_may_go_before_both(
     let server = ApiServer::start();
     let plain = Client::new(server.client());
     for name in ["a", "b"] {
-        plain.create(&config_map(name, &[])).await.expect("created");
+        plain.api().create(&config_map(name, &[])).await.expect("created");
     }
     let (seen, gate): (Log, _) = (Arc::default(), Arc::new(tokio::sync::Notify::new()));
     let (log, held) = (seen.clone(), gate.clone());
@@ -271,8 +264,8 @@ async fn what_changes_goes_before_the_first_list_and_a_watch_may_go_before_both(
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     eventually("the first", || seen.lock().len() == 1).await;
-    plain.create(&config_map("c", &[])).await.expect("created");
-    plain.create(&secret("s")).await.expect("created");
+    plain.api().create(&config_map("c", &[])).await.expect("created");
+    plain.api().create(&secret("s")).await.expect("created");
     tokio::time::sleep(Duration::from_secs(1)).await;
     gate.notify_one();
     eventually("all", || seen.lock().len() == 4).await;
@@ -292,13 +285,13 @@ async fn a_clock_that_jumps_a_day_ends_no_controller() {
     };
     let controller = Controller::<ConfigMap>::builder("jumps").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     tokio::time::advance(Duration::from_secs(86_400)).await;
     eventually("one more run, not twenty-four", || runs.load(Ordering::SeqCst) == 2).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(runs.load(Ordering::SeqCst), 2);
-    handle.client().create(&config_map("b", &[])).await.expect("created");
+    handle.client().api().create(&config_map("b", &[])).await.expect("created");
     eventually("the watch goes on", || runs.load(Ordering::SeqCst) == 3).await;
     handle.stop().await.expect("stops");
 }
@@ -326,12 +319,12 @@ async fn a_request_still_waiting_when_the_lease_runs_out_is_given_up() {
     let client = handle.client().clone();
     cut.store(true, Ordering::SeqCst);
     let at = Instant::now();
-    let late = client.create(&config_map("late", &[])).await.expect_err("given up");
-    assert!(late.is_fenced(), "{late}");
+    let late = client.api().create(&config_map("late", &[])).await.expect_err("given up");
+    assert!(matches!(late, Error::Fenced { .. }), "{late}");
     assert!(at.elapsed() <= Duration::from_secs(10), "{:?}", at.elapsed());
     tokio::time::sleep(Duration::from_secs(120)).await;
     let other = Client::new(server.client()).timeout(Duration::from_secs(120));
-    assert!(other.live().get::<ConfigMap>(&key("late")).await.expect("read").is_none(), "it left");
+    assert!(other.api::<ConfigMap>().get(&key("late")).await.expect("read").is_none(), "it left");
     handle.wait().await.expect_err("leadership is lost");
 }
 
@@ -354,7 +347,7 @@ async fn a_terminal_error_does_not_reset_the_count_of_failures() {
     };
     let controller = Controller::<ConfigMap>::builder("terminal").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("three runs", || failures.lock().len() == 3).await;
     handle.controller("terminal").expect("is there").enqueue(key("a"));
     eventually("one more", || failures.lock().len() == 4).await;
@@ -376,7 +369,7 @@ async fn a_reconcile_that_waits_is_told_of_the_stop() {
     };
     let controller = Controller::<ConfigMap>::builder("waits").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a reconcile", || began.load(Ordering::SeqCst)).await;
     let at = Instant::now();
     handle.stop().await.expect("stops");
@@ -416,18 +409,23 @@ async fn an_object_that_changes_its_owner_concerns_both_in_whatever_version_and_
     };
     let client = handle.client();
     client
+        .api()
         .create(&owned(serde_json::json!([owner("v9", "ConfigMap", "one")])))
         .await
         .expect("made");
     eventually("one", || *seen.lock() == ["default/one"]).await;
     seen.lock().clear();
-    client.update(&owned(serde_json::json!([owner("v7", "Node", "two")]))).await.expect("changed");
+    client
+        .api()
+        .update(&owned(serde_json::json!([owner("v7", "Node", "two")])))
+        .await
+        .expect("changed");
     eventually("both", || seen.lock().len() == 2).await;
     let mut both = seen.lock().clone();
     both.sort();
     assert_eq!(both, ["default/one", "two"], "an owner without namespace has none");
     seen.lock().clear();
-    client.delete::<Secret>(&key("s")).await.expect("deleted");
+    client.api::<Secret>().delete(&key("s")).await.expect("deleted");
     eventually("the last owner", || *seen.lock() == ["two"]).await;
     handle.stop().await.expect("stops");
 }

@@ -45,7 +45,7 @@ async fn a_watch_that_nobody_uses_any_more_ends_and_may_begin_again() {
     handle.ready().await;
     let client = handle.client().clone();
     let controller = handle.controller("maps").expect("runs");
-    client.create(&secret("a")).await.expect("created");
+    client.api().create(&secret("a")).await.expect("created");
     let first = controller.watch(secrets()).expect("added");
     let second = controller.watch(secrets()).expect("added");
     eventually("a", || seen.lock().contains(&"a".to_string())).await;
@@ -60,7 +60,7 @@ async fn a_watch_that_nobody_uses_any_more_ends_and_may_begin_again() {
     assert!(matches!(error, windlass::Error::NotCached { .. }), "{error}");
     // Again: it begins with what is there.
     seen.lock().clear();
-    client.create(&secret("b")).await.expect("created");
+    client.api().create(&secret("b")).await.expect("created");
     let _again = controller.watch(secrets()).expect("added");
     eventually("both", || {
         let seen = seen.lock();
@@ -87,10 +87,10 @@ async fn a_watch_added_at_run_time_does_not_end_one_that_was_declared() {
     let kind = Kind::of::<Secret>();
     let cache = handle.client().cached();
     drop(cache.informer_of::<Secret>(&kind, &Scope::all().metadata_only()));
-    assert!(cache.holds(&kind), "the controller uses it still");
-    handle.client().create(&secret("a")).await.expect("created");
+    assert!(cache.list_of::<DynamicObject>(&kind).count().is_ok(), "the controller uses it still");
+    handle.client().api().create(&secret("a")).await.expect("created");
     assert!(handle.client().cached().get::<Secret>(&key("a")).expect("cached").is_some());
-    handle.client().create(&config_map("m", &[])).await.expect("created");
+    handle.client().api().create(&config_map("m", &[])).await.expect("created");
     eventually("m", || *seen.lock() == ["m"]).await;
     handle.stop().await.expect("stops");
 }
@@ -151,10 +151,10 @@ fn gap(server: &ApiServer, events: usize) -> Arc<AtomicBool> {
 async fn an_owner_that_was_let_go_of_hears_of_it_also_if_the_object_is_deleted_at_once() {
     let server = ApiServer::start();
     let other = Client::new(server.client());
-    let owner = other.create(&config_map("owner", &[])).await.expect("created");
+    let owner = other.api().create(&config_map("owner", &[])).await.expect("created");
     let mut owned = secret("owned");
     windlass::owner::set_controller(&owner, &mut owned).expect("an owner");
-    let mut owned = other.create(&owned).await.expect("created");
+    let mut owned = other.api().create(&owned).await.expect("created");
     // What the first watch brings: the secret and one more.
     let away = gap(&server, 2);
     let seen = Seen::default();
@@ -170,10 +170,10 @@ async fn an_owner_that_was_let_go_of_hears_of_it_also_if_the_object_is_deleted_a
     eventually("the owner", || *seen.lock() == ["owner"]).await;
     seen.lock().clear();
     away.store(true, Ordering::SeqCst);
-    other.create(&secret("ends-the-watch")).await.expect("created");
+    other.api().create(&secret("ends-the-watch")).await.expect("created");
     owned.metadata.owner_references = None;
-    other.update(&owned).await.expect("updated");
-    other.delete::<Secret>(&key("owned")).await.expect("deleted");
+    other.api().update(&owned).await.expect("updated");
+    other.api::<Secret>().delete(&key("owned")).await.expect("deleted");
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(seen.lock().is_empty());
     away.store(false, Ordering::SeqCst);
@@ -217,6 +217,6 @@ async fn nothing_is_watched_once_the_manager_has_stopped() {
     handle.stop().await.expect("stops");
     let error = controller.watch(secrets()).expect_err("nobody would end it");
     assert_eq!(error.to_string(), "cannot watch Secret.v1: the manager has stopped");
-    assert!(!client.cached().holds(&Kind::of::<Secret>()));
+    assert!(client.cached().list::<Secret>().count().is_err());
     controller.synced().await;
 }

@@ -9,14 +9,14 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use windlass::clock::Clock;
 use windlass::events::{EventType, Recorder};
-use windlass::{Client, Key, Kind, List};
+use windlass::{Client, Key, Kind};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
 use crate::common::{config_map, key};
 
 async fn events(client: &Client) -> Vec<(String, String, i32)> {
-    let found = client.live().list::<Event>(&List::within("default")).await.expect("listed");
+    let found = client.api::<Event>().list().namespace("default").items().await.expect("listed");
     let mut events: Vec<_> = found
         .iter()
         .map(|event| {
@@ -33,7 +33,7 @@ async fn events(client: &Client) -> Vec<(String, String, i32)> {
 async fn repeated_events_become_a_series_and_no_text_is_lost() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    client.create(&config_map("a", &[])).await.expect("created");
+    client.api().create(&config_map("a", &[])).await.expect("created");
     let recorder = Recorder::spawn(&client, "maps", Clock::system());
     let about = key("a").object_reference(&Kind::of::<ConfigMap>().api_resource());
     for at in 0..10 {
@@ -48,7 +48,7 @@ async fn repeated_events_become_a_series_and_no_text_is_lost() {
         ("Failed".to_string(), "odd one".to_string(), 2),
     ];
     assert_eq!(events(&client).await, wanted);
-    let found = client.live().list::<Event>(&List::within("default")).await.expect("listed");
+    let found = client.api::<Event>().list().namespace("default").items().await.expect("listed");
     let event = found.iter().find(|e| e.reason.as_deref() == Some("Done")).expect("is there");
     assert_eq!(event.type_.as_deref(), Some("Normal"));
     assert_eq!(event.reporting_controller.as_deref(), Some("maps"));
@@ -65,14 +65,15 @@ async fn where_the_newer_group_is_forbidden_events_go_to_the_core_group() {
         Fault { fail: refused.then(status), ..Fault::default() }
     })));
     let client = Client::new(server.client());
-    client.create(&config_map("a", &[])).await.expect("created");
+    client.api().create(&config_map("a", &[])).await.expect("created");
     let recorder = Recorder::spawn(&client, "maps", Clock::system());
     let about = key("a").object_reference(&Kind::of::<ConfigMap>().api_resource());
     for note in ["one", "two", "one"] {
         recorder.publish(EventType::Warning, about.clone(), "Failed", "Sync", note.to_string());
     }
     recorder.flush().await;
-    let found = client.live().list::<CoreEvent>(&List::within("default")).await.expect("listed");
+    let found =
+        client.api::<CoreEvent>().list().namespace("default").items().await.expect("listed");
     let mut told: Vec<_> = found.iter().map(|e| (e.message.clone(), e.count)).collect();
     told.sort();
     assert_eq!(told, [(Some("one".into()), Some(2)), (Some("two".into()), Some(1))]);
@@ -83,7 +84,7 @@ async fn an_event_that_expired_is_made_anew_and_long_names_and_texts_are_no_obst
     let server = ApiServer::start();
     let client = Client::new(server.client());
     let name = "n".repeat(253);
-    client.create(&config_map(&name, &[])).await.expect("created");
+    client.api().create(&config_map(&name, &[])).await.expect("created");
     let recorder = Recorder::spawn(&client, "maps", Clock::system());
     let about = key(&name).object_reference(&Kind::of::<ConfigMap>().api_resource());
     let note = "x".repeat(5000);
@@ -92,12 +93,12 @@ async fn an_event_that_expired_is_made_anew_and_long_names_and_texts_are_no_obst
     };
     publish();
     recorder.flush().await;
-    let all = List::within("default");
-    client.api::<Event>().delete_collection(&all, &Default::default()).await.expect("expired");
-    assert!(client.live().list::<Event>(&all).await.expect("listed").is_empty());
+    let all = client.api::<Event>().list().namespace("default");
+    all.delete(None).await.expect("expired");
+    assert!(all.items().await.expect("listed").is_empty());
     publish();
     recorder.flush().await;
-    let found = client.live().list::<Event>(&all).await.expect("listed");
+    let found = all.items().await.expect("listed");
     assert_eq!(found.len(), 1);
     assert!(found[0].note.as_ref().expect("has one").ends_with("x..."));
 }
@@ -117,12 +118,12 @@ fn publish(recorder: &Recorder, about: &Key, note: &str) {
 async fn namespace(client: &Client, name: &str) {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(name.into());
-    client.create(&namespace).await.expect("created");
+    client.api().create(&namespace).await.expect("created");
 }
 
 /// The notes of a namespace, and whether each was written to the newer group.
 async fn forms(client: &Client, namespace: &str) -> Vec<(String, bool)> {
-    let found = client.live().list::<Event>(&List::within(namespace)).await.expect("listed");
+    let found = client.api::<Event>().list().namespace(namespace).items().await.expect("listed");
     let form = |e: &Arc<Event>| (e.note.clone().unwrap_or_default(), e.event_time.is_some());
     let mut forms: Vec<_> = found.iter().map(form).collect();
     forms.sort();
@@ -138,7 +139,7 @@ async fn a_namespace_that_is_being_deleted_moves_no_events_to_the_core_group() {
     let server = ApiServer::start();
     let (client, recorder) = recording(&server);
     namespace(&client, "shop").await;
-    client.delete::<Namespace>(&Key::cluster("shop")).await.expect("deleted");
+    client.api::<Namespace>().delete(&Key::cluster("shop")).await.expect("deleted");
     publish(&recorder, &Key::namespaced("shop", "a"), "refused");
     publish(&recorder, &key("a"), "taken");
     recorder.flush().await;

@@ -85,7 +85,7 @@ async fn endure(what: &str, says: &str, watch_only: bool, meddle: Meddle) {
     let others = Client::new(server.client());
     let handle = start(proxy.client(), &runs);
     assert!(handle.ready().await, "{what}");
-    others.create(&config_map("before", &[])).await.expect("created");
+    others.api().create(&config_map("before", &[])).await.expect("created");
     eventually(what, || runs.load(Ordering::SeqCst) == 1).await;
     well(&handle, what).await;
 
@@ -101,11 +101,11 @@ async fn endure(what: &str, says: &str, watch_only: bool, meddle: Meddle) {
     let cached = handle.client().cached().get::<ConfigMap>(&key("before")).expect("cached");
     assert!(cached.is_some(), "{what}: what is known stays");
 
-    others.create(&config_map("meanwhile", &[])).await.expect("created");
+    others.api().create(&config_map("meanwhile", &[])).await.expect("created");
     proxy.heal();
     tokio::time::sleep(Duration::from_secs(120)).await;
     well(&handle, what).await;
-    others.create(&config_map("after", &[])).await.expect("created");
+    others.api().create(&config_map("after", &[])).await.expect("created");
     eventually(what, || runs.load(Ordering::SeqCst) >= 3).await;
     assert_eq!(runs.load(Ordering::SeqCst), 3, "{what}: one run per object");
     assert_eq!(log.lines(&["watch works again"]).len(), 1, "{what}");
@@ -195,7 +195,7 @@ async fn a_watch_that_stalls_within_an_event_is_opened_anew() {
     proxy.heal();
     tokio::time::sleep(Duration::from_secs(120)).await;
     well(&handle, "healed").await;
-    Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
+    Client::new(server.client()).api().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     handle.stop().await.expect("stops");
 }
@@ -221,7 +221,7 @@ async fn a_server_that_is_away_for_an_hour_at_the_start_is_waited_for() {
     let refused = r#"rest_client_requests_total{code="<error>",method="GET",host="kubernetes"}"#;
     assert!(metric(&handle, refused) > 100.0);
     assert_eq!(handle.diagnostics()["lease"]["held"], false);
-    Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
+    Client::new(server.client()).api().create(&config_map("a", &[])).await.expect("created");
     proxy.heal();
     let ready = tokio::time::timeout(Duration::from_secs(120), handle.ready()).await;
     assert!(ready.expect("within two minutes"));
@@ -237,7 +237,7 @@ async fn what_is_forbidden_from_the_start_runs_when_it_is_allowed() {
     let runs = Arc::new(AtomicUsize::new(0));
     let handle = start(server.client_as(User::new("jane", &["system:authenticated"])), &runs);
     let root = Client::new(server.client());
-    root.create(&config_map("a", &[])).await.expect("created");
+    root.api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(600)).await;
     ill(&handle, "forbidden", r#"User \"jane\" cannot list resource"#).await;
     let told = log.lines(&["watch failed", "grant get, list and watch of this kind"]);
@@ -254,7 +254,7 @@ async fn what_is_forbidden_from_the_start_runs_when_it_is_allowed() {
             ],
         }))
         .expect("a binding");
-    root.create(&role).await.expect("created");
+    root.api().create(&role).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     well(&handle, "allowed").await;
     handle.stop().await.expect("stops");
@@ -288,7 +288,7 @@ async fn a_predicate_and_an_index_function_that_panic_are_told_and_counted() {
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     for name in ["unasked", "unfiled", "good"] {
-        handle.client().create(&config_map(name, &[])).await.expect("created");
+        handle.client().api().create(&config_map(name, &[])).await.expect("created");
     }
     eventually("all three", || runs.load(Ordering::SeqCst) == 3).await;
     assert_eq!(metric(&handle, r#"windlass_handler_panics_total{controller="maps"}"#), 1.0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass::controller::{Context, Controller, Next};
-use windlass::{Client, Error, List, Manager};
+use windlass::{Client, Error, Manager};
 use windlass_apiserver::ApiServer;
 
 use crate::common::{config_map, eventually, key, metric, secret};
@@ -36,27 +36,32 @@ async fn every_fault_of_a_request_is_an_error_that_says_what_and_is_counted() {
     let server = ApiServer::start();
     for (meddle, says, code) in faults() {
         let proxy = Proxy::new(&server);
-        let client = Client::new(proxy.client());
+        let handle = Manager::builder(proxy.client()).spawn().expect("starts");
+        let client = handle.client();
         proxy.meddle(move |_| Some(meddle.clone()));
         let mut errors: Vec<Error> = Vec::new();
-        errors.push(client.live().get::<ConfigMap>(&key("a")).await.expect_err(says));
-        errors.push(client.live().list::<ConfigMap>(&List::all()).await.expect_err(says));
-        errors.push(client.create(&config_map("a", &[])).await.expect_err(says));
+        errors.push(client.api::<ConfigMap>().get(&key("a")).await.expect_err(says));
+        errors.push(client.api::<ConfigMap>().list().items().await.expect_err(says));
+        errors.push(client.api().create(&config_map("a", &[])).await.expect_err(says));
         for error in errors {
             assert!(error.chain().contains(says), "{says}: {}", error.chain());
             let named = error.chain().to_lowercase().contains("configmap");
             assert!(named, "{says}: {}", error.chain());
         }
         let found = client.kind_of("shop.io", "v1", "Cart").await.expect_err(says);
-        assert!(!found.is_no_kind(), "{says}: nobody said so: {}", found.chain());
-        let text = client.metrics().encode();
+        assert!(
+            !matches!(found, Error::NoKind { .. }),
+            "{says}: nobody said so: {}",
+            found.chain()
+        );
+        let text = handle.metrics();
         for method in ["GET", "POST"] {
             let series = format!(r#"rest_client_requests_total{{code="{code}",method="{method}""#);
             assert!(text.contains(&series), "{says}: no {series} in\n{text}");
         }
         proxy.heal();
         client.kind_of("apps", "v1", "Deployment").await.expect(says);
-        assert!(client.live().get::<ConfigMap>(&key("a")).await.expect(says).is_none());
+        assert!(client.api::<ConfigMap>().get(&key("a")).await.expect(says).is_none());
     }
 }
 
@@ -83,7 +88,7 @@ async fn a_server_that_refuses_every_write_is_tried_until_it_takes_them() {
         assert!(handle.ready().await, "{says}");
         proxy.meddle(move |request| (request.method() != Method::GET).then(|| meddle.clone()));
         let others = Client::new(server.client());
-        others.create(&config_map("a", &[])).await.expect("created");
+        others.api().create(&config_map("a", &[])).await.expect("created");
         tokio::time::sleep(Duration::from_secs(300)).await;
         let failed = metric(&handle, "controller_runtime_reconcile_errors_total");
         assert!(failed >= 2.0, "{says}: {failed}");
@@ -94,7 +99,7 @@ async fn a_server_that_refuses_every_write_is_tried_until_it_takes_them() {
         assert!(handle.readyz().await.is_ok(), "{says}: its caches are well");
         proxy.heal();
         tokio::time::sleep(Duration::from_secs(600)).await;
-        assert!(others.live().get::<Secret>(&key("a")).await.expect("read").is_some(), "{says}");
+        assert!(others.api::<Secret>().get(&key("a")).await.expect("read").is_some(), "{says}");
         assert_eq!(handle.diagnostics()["controllers"][0]["queue"]["waiting"], 0, "{says}");
         handle.stop().await.expect("stops");
     }
@@ -122,7 +127,7 @@ async fn events_that_the_server_refuses_are_told_and_counted_and_hold_up_nothing
         .add(controller)
         .spawn()
         .expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(metric(&handle, r#"windlass_events_dropped_total{reason="refused"}"#), 1.0);

@@ -24,8 +24,8 @@ fn by_color() -> Index<ConfigMap, String> {
 async fn controllers_and_the_manager_that_declare_an_index_share_it() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    client.create(&config_map("a", &[("color", "blue")])).await.expect("created");
-    client.create(&config_map("b", &[("color", "red")])).await.expect("created");
+    client.api().create(&config_map("a", &[("color", "blue")])).await.expect("created");
+    client.api().create(&config_map("b", &[("color", "red")])).await.expect("created");
     let maps = |name: &str| {
         Controller::<ConfigMap>::builder(name).index(&by_color()).build(nothing::<ConfigMap>)
     };
@@ -75,7 +75,7 @@ async fn an_index_of_a_kind_that_the_controller_does_not_cache_is_refused() {
 async fn a_kind_is_cached_as_long_as_somebody_holds_a_handle_of_it() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    client.create(&config_map("a", &[("color", "blue")])).await.expect("created");
+    client.api().create(&config_map("a", &[("color", "blue")])).await.expect("created");
     let cache = client.cached();
     let error = cache.get::<ConfigMap>(&key("a")).expect_err("nobody asked for it");
     assert!(matches!(error, windlass::Error::NotCached { .. }), "{error}");

@@ -8,6 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use windlass::Error;
 use windlass::controller::{Context, Controller, Next};
 use windlass::lease::LeaseOptions;
 use windlass::manager::Running;
@@ -32,7 +33,7 @@ fn start(server: &ApiServer, identity: &str, runs: &Arc<AtomicUsize>) -> Running
 
 async fn lease(server: &ApiServer) -> k8s_openapi::api::coordination::v1::LeaseSpec {
     let client = windlass::Client::new(server.client());
-    let lease = client.live().get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    let lease = client.api::<Lease>().get(&key("op")).await.expect("read").expect("is there");
     lease.spec.clone().expect("has a spec")
 }
 
@@ -44,7 +45,7 @@ async fn only_the_leader_works_and_a_release_hands_over_at_once() {
     eventually("one leads", || first.lease().is_some_and(|l| l.held)).await;
     let second = start(&server, "two", &two);
     second.ready().await;
-    first.client().create(&config_map("a", &[])).await.expect("created");
+    first.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("one works", || one.load(Ordering::SeqCst) == 1).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(two.load(Ordering::SeqCst), 0);
@@ -73,7 +74,7 @@ async fn a_dead_leader_is_followed_after_its_lease_ran_out_whatever_its_clock_sa
         },
     }))
     .expect("a lease");
-    client.create(&record).await.expect("created");
+    client.api().create(&record).await.expect("created");
     let runs = Arc::new(AtomicUsize::new(0));
     let at = Instant::now();
     let handle = start(&server, "next", &runs);
@@ -99,25 +100,25 @@ async fn no_write_leaves_after_the_renew_deadline() {
     let handle = start(&server, "one", &runs);
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
     let client = handle.client().clone();
-    client.create(&config_map("before", &[])).await.expect("written");
+    client.api().create(&config_map("before", &[])).await.expect("written");
     cut.store(true, Ordering::SeqCst);
     let at = Instant::now();
     let error = loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let name = format!("m{}", at.elapsed().as_millis());
-        if let Err(error) = client.create(&config_map(&name, &[])).await {
+        if let Err(error) = client.api().create(&config_map(&name, &[])).await {
             break error;
         }
         assert!(at.elapsed() < Duration::from_secs(20), "still writing");
     };
-    assert!(error.is_fenced(), "{error}");
+    assert!(matches!(error, Error::Fenced { .. }), "{error}");
     assert!(at.elapsed() <= Duration::from_millis(12_500), "{:?}", at.elapsed());
     // The plain client of kube stands behind the same fence.
     let api: kube::Api<ConfigMap> = kube::Api::namespaced(client.kube(), "default");
     assert!(api.create(&Default::default(), &config_map("raw", &[])).await.is_err());
-    assert!(client.live().get::<ConfigMap>(&key("before")).await.expect("reads pass").is_some());
+    assert!(client.api::<ConfigMap>().get(&key("before")).await.expect("reads pass").is_some());
     let error = handle.wait().await.expect_err("leadership is lost");
-    assert!(matches!(error, windlass::Error::LeaseLost { .. }), "{error}");
+    assert!(matches!(error, Error::LeaseLost { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,7 +191,7 @@ async fn losing_the_lease_drops_the_work_at_once() {
     let controller = Controller::<ConfigMap>::builder("slow").build(reconcile);
     let handle = manager(&server).lease(options("one")).add(controller).spawn().expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("it works", || began.load(Ordering::SeqCst)).await;
     cut.store(true, Ordering::SeqCst);
     let at = Instant::now();
@@ -208,7 +209,7 @@ fn slow(began: &Arc<AtomicBool>, takes: Duration) -> Controller<ConfigMap> {
             if cx.name() == "a" {
                 began.store(true, Ordering::SeqCst);
                 tokio::time::sleep(takes).await;
-                cx.client().create(&config_map("done", &[])).await?;
+                cx.client().api().create(&config_map("done", &[])).await?;
             }
             Ok(Next::Done)
         }
@@ -217,7 +218,7 @@ fn slow(began: &Arc<AtomicBool>, takes: Duration) -> Controller<ConfigMap> {
 
 async fn done(server: &ApiServer) -> bool {
     let client = windlass::Client::new(server.client());
-    client.live().get::<ConfigMap>(&key("done")).await.expect("read").is_some()
+    client.api::<ConfigMap>().get(&key("done")).await.expect("read").is_some()
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +228,7 @@ async fn the_lease_is_renewed_until_the_work_has_drained_and_released_then() {
     let controller = slow(&began, Duration::from_secs(12));
     let handle = manager(&server).lease(options("one")).add(controller).spawn().expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("it works", || began.load(Ordering::SeqCst)).await;
     handle.stop().await.expect("stops");
     assert!(done(&server).await, "the fence closed on work within its grace period");
@@ -241,7 +242,7 @@ async fn a_lease_lost_while_the_work_drains_ends_that_work() {
     let controller = slow(&began, Duration::from_secs(25));
     let handle = manager(&server).lease(options("one")).add(controller).spawn().expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("it works", || began.load(Ordering::SeqCst)).await;
     server.inject(Some(Box::new(|request| Fault {
         fail: (request.resource == "leases").then(|| windlass_apiserver::Status::internal("no")),
@@ -282,10 +283,10 @@ async fn a_lease_that_somebody_touched_is_released_all_the_same() {
     let handle = start(&server, "one", &Arc::default());
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
     let client = windlass::Client::new(server.client());
-    let found = client.live().get::<Lease>(&key("op")).await.expect("read").expect("is there");
+    let found = client.api::<Lease>().get(&key("op")).await.expect("read").expect("is there");
     let mut touched = (*found).clone();
     touched.metadata.annotations = Some([("seen".to_string(), "yes".to_string())].into());
-    client.update(&touched).await.expect("updated");
+    client.api().update(&touched).await.expect("updated");
     handle.stop().await.expect("stops");
     assert_eq!(lease(&server).await.holder_identity.as_deref(), Some(""));
 }
@@ -318,8 +319,10 @@ async fn a_loss_is_noticed_at_the_renew_deadline_and_told_by_an_event() {
     assert!(at.elapsed() < Duration::from_secs(11), "{:?}", at.elapsed());
     let client = windlass::Client::new(server.client());
     let events = client
-        .live()
-        .list::<k8s_openapi::api::events::v1::Event>(&windlass::List::within("default"))
+        .api::<k8s_openapi::api::events::v1::Event>()
+        .list()
+        .namespace("default")
+        .items()
         .await
         .expect("listed");
     let notes: Vec<_> = events.iter().filter_map(|event| event.note.as_deref()).collect();
@@ -364,7 +367,7 @@ async fn a_reconcile_that_blocks_its_thread_stops_neither_renewals_nor_other_key
         .retry_period(Duration::from_millis(20));
     let handle = manager(&server).lease(short).add(controller).spawn().expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
-    handle.client().create(&config_map("blocks", &[])).await.expect("created");
+    handle.client().api().create(&config_map("blocks", &[])).await.expect("created");
     eventually("it blocks", || began.load(Ordering::SeqCst)).await;
     for at in 0..8 {
         let before = lease(&server).await.renew_time;
@@ -373,7 +376,7 @@ async fn a_reconcile_that_blocks_its_thread_stops_neither_renewals_nor_other_key
             assert!(at_once.elapsed() < Duration::from_secs(5), "renewed {at} times");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        handle.client().create(&config_map(&format!("m{at}"), &[])).await.expect("written");
+        handle.client().api().create(&config_map(&format!("m{at}"), &[])).await.expect("written");
     }
     eventually("the others are done", || done.lock().len() == 8).await;
     assert!(!done.lock().contains(&"blocks".to_string()));

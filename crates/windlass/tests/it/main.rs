@@ -1,6 +1,8 @@
 //! The toolkit on the embedded API server, in virtual time.
 
 mod cache;
+mod children;
+mod children_world;
 mod client_care;
 mod client_faults;
 mod client_garbage;
@@ -12,6 +14,7 @@ mod controller_faults;
 mod controller_flow;
 mod controller_helpers;
 mod controller_hostile;
+mod controller_pool;
 mod controller_scale;
 mod controller_watches;
 mod events_series;

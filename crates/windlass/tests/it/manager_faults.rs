@@ -48,11 +48,11 @@ async fn a_server_that_goes_away_and_hangs_shows_everywhere_and_is_followed_agai
     let runs = Arc::new(AtomicUsize::new(0));
     let handle = manager(&server).add(counting(&runs)).spawn().expect("starts");
     handle.ready().await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     assert_eq!(metric(&handle, &format!("windlass_watch_synced{MAPS}")), 1.0);
     // The second event ends the watch, and the server is away when it is to go on.
-    handle.client().create(&config_map("b", &[])).await.expect("created");
+    handle.client().api().create(&config_map("b", &[])).await.expect("created");
     mood.store(1, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(state(&handle).contains("stale for"), "{}", state(&handle));
@@ -76,7 +76,7 @@ async fn a_server_that_goes_away_and_hangs_shows_everywhere_and_is_followed_agai
     mood.store(0, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(180)).await;
     assert!(state(&handle).contains("synced"), "{}", state(&handle));
-    handle.client().create(&config_map("c", &[])).await.expect("created");
+    handle.client().api().create(&config_map("c", &[])).await.expect("created");
     eventually("all three", || runs.load(Ordering::SeqCst) >= 3).await;
     assert_eq!(metric(&handle, &format!("windlass_watch_stale_seconds{MAPS}")), 0.0);
     handle.stop().await.expect("stops");
@@ -87,9 +87,9 @@ async fn every_watch_and_handler_has_its_figures_among_the_metrics() {
     let server = ApiServer::start();
     let handle = manager(&server).add(counting(&Arc::default())).spawn().expect("starts");
     handle.ready().await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let text = handle.metrics().encode();
+    let text = handle.metrics();
     for series in [
         &format!("windlass_watch_watches_total{MAPS} 1"),
         &format!("windlass_watch_events_total{MAPS} 1"),
@@ -128,7 +128,7 @@ async fn every_watch_and_handler_has_its_figures_among_the_metrics() {
 async fn handle_text(server: &ApiServer) -> String {
     let handle = manager(server).spawn().expect("starts");
     handle.ready().await;
-    let text = handle.metrics().encode();
+    let text = handle.metrics();
     handle.stop().await.expect("stops");
     text
 }
@@ -228,8 +228,13 @@ async fn a_manager_whose_future_is_dropped_leaves_nothing_running() {
         }
     };
     let controller = Controller::<ConfigMap>::builder("beats").build(reconcile);
-    windlass::Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
-    let run = manager(&server).add(controller).run(std::future::pending());
+    windlass::Client::new(server.client())
+        .api()
+        .create(&config_map("a", &[]))
+        .await
+        .expect("created");
+    let run =
+        manager(&server).add(controller).build().expect("complete").run(std::future::pending());
     assert!(tokio::time::timeout(Duration::from_secs(10), run).await.is_err());
     let then = beats.load(Ordering::SeqCst);
     assert!(then > 5, "{then}");
@@ -249,10 +254,10 @@ async fn a_kind_may_be_cached_in_part() {
         .expect("starts");
     handle.ready().await;
     let client = handle.client();
-    client.create(&config_map("other", &[])).await.expect("created");
+    client.api().create(&config_map("other", &[])).await.expect("created");
     let mut web = config_map("web", &[]);
     web.metadata.labels = Some([("app".to_string(), "web".to_string())].into());
-    client.create(&web).await.expect("created");
+    client.api().create(&web).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let all = client.cached().list::<ConfigMap>().items().expect("listed");

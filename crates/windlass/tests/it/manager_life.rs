@@ -37,7 +37,7 @@ async fn shutdown_waits_for_the_reconcile_under_way() {
     };
     let controller = Controller::<ConfigMap>::builder("slow").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a reconcile", || began.load(Ordering::SeqCst)).await;
     let at = Instant::now();
     handle.stop().await.expect("stops");
@@ -57,7 +57,7 @@ async fn shutdown_ends_with_the_grace_period() {
     let controller = Controller::<ConfigMap>::builder("hangs").build(reconcile);
     let grace = Duration::from_secs(7);
     let handle = manager(&server).grace(grace).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a reconcile", || began.load(Ordering::SeqCst)).await;
     let at = Instant::now();
     handle.stop().await.expect("stops");
@@ -152,7 +152,7 @@ async fn no_reconcile_begins_while_a_runnable_of_every_replica_is_still_draining
         .spawn()
         .expect("starts");
     handle.ready().await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("some reconciles", || begun.load(Ordering::SeqCst) >= 5).await;
     let before = begun.load(Ordering::SeqCst);
     handle.stop().await.expect("stops");
@@ -183,11 +183,11 @@ async fn controllers_of_several_clusters_share_one_manager() {
         .add_to("away", Controller::<ConfigMap>::builder("maps").build(reconcile))
         .spawn()
         .expect("starts");
-    handle.client().create(&config_map("here", &[])).await.expect("created");
+    handle.client().api().create(&config_map("here", &[])).await.expect("created");
     let client = handle.cluster("away").expect("is there");
-    client.create(&config_map("there", &[])).await.expect("created");
+    client.api().create(&config_map("there", &[])).await.expect("created");
     eventually("both", || seen.lock().len() == 2).await;
-    assert!(client.live().get::<ConfigMap>(&key("here")).await.expect("read").is_none());
+    assert!(client.api::<ConfigMap>().get(&key("here")).await.expect("read").is_none());
     handle.stop().await.expect("stops");
 }
 
@@ -227,7 +227,7 @@ async fn a_controller_can_be_added_while_running() {
     });
     let started = handle.add(late).expect("added").await.expect("started");
     assert_eq!(started.name(), "late");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     handle.stop().await.expect("stops");
 }
@@ -236,7 +236,7 @@ async fn a_controller_can_be_added_while_running() {
 async fn a_read_right_after_the_start_waits_for_the_controllers_that_declare_its_kind() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    client.create(&config_map("a", &[])).await.expect("created");
+    client.api().create(&config_map("a", &[])).await.expect("created");
     let maps = Controller::<ConfigMap>::builder("maps").reads::<Secret>().build(nothing);
     let handle = manager(&server).add(maps).spawn().expect("starts");
     let key = key("a");
@@ -303,7 +303,7 @@ async fn a_server_that_is_away_at_start_is_waited_for() {
     assert!(watch["state"].as_str().is_some_and(|s| s.contains("etcd is away")), "{watch}");
     away.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(90)).await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     assert_eq!(handle.diagnostics()["ready"], true);
     handle.stop().await.expect("stops");
@@ -324,8 +324,8 @@ async fn a_missing_kind_is_named_and_does_not_hold_up_the_others() {
         },
     );
     let handle = manager(&server).add(missing).add(works).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
-    handle.client().create(&secret("b")).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&secret("b")).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     let watches = handle.diagnostics()["clusters"][0]["watches"].clone();
     let watch =
@@ -352,7 +352,7 @@ fn finding(builder: Builder, found: &Arc<Mutex<Vec<(&'static str, usize)>>>) -> 
 #[tokio::test(start_paused = true)]
 async fn runnables_begin_when_the_caches_are_synced() {
     let server = ApiServer::start();
-    Client::new(server.client()).create(&config_map("a", &[])).await.expect("created");
+    Client::new(server.client()).api().create(&config_map("a", &[])).await.expect("created");
     server.inject(Some(Box::new(|request| Fault {
         delay: Duration::from_secs(if request.resource == "configmaps" { 5 } else { 0 }),
         ..Fault::default()
@@ -453,7 +453,7 @@ async fn a_day_passes_for_a_manager_with_nothing_configured() {
         async { Ok(Next::After(Duration::from_secs(3600))) }
     });
     let handle = manager(&server).add(hourly).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("the first run", || !times.lock().is_empty()).await;
     tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
     let times = times.lock().clone();
@@ -583,10 +583,10 @@ async fn requests_are_counted_under_the_host_of_their_cluster() {
         .spawn()
         .expect("starts");
     handle.ready().await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     for name in ["edge", "far"] {
         let client = handle.cluster(name).expect("is there");
-        client.create(&config_map("a", &[])).await.expect("created");
+        client.api().create(&config_map("a", &[])).await.expect("created");
     }
     for host in ["10.0.0.1:6443", "edge", "far"] {
         for (code, method) in [(200, "GET"), (201, "POST")] {
@@ -595,7 +595,7 @@ async fn requests_are_counted_under_the_host_of_their_cluster() {
             assert!(count >= 1.0, "{labels}");
         }
     }
-    let text = handle.metrics().encode();
+    let text = handle.metrics();
     assert!(!text.contains(r#"host="kubernetes""#), "{text}");
     handle.stop().await.expect("stops");
 }

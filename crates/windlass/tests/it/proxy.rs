@@ -107,7 +107,7 @@ impl Log {
     pub fn start() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
-        let layer = windlass::log::JsonLines::new(move || writer.clone());
+        let layer = windlass::log::json(move || writer.clone());
         let filter = tracing_subscriber::EnvFilter::new("windlass=info");
         let subscriber = tracing_subscriber::Registry::default().with(filter).with(layer);
         (log, tracing::subscriber::set_default(subscriber))

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass::controller::{Context, Controller, Next};
 use windlass::lease::LeaseOptions;
 use windlass::manager::Handle;
-use windlass::{Client, Key};
+use windlass::{Client, Error, Key};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
@@ -20,8 +20,7 @@ fn options(identity: &str) -> LeaseOptions {
 }
 
 async fn exists(client: &Client, name: &str) -> bool {
-    let live = client.live();
-    live.get::<Secret>(&Key::namespaced("default", name)).await.expect("read").is_some()
+    client.api::<Secret>().get(&Key::namespaced("default", name)).await.expect("read").is_some()
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,12 +29,10 @@ async fn what_runs_on_every_replica_writes_without_the_lease() {
     let leader = manager(&server).lease(options("one")).spawn().expect("starts");
     eventually("one leads", || leader.lease().is_some_and(|l| l.held)).await;
     let everywhere = |cx: Context<ConfigMap>| async move {
-        cx.client().create(&secret("by-controller")).await?;
+        cx.client().api().create(&secret("by-controller")).await?;
         // The plain client of kube is as free.
         let api: kube::Api<Secret> = kube::Api::namespaced(cx.client().kube(), "default");
-        api.create(&Default::default(), &secret("by-kube"))
-            .await
-            .map_err(windlass::Error::other)?;
+        api.create(&Default::default(), &secret("by-kube")).await.map_err(Error::other)?;
         Ok(Next::Done)
     };
     let controller =
@@ -44,13 +41,13 @@ async fn what_runs_on_every_replica_writes_without_the_lease() {
         .lease(options("two"))
         .add(controller)
         .runnable_everywhere("runs", async |cx| {
-            cx.client().create(&secret("by-runnable")).await?;
+            cx.client().api().create(&secret("by-runnable")).await?;
             cx.stopping().await;
             Ok(())
         })
         .spawn()
         .expect("starts");
-    leader.client().create(&config_map("a", &[])).await.expect("created");
+    leader.client().api().create(&config_map("a", &[])).await.expect("created");
     for name in ["by-controller", "by-kube", "by-runnable"] {
         for _ in 0..100 {
             if exists(leader.client(), name).await {
@@ -62,8 +59,9 @@ async fn what_runs_on_every_replica_writes_without_the_lease() {
     }
     assert!(follower.lease().is_some_and(|l| !l.held && l.holder == "one"));
     // What is not said to run everywhere waits for the lease.
-    let error = follower.client().create(&secret("by-handle")).await.expect_err("does not lead");
-    assert!(error.is_fenced(), "{error}");
+    let error =
+        follower.client().api().create(&secret("by-handle")).await.expect_err("does not lead");
+    assert!(matches!(error, Error::Fenced { .. }), "{error}");
     follower.stop().await.expect("stops");
     leader.stop().await.expect("stops");
 }
@@ -106,8 +104,10 @@ async fn who_leads_is_told_by_events_as_elsewhere() {
     handle.stop().await.expect("stops");
     let client = Client::new(server.client());
     let events = client
-        .live()
-        .list::<k8s_openapi::api::events::v1::Event>(&windlass::List::within("default"))
+        .api::<k8s_openapi::api::events::v1::Event>()
+        .list()
+        .namespace("default")
+        .items()
         .await
         .expect("listed");
     let mut notes: Vec<(String, String)> = events
@@ -121,12 +121,12 @@ async fn who_leads_is_told_by_events_as_elsewhere() {
     notes.sort();
     let wanted = ["one became leader", "one stopped leading"];
     assert_eq!(notes, wanted.map(|note| ("op".to_string(), note.to_string())));
-    assert!(client.live().get::<ConfigMap>(&key("none")).await.expect("read").is_none());
+    assert!(client.api::<ConfigMap>().get(&key("none")).await.expect("read").is_none());
 }
 
 async fn lease_object(server: &ApiServer) -> Lease {
     let client = Client::new(server.client());
-    (*client.live().get::<Lease>(&key("op")).await.expect("read").expect("is there")).clone()
+    (*client.api::<Lease>().get(&key("op")).await.expect("read").expect("is there")).clone()
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,13 +136,13 @@ async fn a_lease_that_somebody_deletes_is_taken_again_by_its_holder() {
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
     let before = lease_object(&server).await;
     let client = Client::new(server.client());
-    client.delete::<Lease>(&key("op")).await.expect("deleted");
+    client.api::<Lease>().delete(&key("op")).await.expect("deleted");
     tokio::time::sleep(Duration::from_secs(60)).await;
     let after = lease_object(&server).await;
     assert_ne!(after.metadata.uid, before.metadata.uid);
     assert_eq!(after.spec.and_then(|spec| spec.holder_identity).as_deref(), Some("one"));
     assert!(handle.lease().is_some_and(|l| l.held), "it led all the time");
-    handle.client().create(&config_map("a", &[])).await.expect("written");
+    handle.client().api().create(&config_map("a", &[])).await.expect("written");
     handle.stop().await.expect("stops");
 }
 
@@ -155,7 +155,7 @@ async fn a_lease_that_somebody_else_takes_ends_leadership_without_waiting_for_th
     let mut object = lease_object(&server).await;
     object.spec.get_or_insert_default().holder_identity = Some("robber".into());
     let at = tokio::time::Instant::now();
-    Client::new(server.client()).update(&object).await.expect("updated");
+    Client::new(server.client()).api().update(&object).await.expect("updated");
     handle.wait().await.expect_err("leadership is lost");
     assert!(at.elapsed() <= Duration::from_millis(2_500), "one renewal: {:?}", at.elapsed());
     assert!(observer.lease().is_some_and(|lease| !lease.held));
@@ -197,11 +197,11 @@ async fn the_lease_of_the_home_cluster_guards_writes_to_all_of_them() {
         .spawn()
         .expect("starts");
     let there = follower.cluster("away").expect("is there").clone();
-    let error = there.create(&config_map("a", &[])).await.expect_err("does not lead");
-    assert!(error.is_fenced(), "{error}");
+    let error = there.api().create(&config_map("a", &[])).await.expect_err("does not lead");
+    assert!(matches!(error, Error::Fenced { .. }), "{error}");
     leader.stop().await.expect("stops");
     eventually("two leads", || follower.lease().is_some_and(|l| l.held)).await;
-    there.create(&config_map("a", &[])).await.expect("leads");
+    there.api().create(&config_map("a", &[])).await.expect("leads");
     follower.stop().await.expect("stops");
 }
 
@@ -211,12 +211,12 @@ async fn the_unfenced_client_writes_before_the_lease_is_held_and_others_are_told
     let leader = manager(&server).lease(options("one")).spawn().expect("starts");
     eventually("it leads", || leader.lease().is_some_and(|l| l.held)).await;
     let handle = manager(&server).lease(options("two")).spawn().expect("starts");
-    let refused = handle.client().create(&config_map("a", &[])).await.expect_err("fenced");
+    let refused = handle.client().api().create(&config_map("a", &[])).await.expect_err("fenced");
     assert_eq!(
         refused.to_string(),
         "create ConfigMap default/a: stopped, because this process does not hold lease default/op"
     );
-    handle.unfenced_client().create(&config_map("a", &[])).await.expect("written");
+    handle.unfenced_client().api().create(&config_map("a", &[])).await.expect("written");
     handle.stop().await.expect("stops");
     leader.stop().await.expect("stops");
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::client::Body;
@@ -12,8 +12,8 @@ use kube::core::DynamicObject;
 use proptest::prelude::*;
 use serde_json::json;
 use windlass::cache::{Cache, Scope};
-use windlass::client::{Deletion, Patch};
-use windlass::{Client, Error, Key, Kind, List};
+use windlass::client::Patch;
+use windlass::{Client, Error, Key, Kind};
 use windlass_apiserver::ApiServer;
 
 use crate::common::{config_map, key, secret};
@@ -66,22 +66,19 @@ fn named(namespace: &str, name: &str) -> ConfigMap {
 /// Sends every kind of request about one object; returns how each one ended.
 async fn every_verb(client: &Client, namespace: &str, name: &str) -> Vec<Result<(), Error>> {
     let (maps, at) = (client.api::<ConfigMap>(), Key::namespaced(namespace, name));
-    let (patch, how, map) = (Patch::Merge(json!({})), Deletion::default(), named(namespace, name));
+    let (patch, map) = (Patch::Merge(json!({})), named(namespace, name));
+    let status = maps.subresource("status");
     vec![
         maps.get(&at).await.map(drop),
         maps.update(&map).await.map(drop),
-        maps.update_status(&map).await.map(drop),
+        status.get(&at).await.map(drop),
+        status.create(&map).await.map(drop),
+        status.update(&map).await.map(drop),
         maps.patch(&at, &patch).await.map(drop),
-        maps.patch_status(&at, &patch).await.map(drop),
+        status.patch(&at, &patch).await.map(drop),
         maps.apply(&map).await.map(drop),
-        maps.apply_status(&map).await.map(drop),
-        maps.delete(&at, &how).await.map(drop),
-        maps.scale(&at).await.map(drop),
-        maps.set_scale(&at, 1).await,
-        maps.evict(&at, &how).await,
-        maps.subresource(Method::GET, &at, "status", None).await.map(drop),
-        maps.subresource_text(&at, "log", &[]).await.map(drop),
-        maps.patch_subresource(&at, "status", &patch).await.map(drop),
+        status.apply(&map).await.map(drop),
+        maps.delete(&at).await.map(drop),
     ]
 }
 
@@ -96,12 +93,12 @@ fn assert_refused(results: Vec<Result<(), Error>>, what: &str) {
 async fn a_namespace_cannot_redirect_a_delete_to_another_kind() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
-    client.create(&secret("victim")).await.expect("created");
+    client.api().create(&secret("victim")).await.expect("created");
     let evil = Key::namespaced("default/secrets/victim?x=", "a");
-    let error = client.delete::<ConfigMap>(&evil).await.expect_err("refused");
+    let error = client.api::<ConfigMap>().delete(&evil).await.expect_err("refused");
     assert!(matches!(error, Error::Invalid(_)), "{error}");
     assert!(error.to_string().contains("\"default/secrets/victim?x=\""), "{error}");
-    assert!(client.live().get::<Secret>(&key("victim")).await.expect("read").is_some());
+    assert!(client.api::<Secret>().get(&key("victim")).await.expect("read").is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,13 +106,12 @@ async fn a_namespace_cannot_redirect_the_deletion_of_a_collection() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     for name in ["a", "b", "c"] {
-        client.create(&secret(name)).await.expect("created");
+        client.api().create(&secret(name)).await.expect("created");
     }
-    let evil = List::within("default/secrets?x=");
-    let maps = client.api::<ConfigMap>();
-    let error = maps.delete_collection(&evil, &Deletion::default()).await.expect_err("refused");
+    let evil = client.api::<ConfigMap>().list().namespace("default/secrets?x=");
+    let error = evil.delete(None).await.expect_err("refused");
     assert!(matches!(error, Error::Invalid(_)), "{error}");
-    let left = client.live().list::<Secret>(&List::within("default")).await.expect("listed");
+    let left = client.api::<Secret>().list().namespace("default").items().await.expect("listed");
     assert_eq!(left.len(), 3);
 }
 
@@ -126,12 +122,12 @@ async fn names_and_namespaces_that_are_no_path_segments_are_refused_by_every_ver
     for text in HOSTILE {
         assert_refused(every_verb(&client, text, "a").await, text);
         assert_refused(every_verb(&client, "default", text).await, text);
-        let list = List::within(text);
+        let list = client.api::<ConfigMap>().list().namespace(text);
         assert_refused(
             vec![
-                client.create(&named(text, "a")).await.map(drop),
-                client.live().list::<ConfigMap>(&list).await.map(drop),
-                client.api::<ConfigMap>().delete_collection(&list, &Deletion::default()).await,
+                client.api().create(&named(text, "a")).await.map(drop),
+                list.items().await.map(drop),
+                list.delete(None).await,
             ],
             text,
         );
@@ -144,13 +140,14 @@ async fn subresources_that_are_no_path_segments_are_refused() {
     let recorder = Recorder::default();
     let pods = recorder.client().api::<Pod>();
     let patch = Patch::Merge(json!({}));
+    let pod = Pod { metadata: named("default", "a").metadata, ..Pod::default() };
     for text in HOSTILE.into_iter().chain(["", "status/../.."]) {
         assert_refused(
             vec![
-                pods.subresource(Method::GET, &key("a"), text, None).await.map(drop),
-                pods.subresource(Method::PUT, &key("a"), text, Some(&json!({}))).await.map(drop),
-                pods.subresource_text(&key("a"), text, &[]).await.map(drop),
-                pods.patch_subresource(&key("a"), text, &patch).await.map(drop),
+                pods.subresource(text).get(&key("a")).await.map(drop),
+                pods.subresource(text).create(&pod).await.map(drop),
+                pods.subresource(text).update(&pod).await.map(drop),
+                pods.subresource(text).patch(&key("a"), &patch).await.map(drop),
             ],
             text,
         );
@@ -168,15 +165,15 @@ async fn kinds_whose_parts_are_no_path_segments_are_refused() {
             Kind::new("example.com", text, "Drive", "drives"),
             Kind::new("example.com", "v1", "Drive", text),
         ] {
-            let drives = client.dynamic(&kind);
+            let drives = client.api_of::<DynamicObject>(&kind);
             let mut drive = DynamicObject::new("a", &kind.api_resource());
             drive.metadata.namespace = Some("default".into());
             assert_refused(
                 vec![
                     drives.get(&key("a")).await.map(drop),
-                    drives.list(&List::all()).await.map(drop),
+                    drives.list().items().await.map(drop),
                     drives.create(&drive).await.map(drop),
-                    drives.delete(&key("a"), &Deletion::default()).await.map(drop),
+                    drives.delete(&key("a")).await.map(drop),
                 ],
                 text,
             );
@@ -212,8 +209,9 @@ async fn a_watch_of_something_that_is_no_path_segment_sends_nothing() {
 #[tokio::test(start_paused = true)]
 async fn selectors_are_escaped() {
     let recorder = Recorder::default();
-    let list = List::all().label("a", "b&limit=1#").fields("metadata.name=x&watch=true?/%");
-    recorder.client().live().list::<ConfigMap>(&list).await.expect("listed");
+    let all = recorder.client().api::<ConfigMap>().list();
+    let list = all.labels([("a", "b&limit=1#")]).fields("metadata.name=x&watch=true?/%");
+    list.items().await.expect("listed");
     assert_eq!(
         recorder.take(),
         ["/api/v1/configmaps?labelSelector=a%3Db%26limit%3D1%23\
@@ -255,8 +253,8 @@ proptest! {
             let recorder = Recorder::default();
             let kind = Kind::new(&group, &version, "Drive", &plural);
             let key = Key::namespaced(&namespace, &name);
-            let drives = recorder.client().dynamic(&kind);
-            let sent = drives.subresource(Method::GET, &key, &subresource, None).await;
+            let drives = recorder.client().api_of::<DynamicObject>(&kind);
+            let sent = drives.subresource(&subresource).get(&key).await;
             let mut wanted = vec![String::new()];
             if group.is_empty() {
                 wanted.push("api".into());

@@ -67,7 +67,7 @@ async fn metrics_are_shown_over_tls_to_those_with_the_right() {
         (rbac("ClusterRoleBinding", "clusterrolebindings"), binding),
     ] {
         let object = serde_json::from_value(object).expect("an object");
-        admin.dynamic(&kind).create(&object).await.expect("created");
+        admin.api_of::<kube::core::DynamicObject>(&kind).create(&object).await.expect("created");
     }
     let ca = pki::Ca::generate("test", jiff::Timestamp::now()).expect("made");
     let identity = ca.serving(&["localhost".to_string()]).expect("made");

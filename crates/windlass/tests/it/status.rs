@@ -35,7 +35,7 @@ struct Part {
 }
 
 async fn stored(client: &Client, name: &str) -> Service {
-    let stored = client.live().get::<Service>(&key(name)).await.expect("read");
+    let stored = client.api::<Service>().get(&key(name)).await.expect("read");
     (*stored.expect("is there")).clone()
 }
 
@@ -58,7 +58,7 @@ async fn other_writer(client: &Client, name: &str) {
     let ingress = json!([{"ip": "10.0.0.1"}]);
     let status = json!({"conditions": [other], "loadBalancer": {"ingress": ingress}});
     let patch = Patch::Merge(json!({"status": status}));
-    client.api::<Service>().patch_status(&key(name), &patch).await.expect("patched");
+    client.api::<Service>().subresource("status").patch(&key(name), &patch).await.expect("patched");
 }
 
 /// From now on, caches learn of a change only after a while.
@@ -73,7 +73,7 @@ fn slow_watches(server: &ApiServer) {
 async fn fields_that_the_status_type_does_not_know_survive() {
     let server = ApiServer::start();
     let setup = Client::new(server.client());
-    setup.create(&service("web")).await.expect("created");
+    setup.api().create(&service("web")).await.expect("created");
     other_writer(&setup, "web").await;
     let before = stored(&setup, "web").await.metadata.resource_version;
     let (sent, mut results) = mpsc::unbounded_channel();
@@ -132,7 +132,7 @@ async fn two_controllers_that_write_one_status_keep_the_conditions_of_both() {
     // Each cache learns only later what the other controller has written.
     slow_watches(&server);
     for i in 0..20 {
-        setup.create(&service(&format!("web-{i}"))).await.expect("created");
+        setup.api().create(&service(&format!("web-{i}"))).await.expect("created");
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     for i in 0..20 {
@@ -170,7 +170,7 @@ async fn a_stale_cache_does_not_lose_the_condition_of_another_writer() {
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     slow_watches(&server);
-    setup.create(&service("web")).await.expect("created");
+    setup.api().create(&service("web")).await.expect("created");
     eventually("the write", || done.lock().is_some()).await;
     assert_eq!(*done.lock(), Some(true));
     assert_eq!(conditions(&stored(&setup, "web").await), ["Other", "Mine"]);
@@ -190,8 +190,8 @@ async fn an_object_created_again_does_not_get_the_status_of_its_predecessor() {
             else {
                 return Ok(Next::Done);
             };
-            other.delete::<Service>(cx.key()).await?;
-            other.create(&service("web")).await?;
+            other.api::<Service>().delete(cx.key()).await?;
+            other.api().create(&service("web")).await?;
             let write = || {
                 cx.status_as(|status: &mut ServiceStatus| {
                     ready(&cx, "Mine", status.conditions.get_or_insert_default());
@@ -212,7 +212,7 @@ async fn an_object_created_again_does_not_get_the_status_of_its_predecessor() {
     };
     let controller = Controller::<Service>::builder("mine").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    setup.create(&service("web")).await.expect("created");
+    setup.api().create(&service("web")).await.expect("created");
     eventually("the writes", || !results.lock().is_empty()).await;
     {
         let results = results.lock();

@@ -48,7 +48,7 @@ async fn rival(server: &ApiServer, annotation: &str, seconds: usize) {
     for at in 0..seconds {
         tokio::time::sleep(SECOND).await;
         let patch = json!({"metadata": {"annotations": {annotation: format!("theirs {at}")}}});
-        client.patch::<Secret>(&key("child"), &Patch::Merge(patch)).await.expect("patched");
+        client.api::<Secret>().patch(&key("child"), &Patch::Merge(patch)).await.expect("patched");
     }
 }
 
@@ -58,7 +58,7 @@ async fn a_second_writer_who_reverts_is_told_once_in_ten_minutes_and_shown_while
     let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(apply);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(SECOND).await;
     rival(&server, "example.com/mode", 20).await;
     assert_eq!((found(&handle), shown(&handle)), (0.0, json!([])));
@@ -83,13 +83,13 @@ async fn a_second_writer_of_a_kind_that_is_not_cached_is_found_too() {
     let server = ApiServer::start();
     let reconcile = |cx: Context<ConfigMap>| async move {
         if cx.object().is_some() {
-            cx.client().apply(&wanted("ours")).await?;
+            cx.client().api().apply(&wanted("ours")).await?;
         }
         Ok(Next::After(SECOND))
     };
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(SECOND / 2).await;
     rival(&server, "example.com/mode", 40).await;
     assert_eq!(found(&handle), 1.0);
@@ -104,14 +104,14 @@ async fn what_the_server_normalises_is_written_on_every_pass_and_told() {
         let metadata = json!({"name": "child", "namespace": "default"});
         let quota = json!({"metadata": metadata, "spec": {"hard": {"cpu": "1000m"}}});
         let quota: ResourceQuota = serde_json::from_value(quota).expect("a quota");
-        let stored = cx.client().apply(&quota).await?;
+        let stored = cx.client().api().apply(&quota).await?;
         let hard = stored.spec.as_ref().and_then(|spec| spec.hard.as_ref()).expect("is there");
         assert_eq!(hard["cpu"].0, "1");
         Ok(Next::After(SECOND))
     };
     let controller = Controller::<ConfigMap>::builder("maps").owns::<ResourceQuota>();
     let handle = manager(&server).add(controller.build(reconcile)).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(40 * SECOND).await;
     assert_eq!(found(&handle), 1.0);
     let entry = &shown(&handle)[0];
@@ -157,7 +157,7 @@ async fn with_status(
     let controller = Controller::<Deployment>::builder("maps").build(reconcile);
     let handle = manager(server).clock(clock).add(controller).spawn().expect("starts");
     handle.ready().await;
-    handle.client().create(&deployment(50)).await.expect("created");
+    handle.client().api().create(&deployment(50)).await.expect("created");
     tokio::time::sleep(90 * SECOND).await;
     handle
 }
@@ -220,14 +220,14 @@ async fn objects_that_follow_their_author_are_no_loop() {
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     let client = Client::new(server.client());
-    client.create(&deployment(1)).await.expect("created");
+    client.api().create(&deployment(1)).await.expect("created");
     for at in 0..60 {
         tokio::time::sleep(SECOND).await;
         let patch = Patch::Merge(json!({"spec": {"replicas": at % 2}}));
-        client.patch::<Deployment>(&key("web"), &patch).await.expect("patched");
+        client.api::<Deployment>().patch(&key("web"), &patch).await.expect("patched");
     }
     tokio::time::sleep(SECOND).await;
-    let child = client.live().get::<Secret>(&key("child")).await.expect("read").expect("is there");
+    let child = client.api::<Secret>().get(&key("child")).await.expect("read").expect("is there");
     let annotations = child.metadata.annotations.as_ref().expect("has some");
     assert_eq!(annotations["example.com/mode"], "1", "it followed");
     assert_eq!((found(&handle), shown(&handle)), (0.0, json!([])));
@@ -244,14 +244,14 @@ async fn a_healthy_operator_is_not_accused_of_what_others_write() {
             let wanted = serde_json::to_value(wanted("ours")).expect("json");
             let mut wanted: DynamicObject = serde_json::from_value(wanted).expect("an object");
             cx.adopt(&Kind::of::<Secret>(), &mut wanted)?;
-            cx.client().dynamic(&Kind::of::<Secret>()).apply(&wanted).await?;
+            cx.client().api_of::<DynamicObject>(&Kind::of::<Secret>()).apply(&wanted).await?;
         }
         Ok(Next::After(SECOND / 2))
     };
     let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(SECOND).await;
     rival(&server, "example.com/other", 60).await;
     assert_eq!((found(&handle), shown(&handle)), (0.0, json!([])));
@@ -288,14 +288,14 @@ async fn a_write_on_every_pass_does_not_keep_paused_time_from_advancing() {
     let reconcile = |cx: Context<ConfigMap>, passes: Arc<AtomicI32>| async move {
         let pass = passes.fetch_add(1, Ordering::SeqCst);
         let patch = Patch::Merge(json!({"data": {"pass": pass.to_string()}}));
-        cx.client().patch::<ConfigMap>(cx.key(), &patch).await?;
+        cx.client().api::<ConfigMap>().patch(cx.key(), &patch).await?;
         Ok(Next::Done)
     };
     let count = passes.clone();
     let controller = Controller::<ConfigMap>::builder("maps")
         .build(move |cx: Context<ConfigMap>| reconcile(cx, count.clone()));
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    handle.client().create(&config_map("a", &[])).await.expect("created");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
 
     let never = tokio::time::timeout(60 * SECOND, std::future::pending::<()>()).await;
     assert!(never.is_err(), "the timeout of a test fires");

@@ -38,7 +38,7 @@ pub fn add(look: &Look<'_>, found: &mut Vec<Figure>) {
 }
 
 /// The first sync beside what the wire alone takes. The promise is of the real server and of
-/// JSON, which every client can read; the others tell how much there is left to gain.
+/// JSON, which every client can read; the others show how much there is left to gain.
 fn floors(look: &Look<'_>, found: &mut Vec<Figure>) {
     for (what, ways) in [
         ("fastest of the JSON lists", &["/list_s", "/fresh_s", "/stream_s"][..]),
@@ -65,7 +65,7 @@ fn floor(look: &Look<'_>, server: &str, ways: &[&str]) -> Option<Ratio> {
 }
 
 /// Events per CPU-second at the largest rate of each server. The promise is of handlers that
-/// look at what changed; those that read the whole object are told beside them.
+/// look at what changed; those that read the whole object are shown beside them.
 fn streams(look: &Look<'_>, found: &mut Vec<Figure>) {
     for (scenario, what, wanted) in [
         ("stream", "events per CPU-second", Wanted::Least(2.0)),
@@ -92,10 +92,10 @@ fn reached(look: &Look<'_>, scenario: &str, server: &str, mut ratio: Ratio) -> R
 
 fn queues(look: &Look<'_>, found: &mut Vec<Figure>) {
     for (what, name) in [
-        ("one hand", "alone"),
+        ("one task", "alone"),
         ("duplicates", "merged"),
         ("delayed", "delayed"),
-        ("eight hands", "shared"),
+        ("eight tasks", "shared"),
     ] {
         let beside =
             |field: &str| look.ratio("queue", "none", "client-go", &format!("/{name}_{field}"));

@@ -77,7 +77,7 @@ impl Look<'_> {
         self.floored(scenario, server, peer, pointer, 0.0)
     }
 
-    /// The same for numbers that mean nothing below a floor.
+    /// Compares numbers that mean nothing below a floor.
     pub fn floored(
         &self,
         scenario: &str,

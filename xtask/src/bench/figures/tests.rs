@@ -46,7 +46,7 @@ fn a_ratio_whose_ranges_overlap_is_not_shown() {
         let found = figure(&record, "event-to-reconcile p99 beside kube-rs", "real");
         let what = "change-to-reconcile p99, server included beside kube-rs";
         let whole = figure(&record, what, "real");
-        assert_eq!((whole.verdict, &whole.measured), (Verdict::Told, &found.measured));
+        assert_eq!((whole.verdict, &whole.measured), (Verdict::Compared, &found.measured));
         assert_eq!(found.place, "real server, 1,000 pods");
         found.verdict
     };
@@ -56,7 +56,7 @@ fn a_ratio_whose_ranges_overlap_is_not_shown() {
 }
 
 #[test]
-fn in_flight_is_as_many_keys_as_workers_and_a_full_queue_is_told_beside() {
+fn in_flight_is_as_many_keys_as_workers_and_a_full_queue_is_shown_beside() {
     let mut runs = Vec::new();
     for (scenario, size, cpu) in [
         ("inflight", 1000, 4.0),
@@ -70,8 +70,8 @@ fn in_flight_is_as_many_keys_as_workers_and_a_full_queue_is_told_beside() {
     let of = |what: &str| figure(&record, what, "our server, 32,000 over 1,000");
     let judged = of("CPU of a reconcile with the most in flight over the least");
     assert_eq!((judged.measured.as_str(), judged.verdict), ("1.05 ×", Verdict::Holds));
-    let told = of("the same over the least for as many keys");
-    assert_eq!((told.measured.as_str(), told.verdict), ("1.40 ×", Verdict::Told));
+    let compared = of("the same over the least for as many keys");
+    assert_eq!((compared.measured.as_str(), compared.verdict), ("1.40 ×", Verdict::Compared));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn no_slower_holds_also_where_both_are_equal() {
     assert_eq!(judge(Wanted::Most(1.0), 0.9, false), Verdict::Holds);
     assert_eq!(judge(Wanted::Most(1.0), 1.1, false), Verdict::Misses);
     assert_eq!(judge(Wanted::Most(0.2), 0.1, false), Verdict::NotShown);
-    assert_eq!(judge(Wanted::Nothing, 9.0, true), Verdict::Told);
+    assert_eq!(judge(Wanted::Nothing, 9.0, true), Verdict::Compared);
 }
 
 #[test]
@@ -99,11 +99,11 @@ fn the_floor_is_the_fastest_way_of_each_server_and_wire() {
         (found.measured, found.wanted, found.verdict)
     };
     let json = "fastest of the JSON lists";
-    let (held, told) = (Verdict::Holds, Verdict::Told);
+    let (held, compared) = (Verdict::Holds, Verdict::Compared);
     assert_eq!(of(json, "real"), ("1.20 ×".into(), "≤ 1.3 ×".into(), held));
-    assert_eq!(of(json, "our"), ("1.20 ×".into(), "–".into(), told));
-    assert_eq!(of("protobuf list", "real"), ("4.80 ×".into(), "–".into(), told));
-    assert_eq!(of("protobuf list", "our"), ("4.80 ×".into(), "–".into(), told));
+    assert_eq!(of(json, "our"), ("1.20 ×".into(), "–".into(), compared));
+    assert_eq!(of("protobuf list", "real"), ("4.80 ×".into(), "–".into(), compared));
+    assert_eq!(of("protobuf list", "our"), ("4.80 ×".into(), "–".into(), compared));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Scenarios with another hand: streams of changes, latencies, the list after a lost watch.
+//! Scenarios with another process: streams of changes, latencies, the list after a lost watch.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +34,7 @@ impl Contest<'_> {
                 let measure = |one: &Contestant<'_>| {
                     self.driven(one.program, &self.arguments(scenario, one, &[]), rate)
                 };
-                // What JSON costs is told by the stream that is not read.
+                // The stream that is not read shows what JSON costs.
                 match scenario {
                     "stream" => by_rate.each(scenario, round, record, measure),
                     _ => by_rate.peers(scenario, round, record, measure),
@@ -53,9 +53,9 @@ impl Contest<'_> {
     ) -> Result<Value, String> {
         let mut process = Process::start(program, arguments)?;
         process.json(LONG)?;
-        process.tell("begin")?;
+        process.send("begin")?;
         let sent = self.changes(rate, STREAM_SECONDS)?;
-        process.tell("end")?;
+        process.send("end")?;
         let mut result = process.json(LONG)?;
         result["sent"] = sent["sent"].clone();
         result["sent_rate"] = sent["rate"].clone();
@@ -118,13 +118,13 @@ impl Contest<'_> {
         process.json(LONG)?;
         let mut wire = Process::start(&self.plan.tools.load, &self.wire_arguments(protobuf))?;
         wire.json(LONG)?;
-        process.tell("begin")?;
-        wire.tell("begin")?;
+        process.send("begin")?;
+        wire.send("begin")?;
         // A third of what the real server can take: its own work is not to be what is measured.
         let rate = if self.kind == ServerKind::Real { 50 } else { 100 };
         self.changes(rate, LATENCY_SECONDS)?;
-        process.tell("end")?;
-        wire.tell("end")?;
+        process.send("end")?;
+        wire.send("end")?;
         let (mut result, mut wire) = (process.json(LONG)?, wire.json(LONG)?);
         let arrived = seen(&mut wire, "seen");
         for (ages, beyond) in [("seen", "beyond"), ("seen_read", "beyond_read")] {
@@ -158,9 +158,9 @@ impl Contest<'_> {
         arguments.push(("kubeconfig", kubeconfig));
         let mut process = Process::start(contestant.program, &arguments)?;
         process.json(LONG)?;
-        proxy.tell("cut")?;
+        proxy.send("cut")?;
         let passed = proxy.json(LONG)?;
-        process.tell("end")?;
+        process.send("end")?;
         let mut result = process.json(LONG)?;
         result["time_s"] = passed["time_s"].clone();
         Ok(result)

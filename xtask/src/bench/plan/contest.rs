@@ -58,7 +58,7 @@ pub fn result_of(program: &Path, arguments: &[(&str, String)]) -> Result<Value, 
 // === impl Contest ===
 
 impl Contest<'_> {
-    /// Loads objects up to a number and tells whether they are there.
+    /// Loads objects up to a number. Returns `true` if they are there.
     pub fn load(&self, kind: &str, from: usize, to: usize, record: &mut Record) -> bool {
         let words = [("kind", kind.to_owned()), ("from", from.to_string()), ("to", to.to_string())];
         let arguments = load_arguments(self.server, "load", &words);
@@ -141,7 +141,7 @@ impl Contest<'_> {
         self.in_turn(order, scenario, round, record, measure);
     }
 
-    /// As [`each`](Self::each); of a large number JSON takes minutes and tells little.
+    /// As [`each`](Self::each); of a large number JSON takes minutes and shows little.
     fn in_time(
         &self,
         scenario: &str,
@@ -171,7 +171,7 @@ impl Contest<'_> {
         }
     }
 
-    /// A scenario that needs no other hand.
+    /// A scenario that needs no other process.
     pub fn plain(
         &self,
         scenario: &str,
@@ -246,7 +246,7 @@ impl Contest<'_> {
     }
 }
 
-/// Runs the hand that loads and measures servers.
+/// Runs the process that loads and measures servers.
 pub fn load_tool(
     plan: &Plan<'_>,
     server: &Server,

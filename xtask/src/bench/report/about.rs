@@ -49,7 +49,7 @@ pub fn origin(origin: &Origin) -> String {
     format!("of {}, windlass {}", origin.date, origin.windlass)
 }
 
-/// Tells whether something of this name has a result on the page.
+/// Returns `true` if something of this name has a result on the page.
 fn measured(record: &Record, name: &str) -> bool {
     let any =
         |fits: &dyn Fn(&Run) -> bool| record.runs.iter().filter(|run| run.result.is_ok()).any(fits);

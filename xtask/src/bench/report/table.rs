@@ -102,12 +102,12 @@ fn cell(metric: &Metric, spread: Spread, ours: Option<Spread>) -> String {
     let show = |value: f64| metric.unit.show(value);
     let mut text = String::new();
     let compared = ours.filter(|_| metric.better != Better::Neither);
-    let stands = |ours: Spread| match metric.unit {
+    let compare = |ours: Spread| match metric.unit {
         // The size of a file has no noise.
         Unit::Bytes => Standing::Ratio(spread.median / ours.median),
         _ => standing(ours, spread, metric.better == Better::Less),
     };
-    match compared.map(stands) {
+    match compared.map(compare) {
         None => {}
         Some(Standing::Equal) => text.push_str("**=** "),
         Some(Standing::Ratio(ratio)) => {
@@ -121,7 +121,7 @@ fn cell(metric: &Metric, spread: Spread, ours: Option<Spread>) -> String {
     text
 }
 
-/// Names the runs that ended before all changes had been seen: what is told of them is of fewer.
+/// Names the runs that ended before all changes had been seen: their values are of fewer changes.
 fn unseen(record: &Record, key: (&str, &str, &str), size: usize) -> String {
     let mut text = String::new();
     for run in record.runs.iter().filter(|run| {

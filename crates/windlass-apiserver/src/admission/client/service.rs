@@ -16,7 +16,7 @@ const SIMULATED: &str = "windlass.dev/simulated";
 /// Returns the address of a ready endpoint of a service's port.
 ///
 /// # Errors
-/// Why there is none: no such service or port, no endpoint, or simulated endpoints only.
+/// Why there is no address: no such service or port, no endpoint, or simulated endpoints only.
 pub(super) fn endpoint(
     lookup: &dyn Lookup,
     namespace: &str,

@@ -216,18 +216,19 @@ fn selinux(pod: &Value, out: &mut Vec<Violation>) {
     }
     types.sort();
     types.dedup();
-    let mut told: Vec<String> = Vec::new();
+    let mut problems: Vec<String> = Vec::new();
     if !types.is_empty() {
-        told.push(format!("{} {}", plural("type", "types", types.len()), quoted(&types)));
+        problems.push(format!("{} {}", plural("type", "types", types.len()), quoted(&types)));
     }
     if user {
-        told.push("user may not be set".into());
+        problems.push("user may not be set".into());
     }
     if role {
-        told.push("role may not be set".into());
+        problems.push("role may not be set".into());
     }
     let who = setters(pod_bad, &names);
-    let detail = format!("{who} set forbidden securityContext.seLinuxOptions: {}", told.join("; "));
+    let detail =
+        format!("{who} set forbidden securityContext.seLinuxOptions: {}", problems.join("; "));
     out.push(Violation { reason: "seLinuxOptions".into(), detail });
 }
 

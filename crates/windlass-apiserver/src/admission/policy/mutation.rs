@@ -101,7 +101,7 @@ impl Mutation {
 }
 
 impl Inner {
-    /// Lets policies change the object; tells whether any did something.
+    /// Lets policies change the object. Returns `true` if any did.
     pub(in crate::admission) async fn mutate_by_policies(
         &self,
         review: &mut Review<'_>,
@@ -131,7 +131,7 @@ impl Inner {
                     Err(Failure::Refused(status)) => return Err(status),
                     Err(Failure::Policy(why)) => {
                         let invalid = !why.starts_with("failed to configure binding: ");
-                        problems.extend(policy.problem(binding.told(policy, &why), invalid));
+                        problems.extend(policy.problem(binding.message(policy, &why), invalid));
                     }
                 }
             }
@@ -195,7 +195,7 @@ impl Policy<Mutation> {
 }
 
 impl Binding {
-    fn told(&self, policy: &Policy<Mutation>, why: &str) -> String {
+    fn message(&self, policy: &Policy<Mutation>, why: &str) -> String {
         format!("policy '{}' with binding '{}' denied request: {why}", policy.name, self.name)
     }
 }

@@ -9,7 +9,7 @@ use crate::server::Inner;
 use crate::store::Key;
 
 impl Inner {
-    /// The parameters to evaluate with, one after the other; `None` stands for no parameter.
+    /// The parameters to evaluate with, one after the other; `None` means no parameter.
     ///
     /// # Errors
     /// Why they can not be found.

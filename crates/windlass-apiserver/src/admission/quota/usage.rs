@@ -99,11 +99,11 @@ impl<'a> Evaluator<'a> {
         if missing.is_empty() {
             return Ok(());
         }
-        let told = missing.iter().map(|(resource, containers)| {
+        let texts = missing.iter().map(|(resource, containers)| {
             let names: Vec<&str> = containers.iter().copied().collect();
             format!("{resource} for: {}", names.join(","))
         });
-        Err(format!("must specify {}", told.collect::<Vec<_>>().join("; ")))
+        Err(format!("must specify {}", texts.collect::<Vec<_>>().join("; ")))
     }
 
     /// What the object uses.
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_container_does_not_say_is_told_by_resource() {
+    fn missing_requests_of_containers_are_reported_by_resource() {
         let object = json!({"spec": {"containers": [{"name": "b"}, {"name": "a"}]}});
         let why = Evaluator::Pods.constraints(&["pods", "limits.cpu", "requests.cpu"], &object);
         assert_eq!(why.unwrap_err(), "must specify limits.cpu for: a,b; requests.cpu for: a,b");

@@ -87,7 +87,7 @@ fn resource_json(resource: &Resource) -> Value {
 /// Reads an answer.
 ///
 /// # Errors
-/// Why it is no answer to this request, to stand after `failed calling webhook "name": `.
+/// Why it is not a valid response to this request, to follow `failed calling webhook "name": `.
 pub(super) fn verdict(
     version: Version,
     uid: &str,
@@ -137,7 +137,7 @@ pub(super) fn verdict(
 }
 
 fn check_patch(mutating: bool, patch: &str, patch_type: Option<&str>) -> Result<(), String> {
-    let told = match (mutating, patch.is_empty(), patch_type) {
+    let problem = match (mutating, patch.is_empty(), patch_type) {
         (true, false, None) => "webhook returned response.patch but not response.patchType",
         (true, true, Some(_)) => "webhook returned response.patchType but not response.patch",
         (true, false, Some("")) => "webhook returned invalid response.patchType of \"\"",
@@ -145,7 +145,7 @@ fn check_patch(mutating: bool, patch: &str, patch_type: Option<&str>) -> Result<
         (false, true, Some(_)) => "validating webhook may not return response.patchType",
         _ => return Ok(()),
     };
-    Err(told.into())
+    Err(problem.into())
 }
 
 fn decode_patch(patch: &str) -> Result<Value, String> {
@@ -276,13 +276,13 @@ mod tests {
 
     #[test]
     fn a_denial_says_who_and_why() {
-        let told = |given: Value| {
+        let refusal = |given: Value| {
             let status = denial("w.x", &given);
             (status.code, status.message)
         };
         let head = "admission webhook \"w.x\" denied the request";
-        assert_eq!(told(Value::Null), (400, format!("{head} without explanation")));
-        assert_eq!(told(json!({"reason": "No", "code": 200})), (400, format!("{head}: No")));
-        assert_eq!(told(json!({"message": "m", "code": 403})), (403, format!("{head}: m")));
+        assert_eq!(refusal(Value::Null), (400, format!("{head} without explanation")));
+        assert_eq!(refusal(json!({"reason": "No", "code": 200})), (400, format!("{head}: No")));
+        assert_eq!(refusal(json!({"message": "m", "code": 403})), (403, format!("{head}: m")));
     }
 }

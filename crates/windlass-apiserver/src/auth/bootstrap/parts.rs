@@ -8,7 +8,7 @@ use crate::auth::{RBAC_GROUP, aggregate, text};
 
 mod flow;
 
-/// What stands for a server's own values, see [`Seed`](crate::store::Seed).
+/// The placeholders of a server's own values, see [`Seed`](crate::store::Seed).
 const TIME: &str = "\u{1}";
 const VERSION: &str = "\u{2}";
 const UID: &str = "\u{3}";

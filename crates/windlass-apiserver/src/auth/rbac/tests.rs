@@ -62,7 +62,7 @@ fn refusals_read_as_the_real_ones() {
 }
 
 #[test]
-fn a_binding_without_its_role_is_told() {
+fn a_binding_without_its_role_is_reported() {
     let fake = Fake::bootstrapped();
     fake.bind("ns", "a", "Role/none", "User/alice");
     fake.bind("ns", "b", "ClusterRole/none", "User/alice");

@@ -118,7 +118,7 @@ fn bind(lookup: &dyn Lookup, reference: &Value, claims: &mut Claims<'_>) -> Resu
             }
             let node = text(&pod, &["spec", "nodeName"]);
             if !node.is_empty() {
-                // A node that is gone is still told by its name.
+                // A node that is deleted is still named.
                 claims.node = Some(match lookup.get("", "nodes", "", node) {
                     Some(node) => bound(&node),
                     None => Bound { name: node.to_owned(), uid: String::new() },

@@ -132,7 +132,7 @@ fn check_backend(errors: &mut FieldErrors, spec: &Value) {
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// How many bytes a base64 text encodes.
 fn base64_len(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|b| *b == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)

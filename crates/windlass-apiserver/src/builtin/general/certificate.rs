@@ -79,7 +79,7 @@ impl Strategy for SigningRequest {
     }
 }
 
-/// Writes into a new request who asks, whatever it says itself.
+/// Sets the requesting user in a new request, whatever the request itself says.
 pub fn name_requester(request: &mut Value, user: &Value) {
     let spec = object(request, "spec");
     for key in ["username", "uid", "groups", "extra"] {

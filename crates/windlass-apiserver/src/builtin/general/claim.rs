@@ -63,7 +63,7 @@ impl Strategy for Claim {
     }
 }
 
-/// Forgets sources of a new claim that nobody could fill it from.
+/// Drops data sources of a new claim that are not supported.
 fn drop_sources(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else { return };
     let fills = |source: &Value| {
@@ -172,7 +172,7 @@ fn go_names(source: &Value, namespaced: bool) -> Value {
     out
 }
 
-/// JSON with one space per level, for a value that stands one level deep.
+/// JSON with one space per level, for a value that is one level deep.
 fn indented(value: &Value) -> String {
     use serde::Serialize;
     let mut out = Vec::new();

@@ -223,7 +223,7 @@ fn check_mutation(
     }
 }
 
-/// Checks one expression; `none` is what to say if there is none.
+/// Checks one expression; `none` is the error if it is missing.
 fn check(
     errors: &mut FieldErrors,
     path: &str,

@@ -275,7 +275,7 @@ fn check_verbs(errors: &mut FieldErrors, path: &str, rule: &Value) {
     }
 }
 
-/// Checks that a list is not empty, and that `*` stands alone; tells whether it has `*`.
+/// Checks that a list is not empty, and that `*` is its only item. Returns `true` if it has `*`.
 fn list_of_all(
     errors: &mut FieldErrors,
     path: &str,

@@ -4,7 +4,7 @@
 //! [`normalize_cluster_ips`], [`patch_allocated_values`], [`drop_type_dependent_fields`] (both on
 //! update) and [`init_ip_families`] unless preparation did so before, [`validate_cluster_ips`],
 //! and allocates what [`needs_cluster_ip`], [`needs_node_port`] and [`needs_health_check_port`]
-//! tell.
+//! ask for.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -46,7 +46,7 @@ pub(super) fn check_ports(errors: &mut FieldErrors, ports: &[Value]) {
     }
 }
 
-/// Rules across ports: node ports of plain services, and what may stand only once.
+/// Rules across ports: node ports of plain services, and what must be unique.
 pub(super) fn check_port_sets(errors: &mut FieldErrors, kind: &str, ports: &[Value]) {
     let (mut node_ports, mut pairs) = (BTreeSet::new(), BTreeSet::new());
     if kind == "ClusterIP" {

@@ -37,7 +37,7 @@ pub(super) fn check_traffic(errors: &mut FieldErrors, spec: &Value) {
     }
 }
 
-/// Problems of the port that tells whether a node has endpoints.
+/// Problems of the health check port of nodes with endpoints.
 pub(super) fn check_health_port(errors: &mut FieldErrors, service: &Value) {
     let port = number(&service["spec"], "healthCheckNodePort");
     let path = "spec.healthCheckNodePort";

@@ -54,7 +54,7 @@ fn secrets_fold_plain_text_into_data() {
 }
 
 #[test]
-fn services_are_told_about_their_ports() {
+fn errors_in_the_ports_of_services_are_reported() {
     let spec = json!({"spec": {"ports": [{"port": 1, "name": "a"}, {"port": 1}]}});
     assert_eq!(
         texts("", "Service", spec),

@@ -137,7 +137,7 @@ pub(super) fn immutable(errors: &mut FieldErrors, path: &str, new: &Value, old: 
     }
 }
 
-/// An error for a value that is none of a set; `Required` if it is empty.
+/// An error for a value that is not in a set; `Required` if it is empty.
 pub(super) fn one_of(errors: &mut FieldErrors, path: &str, value: &str, allowed: &[&str]) -> bool {
     if value.is_empty() {
         errors.push(FieldError::required(path, ""));

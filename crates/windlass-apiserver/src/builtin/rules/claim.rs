@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pod_alone_goes_with_no_other_mode() {
+    fn the_mode_for_a_single_pod_cannot_be_combined() {
         let spec = json!({
             "accessModes": ["ReadWriteOncePod", "ReadWriteOncePod"],
             "resources": {"requests": {"storage": "0"}},

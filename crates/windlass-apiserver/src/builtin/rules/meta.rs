@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nameless_object_is_told_what_it_lacks() {
+    fn an_object_without_a_name_is_reported_as_such() {
         assert_eq!(
             create(json!({})),
             [

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_tell_dots_from_other_mistakes() {
+    fn labels_distinguish_dots_from_other_mistakes() {
         assert_eq!(dns_label("one.two"), ["must not contain dots"]);
         assert!(dns_label("Big")[0].starts_with("a lowercase RFC 1123 label must"));
         assert!(dns_label("ok-1").is_empty());

@@ -63,7 +63,7 @@ pub fn cidr(text: &str) -> Vec<String> {
     vec![why.to_owned()]
 }
 
-/// Parses a block of addresses, with leading zeros where they stand.
+/// Parses a block of addresses, in which leading zeros are allowed.
 pub fn parse_cidr(text: &str) -> Option<IpNet> {
     let (address, length) = text.split_once('/')?;
     let plain = (1..=3).contains(&length.len()) && length.bytes().all(|b| b.is_ascii_digit());
@@ -85,7 +85,7 @@ fn is_mapped(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// What a client is told about an address that is understood but not written as it should be.
+/// The warning about an address that is valid but not in canonical form.
 pub fn ip_warning(field: &str, text: &str) -> Option<String> {
     let meant = parse_ip(text)?;
     match text.parse::<IpAddr>() {
@@ -104,7 +104,7 @@ pub fn ip_warning(field: &str, text: &str) -> Option<String> {
     }
 }
 
-/// The same for a block of addresses.
+/// The warning about a block of addresses that is valid but not in canonical form.
 pub fn cidr_warning(field: &str, text: &str) -> Option<String> {
     match text.parse::<IpNet>() {
         Ok(net @ IpNet::V6(_)) if net.to_string() != text && cidr(text).is_empty() => {

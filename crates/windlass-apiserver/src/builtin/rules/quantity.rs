@@ -12,7 +12,7 @@ const ONE: i128 = 1_000_000_000;
 const MILLI: i128 = 1_000_000;
 
 impl Quantity {
-    /// Parses a quantity; `None` if it is none or far too large.
+    /// Parses a quantity; `None` if the text is not a quantity or far too large.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_goes_up_to_thousandths() {
+    fn amounts_are_rounded_up_to_thousandths() {
         assert_eq!(q("100u").to_decimal(), "1m");
         assert_eq!(q("1999999n").to_decimal(), "2m");
         assert_eq!(q("2000").to_decimal(), "2k");

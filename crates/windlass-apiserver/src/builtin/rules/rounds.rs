@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_label_is_told_once_per_round() {
+    fn a_bad_label_is_reported_once_per_round() {
         let label = json!({"labels": {"a b": "c"}});
         for (kind, count) in [
             (("", "ConfigMap"), 4),
@@ -120,23 +120,23 @@ mod tests {
             (("", "LimitRange"), 3),
             (("policy", "PodDisruptionBudget"), 2),
         ] {
-            let told = causes(kind, label.clone());
-            assert_eq!(told, vec!["metadata.labels"; count], "{kind:?}");
+            let found = causes(kind, label.clone());
+            assert_eq!(found, vec!["metadata.labels"; count], "{kind:?}");
         }
     }
 
     #[test]
     fn finalizers_are_looked_at_on_update_too() {
-        let told = causes(("apps", "Deployment"), json!({"finalizers": ["a b/c"]}));
-        assert_eq!(told, ["metadata.finalizers"]);
-        let told = causes(("", "ConfigMap"), json!({"finalizers": ["foo"]}));
-        assert_eq!(told, ["metadata.finalizers[0]"; 2]);
-        let told = causes(("coordination.k8s.io", "Lease"), json!({"finalizers": ["foo"]}));
-        assert!(told.is_empty(), "{told:?}");
+        let found = causes(("apps", "Deployment"), json!({"finalizers": ["a b/c"]}));
+        assert_eq!(found, ["metadata.finalizers"]);
+        let found = causes(("", "ConfigMap"), json!({"finalizers": ["foo"]}));
+        assert_eq!(found, ["metadata.finalizers[0]"; 2]);
+        let found = causes(("coordination.k8s.io", "Lease"), json!({"finalizers": ["foo"]}));
+        assert!(found.is_empty(), "{found:?}");
     }
 
     #[test]
-    fn what_may_not_change_is_told_by_those_who_compare() {
+    fn a_change_that_is_not_allowed_is_reported_by_the_rounds_that_compare() {
         assert_eq!(causes(("", "ConfigMap"), json!({"uid": "2"})), ["metadata.uid"; 2]);
         assert_eq!(causes(("", "LimitRange"), json!({"uid": "2"})), ["metadata.uid"]);
     }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_requirements_are_told_field_by_field() {
+    fn wrong_requirements_are_reported_field_by_field() {
         let selector = json!({"matchExpressions": [
             {"key": "a b", "operator": "In"},
             {"key": "ok", "operator": "Exists", "values": ["x"]},

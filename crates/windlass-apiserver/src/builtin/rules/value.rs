@@ -10,7 +10,7 @@ pub fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(value, |value, key| &value[key])
 }
 
-/// The text at a path; empty if there is none.
+/// The text at a path; empty if it is missing.
 pub fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     at(value, path).as_str().unwrap_or_default()
 }
@@ -35,7 +35,7 @@ pub fn entries<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = (&'a st
     at(value, path).as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
 
-/// Whether something other than `null` stands at a path.
+/// Returns `true` if there is something other than `null` at a path.
 pub fn has(value: &Value, path: &str) -> bool {
     !at(value, path).is_null()
 }
@@ -48,7 +48,7 @@ pub fn items_mut<'a>(value: &'a mut Value, key: &str) -> &'a mut [Value] {
     }
 }
 
-/// The object in a field, made if there is none; `None` if `value` or the field is something else.
+/// The object in a field, created if it is missing; `None` if `value` or the field is something else.
 pub fn object_mut<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Value> {
     let field = value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if field.is_null() {

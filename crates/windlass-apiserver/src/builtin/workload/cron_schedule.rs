@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_as_the_parser_does() {
+    fn mistakes_are_reported_as_the_parser_does() {
         for (bad, why) in [
             ("a b", "expected exactly 5 fields, found 2: [a b]"),
             ("60 * * * *", "end of range (60) above maximum (59): 60"),

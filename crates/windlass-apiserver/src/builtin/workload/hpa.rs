@@ -79,7 +79,7 @@ impl Strategy for AutoscalersV1 {
         if let Some(spec) = object_mut(object, "spec") {
             default_to(spec, "minReplicas", 1);
         }
-        // What travels in annotations is read and written anew; the default is that of version 2.
+        // Fields in annotations are decoded and encoded again; the default is that of version 2.
         let mut newer = v1_to_v2(object);
         if items(&newer, "spec.metrics").is_empty()
             && let Some(spec) = object_mut(&mut newer, "spec")

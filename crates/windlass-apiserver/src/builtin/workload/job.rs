@@ -120,7 +120,7 @@ pub fn job_spec_defaults(spec: &mut Value) {
     }
 }
 
-/// The rules of a job's spec apart from its selector, wherever it stands.
+/// The rules of the spec of a job or job template, apart from its selector.
 pub fn validate_spec_at(errors: &mut FieldErrors, spec: &Value, field: &str) {
     shared::all_non_negative(
         errors,
@@ -262,7 +262,7 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
 }
 
 /// A job without labels is read with those of its template: after its rules were looked at, so a
-/// name that is too long for a label is told of the template alone.
+/// name that is too long for a label is reported for the template alone.
 fn labels_from_template(object: &mut Value) {
     let labels = object["spec"]["template"]["metadata"]["labels"].clone();
     let fits = |(_, value): (&String, &Value)| value.as_str().is_none_or(|v| v.len() <= 63);

@@ -69,7 +69,7 @@ fn uncounted(errors: &mut FieldErrors, status: &Value) {
     }
 }
 
-/// What goes with the conditions that end a job.
+/// The fields that belong to the conditions that end a job.
 fn finished(errors: &mut FieldErrors, job: &Value, old: &Value) {
     let status = &job["status"];
     let turned = |kind: &str| is(job, kind) != is(old, kind);

@@ -31,7 +31,7 @@ pub fn class_of(spec: &Value) -> &'static str {
     if guaranteed && requests == limits { "Guaranteed" } else { "Burstable" }
 }
 
-/// Adds positive amounts of cpu and memory, and tells how many of the two there were.
+/// Adds positive amounts of cpu and memory, and returns how many of the two there were.
 fn add<'a>(sums: &mut Resources<'a>, resources: &'a Value, list: &str) -> usize {
     let mut count = 0;
     for (name, value) in entries(resources, list) {

@@ -53,7 +53,7 @@ pub fn set_scale(gvk: &Gvk, object: &mut Value, replicas: i64) {
     }
 }
 
-/// The name a scale speaks of.
+/// The name of the object of a scale.
 pub fn name_of(scale: &Value) -> &str {
     text(scale, "metadata.name")
 }

@@ -100,7 +100,7 @@ pub fn pod_status(status: &mut Value) {
     }
 }
 
-/// Puts values where nothing stands: fields the API always writes.
+/// Sets missing fields that the API always writes.
 pub fn zero(value: &mut Value, fields: &[(&str, Value)]) {
     let Some(object) = value.as_object_mut() else { return };
     for (key, zero) in fields {

@@ -48,7 +48,7 @@ impl Strategy for PodTemplates {
     }
 }
 
-/// The rules of a template wherever it stands.
+/// The rules of a pod template in any kind.
 pub fn validate(errors: &mut FieldErrors, template: &Value, field: &str) {
     let metadata = &template["metadata"];
     meta::labels(errors, &metadata["labels"], &format!("{field}.labels"));

@@ -23,7 +23,7 @@ fn made(mut object: Value) -> Value {
     object
 }
 
-fn told(object: Value) -> Vec<String> {
+fn errors(object: Value) -> Vec<String> {
     strategy().validate(&made(object)).iter().map(ToString::to_string).collect()
 }
 
@@ -74,7 +74,7 @@ fn schemas_that_are_not_structural_are_refused() {
             ),
         ),
     ] {
-        assert_eq!(told(with_field(field)), [expected]);
+        assert_eq!(errors(with_field(field)), [expected]);
     }
 }
 
@@ -83,14 +83,14 @@ fn names_and_versions_are_checked() {
     let mut object = with_field(json!({"type": "string"}));
     object["spec"]["versions"][0]["storage"] = false.into();
     object["spec"]["scope"] = "Global".into();
-    let told = told(object);
+    let errors = errors(object);
     assert_eq!(
-        told[0],
+        errors[0],
         "spec.scope: Unsupported value: \"Global\": supported values: \"Cluster\", \"Namespaced\""
     );
-    assert!(told[1].ends_with("must have exactly one version marked as storage version"));
+    assert!(errors[1].ends_with("must have exactly one version marked as storage version"));
     assert_eq!(
-        told[2],
+        errors[2],
         "status.storedVersions: Invalid value: null: must have at least one stored version"
     );
 }
@@ -101,7 +101,7 @@ fn a_webhook_needs_a_url_or_a_service() {
     object["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
         "clientConfig": {"url": "http://a.example"}, "conversionReviewVersions": ["v9"]}});
     assert_eq!(
-        told(object),
+        errors(object),
         [
             "spec.conversion.webhookClientConfig.url: Invalid value: \"http\": 'https' is the only \
              allowed URL scheme; desired format: https://host[/path]",
@@ -121,5 +121,5 @@ fn a_large_schema_is_checked_in_time_linear_in_its_size() {
         (0..50).map(|i| (format!("f{i}"), field.clone())).collect();
     let object = definition(json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": fields}}}));
-    assert!(told(object).is_empty());
+    assert!(errors(object).is_empty());
 }

@@ -34,7 +34,7 @@ impl Call {
         let call = self.on_pod(&self.info.name);
         let entry = call.entry()?;
         let pod = call.object_of(&entry).await?;
-        if !goes_freely(&pod) {
+        if !needs_no_budget(&pod) {
             self.ask_budgets(&pod, dry_run)?;
         }
         if !dry_run {
@@ -46,7 +46,7 @@ impl Call {
         Ok(Answer::Plain(201, success(201)))
     }
 
-    /// Lets watchers of the pod see why it goes.
+    /// Records in the pod why it is deleted, for its watchers.
     async fn mark_evicted(&self, delete: &DeleteOptions) -> Result<()> {
         let uid = delete.uid.clone();
         let options = self.plain_options(DryRun::No);
@@ -187,8 +187,9 @@ impl Call {
     }
 }
 
-/// Whether a pod may be evicted without asking: it runs nothing, or goes already.
-fn goes_freely(pod: &Value) -> bool {
+/// Returns `true` if a pod may be evicted without a budget: it does not run, or is already being
+/// deleted.
+fn needs_no_budget(pod: &Value) -> bool {
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     matches!(phase, "Succeeded" | "Failed" | "Pending" | "") || object::is_deleting(pod)
 }

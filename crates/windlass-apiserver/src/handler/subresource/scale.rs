@@ -39,7 +39,7 @@ impl Call {
         if kind == PatchKind::Apply {
             return self.apply_scale(&options).await;
         }
-        // What is not there is told before what is wrong with the patch.
+        // A missing object is reported before a wrong patch.
         self.entry()?;
         let shape = crate::schema::shape_of(&scale_gvk());
         let patch = self.patch_body(kind)?;
@@ -182,7 +182,7 @@ impl Call {
         Status::conflict(&gr, &self.info.name, why)
     }
 
-    /// Tells where the replicas are in each version of the parent.
+    /// Maps each version of the parent to the path of its replicas.
     fn with_replicas_paths<T>(&self, f: impl FnOnce(&ScalePaths<'_>) -> T) -> T {
         let own = self.resource.gvk.api_version();
         let family = self.server.registry.family(&self.storage);

@@ -1,7 +1,7 @@
 //! Conversion of custom objects by their definition's webhook.
 //!
 //! Objects of a definition with a webhook are stored with their `apiVersion`, because the version
-//! they were stored in can not be told otherwise once the definition stores another one.
+//! they were stored in is not known otherwise once the definition stores another one.
 //!
 //! **Invariant:** nothing a webhook answers is stored or served before it was checked against the
 //! object it was asked about.
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_none_are_told() {
+    fn invalid_responses_are_reported() {
         let fails = |value: Value| read_answer(value, "v1", "u").unwrap_err();
         assert_eq!(
             fails(json!({"kind": "Status", "apiVersion": "v1"})),
@@ -204,14 +204,16 @@ mod tests {
     fn a_converted_object_keeps_what_it_is() {
         let old = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a", "uid": "1"}});
         let fails = |mut new: Value| check(&old, &mut new, "g/v2", "g/v1, Kind=K", 0, true);
-        let told = |new: Value| fails(new).unwrap_err().message;
+        let message = |new: Value| fails(new).unwrap_err().message;
         let head = "conversion webhook for g/v1, Kind=K returned invalid object";
         assert_eq!(
-            told(json!({"apiVersion": "g/v3", "kind": "K"})),
+            message(json!({"apiVersion": "g/v3", "kind": "K"})),
             format!("{head} at index 0: invalid groupVersion (expected g/v2, received g/v3)")
         );
         assert_eq!(
-            told(json!({"apiVersion": "g/v2", "kind": "K", "metadata": {"name": "b", "uid": "1"}})),
+            message(
+                json!({"apiVersion": "g/v2", "kind": "K", "metadata": {"name": "b", "uid": "1"}})
+            ),
             format!("{head}: must have the same name: a != b")
         );
     }

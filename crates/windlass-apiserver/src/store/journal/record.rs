@@ -195,7 +195,7 @@ pub(super) fn weight(resource: &ResourceKey, entry: &Entry) -> u64 {
     (FIXED_BYTES + resource + key + fields + entry.body.len()) as u64
 }
 
-/// Tells a record that was cut off from one whose length is wrong.
+/// Distinguishes a record that was cut off from one whose length is wrong.
 fn incomplete(reader: &mut impl Read, rest: u64, sum: u32) -> io::Result<Found> {
     let mut crc = flate2::Crc::new();
     for_each_chunk(reader, rest, |bytes| crc.update(bytes))?;
@@ -203,7 +203,8 @@ fn incomplete(reader: &mut impl Read, rest: u64, sum: u32) -> io::Result<Found> 
     Ok(if whole { Found::Damage } else { Found::Incomplete })
 }
 
-/// Tells room for records that a loss of power left empty from a record whose length is wrong.
+/// Distinguishes preallocated space that a loss of power left empty from a record whose length is
+/// wrong.
 fn zeros(reader: &mut impl Read, rest: u64) -> io::Result<Found> {
     let mut empty = true;
     for_each_chunk(reader, rest, |bytes| empty &= bytes.iter().all(|byte| *byte == 0))?;

@@ -58,7 +58,7 @@ impl Reconciler<CronJob> for CronJobs {
         let jobs = cx.list::<Job>().owned().items()?;
         let now = self.shared.server.clock().now();
         let mut sync = Sync { cx: &cx, cron: &cron, spec, now, status, jobs };
-        // A job that goes at once is not told to have completed.
+        // No event reports the completion of a job that is deleted here.
         let cleaned = sync.clean().await;
         let next = sync.run().await;
         let Sync { mut status, .. } = sync;
@@ -72,7 +72,7 @@ impl Reconciler<CronJob> for CronJobs {
 // === impl Sync ===
 
 impl Sync<'_> {
-    /// Follows the jobs and starts one if its moment has come; says when to look again.
+    /// Tracks the jobs and starts one if it is due. Returns when to look again.
     async fn run(&mut self) -> Result<Option<Duration>> {
         self.follow().await?;
         if self.cron.metadata.deletion_timestamp.is_some() || self.spec.suspend == Some(true) {
@@ -158,7 +158,7 @@ impl Sync<'_> {
             let known = self.jobs.iter().any(|j| j.metadata.uid == reference.uid);
             let name = reference.name.clone().unwrap_or_default();
             let key = Key::new(self.cx.namespace(), &name);
-            if !known && self.cx.live().get::<Job>(&key).await?.is_none() {
+            if !known && self.cx.client().api::<Job>().get(&key).await?.is_none() {
                 self.cx.event("MissingJob", format!("Active job went missing: {name}"));
                 self.unlist(reference.uid.as_ref());
             }
@@ -206,7 +206,7 @@ impl Sync<'_> {
             (None, Missed::None) => since,
             (None, _) => self.now,
         };
-        // A schedule that never comes is looked at once a year.
+        // A schedule that never matches is looked at once a year.
         let year = Duration::from_secs(366 * 86_400);
         let Some(next) = schedule.next(from) else { return year };
         let left = Duration::try_from(next.duration_since(self.now)).unwrap_or_default();
@@ -218,7 +218,7 @@ impl Sync<'_> {
         for reference in self.active().to_vec() {
             let name = reference.name.clone().unwrap_or_default();
             let key = Key::new(self.cx.namespace(), &name);
-            match self.cx.live().get::<Job>(&key).await {
+            match self.cx.client().api::<Job>().get(&key).await {
                 Ok(Some(job)) => self.delete(&job).await?,
                 Ok(None) => self.unlist(reference.uid.as_ref()),
                 Err(error) => {
@@ -232,14 +232,14 @@ impl Sync<'_> {
 
     async fn start(&mut self, moment: Timestamp, name: String) -> Result<()> {
         let wanted = self.new_job(moment, name)?;
-        let made = match self.cx.client().create(&wanted).await {
+        let made = match self.cx.client().api().create(&wanted).await {
             Ok(made) => {
                 let name = made.metadata.name.as_deref().unwrap_or_default();
                 self.cx.event("SuccessfulCreate", format!("Created job {name}"));
                 made
             }
             Err(error) if error.is_already_exists() => {
-                let there = self.cx.live().get::<Job>(&Key::of(&wanted)).await?;
+                let there = self.cx.client().api::<Job>().get(&Key::of(&wanted)).await?;
                 let mine = |job: &&Arc<Job>| owner::is_controlled_by(&***job, self.cron);
                 match there.as_ref().filter(mine) {
                     Some(job) if !self.is_listed(job) => (**job).clone(),
@@ -317,7 +317,7 @@ impl Sync<'_> {
     async fn delete(&mut self, job: &Job) -> Result<()> {
         let name = job.metadata.name.as_deref().unwrap_or_default();
         let how = Deletion::only(job).propagation(PropagationPolicy::Background);
-        match self.cx.client().api::<Job>().delete(&Key::of(job), &how).await {
+        match self.cx.client().api::<Job>().delete(how).await {
             Ok(_) => {
                 self.unlist(job.metadata.uid.as_ref());
                 self.cx.event("SuccessfulDelete", format!("Deleted job {name}"));

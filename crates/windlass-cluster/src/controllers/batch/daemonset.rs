@@ -1,7 +1,7 @@
 //! DaemonSets: one pod on every node that fits.
 //!
 //! One reconcile sorts the pods by the node they are meant for, makes and deletes pods where one is
-//! missing or too many, goes on with a rolling update and writes the status.
+//! missing or too many, continues a rolling update and writes the status.
 
 mod nodes;
 mod place;
@@ -16,8 +16,8 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetSpec, D
 use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use windlass::cache::Key;
-use windlass::controller::{Change, Predicate};
+use windlass::cache::{Change, Key};
+use windlass::controller::Predicate;
 use windlass::manager::Builder;
 use windlass::{Context, Controller, Error, Next, Reconciler, Result};
 
@@ -37,9 +37,9 @@ const KEYS_MAX: usize = 1024;
 /// The most pods made or deleted in one go.
 const STEP_MAX: usize = 250;
 
-/// Adds the controller, and the one that tells it of nodes.
+/// Adds the controller, and the one that watches nodes for it.
 pub fn add(builder: Builder, shared: &Shared) -> Builder {
-    let (tell, keys) = mpsc::channel(KEYS_MAX);
+    let (sender, keys) = mpsc::channel(KEYS_MAX);
     let sets = DaemonSets { shared: shared.clone(), failures: Mutex::default() };
     let controller = Controller::<DaemonSet>::builder("daemonset-controller")
         .owns::<Pod>()
@@ -48,20 +48,20 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
         .reads::<Node>()
         .channel(keys)
         .build_with(sets);
-    builder.add(controller).add(node_controller(tell))
+    builder.add(controller).add(node_controller(sender))
 }
 
-/// Has every set looked at when a node comes, goes or changes what decides about placement.
-fn node_controller(tell: mpsc::Sender<Key>) -> Controller<Node> {
+/// Queues every set when a node appears, disappears or changes in a way that matters for placement.
+fn node_controller(sender: mpsc::Sender<Key>) -> Controller<Node> {
     Controller::<Node>::builder("daemonset-node-controller")
         .when(Predicate::new(placement_changed))
         .reads::<DaemonSet>()
         .build(move |cx: Context<Node>| {
-            let tell = tell.clone();
+            let sender = sender.clone();
             async move {
-                for key in cx.list::<DaemonSet>().all_namespaces().keys()? {
-                    // The receiver goes when the manager stops.
-                    let _ = tell.send(key).await;
+                for key in cx.client().cached().list::<DaemonSet>().keys()? {
+                    // The receiver is dropped when the manager stops.
+                    let _ = sender.send(key).await;
                 }
                 Ok(Next::Done)
             }
@@ -71,7 +71,7 @@ fn node_controller(tell: mpsc::Sender<Key>) -> Controller<Node> {
 fn placement_changed(change: &Change) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     let spec = |entry: &windlass::cache::Entry| entry.decode::<Node>().ok().map(|n| n.spec);
-    old.labels() != new.labels() || spec(old) != spec(new)
+    !old.labels().eq(new.labels()) || spec(old) != spec(new)
 }
 
 struct DaemonSets {
@@ -177,7 +177,7 @@ impl DaemonSets {
         sync.apply(&surplus, &missing).await
     }
 
-    /// The pods of a node that still run; those that ended are to be deleted.
+    /// The pods of a node that still run, apart from those that have ended and are to be deleted.
     fn without_ended(
         &self,
         sync: &mut Sync<'_>,

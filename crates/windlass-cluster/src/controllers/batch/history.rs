@@ -72,7 +72,7 @@ pub fn name(revision: &ControllerRevision) -> &str {
     revision.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Tells whether a revision stores this.
+/// Returns `true` if a revision stores this.
 pub fn stores(revision: &ControllerRevision, data: &Value) -> bool {
     revision.data.as_ref().is_some_and(|RawExtension(stored)| stored == data)
 }
@@ -141,11 +141,11 @@ pub async fn create<O: Object<DynamicType = ()>>(
             revision: draft.number,
         };
         owner::set_controller(parent, &mut revision)?;
-        match cx.client().create(&revision).await {
+        match cx.client().api().create(&revision).await {
             Err(error) if error.is_already_exists() => {}
             other => return other,
         }
-        let there = cx.live().get::<ControllerRevision>(&Key::of(&revision)).await?;
+        let there = cx.client().api::<ControllerRevision>().get(&Key::of(&revision)).await?;
         match there {
             Some(there) if stores(&there, draft.data) => return Ok((*there).clone()),
             _ => *collisions = collisions.saturating_add(1),
@@ -161,7 +161,7 @@ pub async fn renumber<O: Object<DynamicType = ()>>(
     number: i64,
 ) -> Result<Arc<ControllerRevision>> {
     let patch = Patch::Merge(json!({"revision": number}));
-    cx.client().patch::<ControllerRevision>(&Key::of(revision), &patch).await.map(Arc::new)
+    cx.client().api::<ControllerRevision>().patch(&Key::of(revision), &patch).await.map(Arc::new)
 }
 
 /// Deletes the oldest revisions that nothing uses, so that `limit` of those are left.
@@ -175,7 +175,7 @@ pub async fn truncate<O: Object<DynamicType = ()>>(
     let surplus = idle.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
     for revision in idle.into_iter().take(surplus) {
         let api = cx.client().api::<ControllerRevision>();
-        api.delete(&Key::of(&**revision), &Deletion::only(&**revision)).await?;
+        api.delete(Deletion::only(&**revision)).await?;
     }
     Ok(())
 }

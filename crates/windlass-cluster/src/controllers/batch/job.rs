@@ -42,7 +42,7 @@ pub use ttl::add as add_ttl;
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 /// The annotation and label of a pod with its index.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// The controller that looks after jobs that name none.
+/// The controller that manages jobs without `managedBy`.
 const MANAGER: &str = "kubernetes.io/job-controller";
 
 /// Adds the controllers of jobs and of pods that lost their job.
@@ -221,12 +221,12 @@ impl<'a> Sync<'a> {
                 self.now,
             ));
         } else if living {
-            self.tell_suspension();
+            self.publish_suspension();
         }
         managed
     }
 
-    fn tell_suspension(&mut self) {
+    fn publish_suspension(&mut self) {
         let conditions = self.status.conditions.get_or_insert_default();
         if suspended(self.spec) {
             let (reason, text) = ("JobSuspended", "Job suspended");
@@ -247,7 +247,7 @@ impl<'a> Sync<'a> {
     }
 }
 
-/// Tells whether this controller looks after the job.
+/// Returns `true` if this controller manages the job.
 fn ours(spec: &JobSpec) -> bool {
     spec.managed_by.as_deref().is_none_or(|manager| manager == MANAGER)
 }
@@ -264,7 +264,7 @@ fn suspended(spec: &JobSpec) -> bool {
     spec.suspend == Some(true)
 }
 
-/// Tells whether a pod that goes is replaced only when it has ended.
+/// Returns `true` if a pod that is being deleted is replaced only after it has ended.
 fn replaces_failed_only(spec: &JobSpec) -> bool {
     spec.pod_replacement_policy.as_deref() == Some("Failed")
 }

@@ -39,7 +39,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     builder.add(controller)
 }
 
-/// Pods nobody controls, by the set their name fits.
+/// Pods without a controller, by the set that their name fits.
 fn orphans() -> Watch {
     Watch::changes(Kind::of::<Pod>(), |change| {
         let Some(entry) = &change.new else { return Vec::new() };
@@ -104,7 +104,7 @@ impl Reconciler<StatefulSet> for StatefulSets {
     }
 }
 
-/// Finds or makes the revision of the template, and the one the pods come from.
+/// Finds or creates the revision of the template, and finds the current revision of the pods.
 async fn versions(
     cx: &Context<StatefulSet>,
     set: &StatefulSet,

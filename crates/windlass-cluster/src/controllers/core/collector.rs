@@ -1,10 +1,11 @@
-//! The garbage collector: what loses its last owner goes, in the order that was asked for.
+//! The garbage collector: deletes objects that have lost their last owner, in the order that the
+//! propagation policy asks for.
 //!
 //! Every kind that can be listed, watched and deleted is followed as metadata, custom ones from
-//! the moment their definition is served. The `graph` knows who refers to whom; each decision
-//! is made on what the server says at that moment, and written under the version it was made on.
+//! the moment their definition is served. The `graph` knows which objects refer to which; each
+//! decision is based on a live read, and written with the version it is based on.
 //!
-//! **Invariant:** nothing is deleted on what a watch said alone.
+//! **Invariant:** nothing is deleted because of a watch event alone.
 
 mod graph;
 mod verdict;
@@ -13,12 +14,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::DynamicObject;
 use kube::discovery::{Discovery, verbs};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use windlass::cache::{Event, HandlerGuard, HandlerOptions, Informer, Scope};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass::cache::{Cause, Change, Informer, Scope};
 use windlass::events::Recorder;
 use windlass::manager::{Builder, RunContext};
 use windlass::queue::WorkQueue;
@@ -65,11 +69,12 @@ impl Collector {
     }
 
     async fn run(self: Arc<Self>, cx: &RunContext) -> Result<()> {
-        let _definitions = self.follow_definitions()?;
+        let me = self.clone();
+        let definitions = Kind::of::<CustomResourceDefinition>();
+        let _definitions = self.follow(&definitions, move |_| me.changed.notify_one());
         let mut watches = BTreeMap::new();
-        self.follow_kinds(&mut watches).await?;
+        let lists = self.follow_kinds(&mut watches).await?;
         // A kind that does not answer must not keep the others waiting.
-        let lists = watches.values().map(|guard| guard.synced());
         let _ = tokio::time::timeout(PATIENCE, futures::future::join_all(lists)).await;
         let mut workers = tokio::task::JoinSet::new();
         for _ in 0..WORKERS {
@@ -97,18 +102,30 @@ impl Collector {
         self.client.cached().informer_of(kind, &Scope::all().metadata_only())
     }
 
-    fn follow_definitions(self: &Arc<Self>) -> Result<HandlerGuard> {
-        let kind = Kind::of::<CustomResourceDefinition>();
-        let informer = self.metadata(&kind);
-        let me = self.clone();
-        Ok(informer.handle(HandlerOptions::default(), move |_| me.changed.notify_one()))
+    /// Calls a function with the changes of a kind until the guard is dropped. The future waits for
+    /// the first list.
+    fn follow(
+        &self,
+        kind: &Kind,
+        mut handler: impl FnMut(Change) + Send + 'static,
+    ) -> (DropGuard, BoxFuture<'static, ()>) {
+        let mut changes = self.metadata(kind).subscribe();
+        let synced = changes.synced().boxed();
+        let token = CancellationToken::new();
+        tokio::spawn(token.clone().run_until_cancelled_owned(async move {
+            while let Some(change) = changes.recv().await {
+                handler(change);
+                tokio::task::consume_budget().await;
+            }
+        }));
+        (token.drop_guard(), synced)
     }
 
-    /// Watches every kind that is served, and no other.
+    /// Watches every kind that is served, and no other. Returns the first lists of new kinds.
     async fn follow_kinds(
         self: &Arc<Self>,
-        watches: &mut BTreeMap<Kind, HandlerGuard>,
-    ) -> Result<()> {
+        watches: &mut BTreeMap<Kind, DropGuard>,
+    ) -> Result<Vec<BoxFuture<'static, ()>>> {
         let kinds = collected(&self.client).await?;
         let gone: Vec<Kind> = watches.keys().filter(|k| !kinds.contains(k)).cloned().collect();
         for kind in gone {
@@ -116,35 +133,35 @@ impl Collector {
             let affected = self.graph.lock().forget_kind(&kind);
             affected.into_iter().for_each(|uid| self.queue.add(uid));
         }
+        let mut lists = Vec::new();
         for kind in kinds {
             if watches.contains_key(&kind) {
                 continue;
             }
-            let informer = self.metadata(&kind);
             let (me, known) = (self.clone(), kind.clone());
-            let guard =
-                informer.handle(HandlerOptions::default(), move |event| me.see(&known, &event));
-            watches.insert(kind, guard);
+            let (watch, synced) = self.follow(&kind, move |change| me.see(&known, &change));
+            watches.insert(kind, watch);
+            lists.push(synced);
         }
-        Ok(())
+        Ok(lists)
     }
 
-    /// Takes one change into the graph and queues whom it concerns.
-    fn see(&self, kind: &Kind, event: &Event<DynamicObject>) {
-        let affected = match event {
-            Event::Resync { .. } => return,
-            Event::Deleted { last, .. } => self.graph.lock().remove(last.uid()),
-            Event::Added { object, .. } => self.graph.lock().observe(kind, object.entry()),
-            Event::Updated { old, new } => {
-                let mut graph = self.graph.lock();
-                let mut affected = Vec::new();
-                if old.uid() != new.uid() {
-                    affected.extend(graph.remove(old.uid()));
-                }
-                affected.extend(graph.observe(kind, new.entry()));
-                affected
-            }
-        };
+    /// Applies one change to the graph and queues the objects that it affects.
+    fn see(&self, kind: &Kind, change: &Change) {
+        if change.cause == Cause::Resync {
+            return;
+        }
+        let mut graph = self.graph.lock();
+        let mut affected = Vec::new();
+        if let Some(old) =
+            change.old.as_ref().filter(|_| change.new.is_none() || change.is_replacement())
+        {
+            affected.extend(graph.remove(old.uid()));
+        }
+        if let Some(new) = &change.new {
+            affected.extend(graph.observe(kind, new));
+        }
+        drop(graph);
         affected.into_iter().for_each(|uid| self.queue.add(uid));
     }
 

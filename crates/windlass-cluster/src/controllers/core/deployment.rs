@@ -1,7 +1,7 @@
 //! Deployments: one ReplicaSet per template, and the way from one to the next.
 //!
 //! A reconcile is one `Rollout`: it finds the ReplicaSets of the Deployment, decides in
-//! `rolling` or `recreate` what to scale, and tells in `status` how far it is.
+//! `rolling` or `recreate` what to scale, and reports the progress in `status`.
 
 mod numbers;
 mod recreate;
@@ -17,8 +17,8 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use windlass::cache::Cache;
-use windlass::controller::{Change, Context, Controller, Next, Watch};
+use windlass::cache::{Cache, Change};
+use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, Result};
 
@@ -46,7 +46,7 @@ struct Rollout<'a> {
 }
 
 fn orphans(change: &Change, cache: &Cache) -> Vec<Key> {
-    let namespace = change.entry().and_then(|e| e.key().namespace().map(str::to_string));
+    let namespace = change.key().namespace().map(str::to_string);
     let labels = claim::orphan_labels(change).into_iter().filter(|l| !l.is_empty());
     let selector = |d: &Deployment| d.spec.as_ref().map(|s| s.selector.clone());
     let keys = labels.flat_map(|labels| {
@@ -60,7 +60,7 @@ fn of_deleted_pod(change: &Change, cache: &Cache) -> Vec<Key> {
     if !change.is_delete() {
         return Vec::new();
     }
-    let Some(pod) = change.entry() else { return Vec::new() };
+    let pod = change.entry();
     let namespace = pod.key().namespace();
     let set = pod.owners().iter().find(|o| o.controller && &*o.kind == "ReplicaSet");
     let set = set.and_then(|set| {
@@ -159,13 +159,14 @@ impl Rollout<'_> {
 
     /// Stores the Deployment's status and annotations as they are here.
     async fn save(&mut self) -> Result<()> {
-        self.deployment = self.cx.client().update_status(&self.deployment).await?;
+        self.deployment =
+            self.cx.client().api().subresource("status").update(&self.deployment).await?;
         Ok(())
     }
 
     /// Stores a ReplicaSet in place of the one known.
     async fn save_set(&mut self, at: usize, set: &ReplicaSet) -> Result<()> {
-        self.sets[at] = self.cx.client().update(set).await?;
+        self.sets[at] = self.cx.client().api().update(set).await?;
         Ok(())
     }
 }

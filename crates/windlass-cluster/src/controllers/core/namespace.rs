@@ -1,18 +1,17 @@
-//! Namespaces that end: all content goes, pods first, then the namespace itself.
+//! Deletion of namespaces: first the contents, beginning with pods, then the namespace itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use http::Method;
-use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition, NamespaceStatus, Pod};
+use k8s_openapi::api::core::v1::{
+    Namespace, NamespaceCondition, NamespaceSpec, NamespaceStatus, Pod,
+};
 use kube::api::PropagationPolicy;
-use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::discovery::{Discovery, verbs};
-use serde_json::json;
-use windlass::client::Deletion;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Builder;
-use windlass::{Client, Kind, List, Result, ResultExt};
+use windlass::{Client, Kind, Result, ResultExt};
 
 use crate::controllers::Shared;
 use crate::controllers::pod;
@@ -46,15 +45,15 @@ async fn reconcile(cx: &Context<Namespace>) -> Result<Next> {
         return Ok(Next::Done);
     }
     let rest = empty(cx.client(), cx.name()).await?;
-    if let Err(error) = tell(cx, &rest).await {
-        // Gone, or changed by somebody: the next look tells.
+    if let Err(error) = record(cx, &rest).await {
+        // Deleted, or changed by another client: the next reconcile sees it.
         return if error.is_not_found() { Ok(Next::Done) } else { Err(error) };
     }
     if rest.kinds.is_empty() && rest.failures.is_empty() {
         return finalize(cx).await;
     }
-    let pause = match cx.clock().since(since.0).as_secs() {
-        0..5 => Duration::from_millis(20),
+    let pause = match cx.clock().now().duration_since(since.0).as_secs() {
+        ..5 => Duration::from_millis(20),
         5..60 => Duration::from_millis(500),
         _ => Duration::from_secs(5),
     };
@@ -77,7 +76,7 @@ async fn empty(client: &Client, namespace: &str) -> Result<Rest> {
     Ok(rest)
 }
 
-/// The kinds that live in namespaces and can be deleted.
+/// The namespaced kinds that can be deleted.
 async fn content(client: &Client) -> Result<Vec<Kind>> {
     let discovery = Discovery::new(client.kube()).run_aggregated().await?;
     let mut kinds = Vec::new();
@@ -96,15 +95,14 @@ async fn content(client: &Client) -> Result<Vec<Kind>> {
 }
 
 async fn clear(client: &Client, kind: &Kind, namespace: &str, rest: &mut Rest) {
-    let api = client.api_with::<PartialObjectMeta<DynamicObject>>(kind);
-    let list = List::within(namespace);
+    let api = client.api_of::<PartialObjectMeta<DynamicObject>>(kind);
+    let list = api.list().namespace(namespace);
     let outcome = async {
-        if api.list(&list).await?.is_empty() {
+        if list.items().await?.is_empty() {
             return Ok(Vec::new());
         }
-        let how = Deletion::default().propagation(PropagationPolicy::Background);
-        client.dynamic(kind).delete_collection(&list, &how).await?;
-        api.list(&list).await
+        list.delete(PropagationPolicy::Background).await?;
+        list.items().await
     };
     match outcome.await {
         Err(error) if error.is_not_found() => {}
@@ -119,8 +117,8 @@ async fn clear(client: &Client, kind: &Kind, namespace: &str, rest: &mut Rest) {
     }
 }
 
-/// Notes in the status what is left.
-async fn tell(cx: &Context<Namespace>, rest: &Rest) -> Result<()> {
+/// Records in the status what is left.
+async fn record(cx: &Context<Namespace>, rest: &Rest) -> Result<()> {
     let texts = rest.texts();
     let clock = cx.clock();
     cx.status_as(|status: &mut NamespaceStatus| {
@@ -153,24 +151,22 @@ async fn tell(cx: &Context<Namespace>, rest: &Rest) -> Result<()> {
 }
 
 async fn finalize(cx: &Context<Namespace>) -> Result<Next> {
-    let api = cx.client().dynamic(cx.kind());
-    let Some(namespace) = cx.client().api::<Namespace>().get(cx.key()).await? else {
+    let api = cx.client().api::<Namespace>();
+    let Some(namespace) = api.get(cx.key()).await? else {
         return Ok(Next::Done);
     };
     let spec = namespace.spec.as_ref().and_then(|s| s.finalizers.clone());
     let left: Vec<String> =
         spec.unwrap_or_default().into_iter().filter(|f| f != FINALIZER).collect();
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {
-            "name": cx.name(),
-            "uid": namespace.metadata.uid,
-            "resourceVersion": namespace.metadata.resource_version,
-        },
-        "spec": {"finalizers": left},
-    });
-    let done = api.subresource(Method::PUT, cx.key(), "finalize", Some(&body)).await;
+    let metadata = ObjectMeta {
+        name: namespace.metadata.name.clone(),
+        uid: namespace.metadata.uid.clone(),
+        resource_version: namespace.metadata.resource_version.clone(),
+        ..ObjectMeta::default()
+    };
+    let spec = Some(NamespaceSpec { finalizers: Some(left) });
+    let finalized = Namespace { metadata, spec, status: None };
+    let done = api.subresource("finalize").update(&finalized).await;
     done.ignore_not_found().map(|_| Next::Done)
 }
 

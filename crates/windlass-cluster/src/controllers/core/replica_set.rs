@@ -14,11 +14,12 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube::ResourceExt;
+use kube::core::{Selector, SelectorExt};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Builder;
-use windlass::{Error, Key, List, Object, Result, owner};
+use windlass::{Error, Key, Object, Result, owner};
 
 use crate::controllers::Shared;
 use crate::controllers::claim::{self, Claim};
@@ -26,7 +27,7 @@ use crate::controllers::{amount, pod};
 
 /// The longest wait for a pod to become available before it is looked at again.
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(3600);
-/// How long a status that tells of some more ready pods waits for the others.
+/// How long a status with a few more ready pods waits for the others.
 const HOLD: Duration = Duration::from_millis(50);
 
 /// Adds the controller of ReplicaSets.
@@ -51,12 +52,12 @@ fn controller<K: Replicated>(name: &str) -> Controller<K> {
         })
 }
 
-/// Since when sets have more ready pods than they tell.
+/// Since when sets have more ready pods than their status says.
 ///
 /// While the pods of a set become ready one after the other, a status for each would cost more
-/// than the pods; what is not the last word waits for the next ones a moment.
+/// than the pods; so an intermediate status waits a moment for the next pods.
 ///
-/// **Invariant:** a set that is gone, complete or told is not in it.
+/// **Invariant:** a set that is deleted, complete or has an up-to-date status is not in it.
 #[derive(Debug, Default)]
 struct Held(Mutex<BTreeMap<Key, Instant>>);
 
@@ -76,7 +77,7 @@ pub trait Replicated: Object<DynamicType = ()> {
     fn with_counters(&self, counters: Counters) -> Self;
 }
 
-/// What the status tells.
+/// The counters of a status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counters {
     replicas: i32,
@@ -122,10 +123,11 @@ impl Held {
 
 impl Counters {
     /// Whether nothing happened but that more pods are ready, and more are to follow.
-    fn only_grew(&self, told: &Self, wanted: usize) -> bool {
-        let same = Self { ready: told.ready, available: told.available, ..self.clone() } == *told;
-        same && self.ready >= told.ready
-            && self.available >= told.available
+    fn only_grew(&self, stored: &Self, wanted: usize) -> bool {
+        let same =
+            Self { ready: stored.ready, available: stored.available, ..self.clone() } == *stored;
+        same && self.ready >= stored.ready
+            && self.available >= stored.available
             && self.failure.is_none()
             && usize::try_from(self.ready).is_ok_and(|ready| ready < wanted)
     }
@@ -150,26 +152,26 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
     };
     // Pods that ended or go are neither taken nor released.
     let mut active = Claim::new(cx, &*set, &selector)?.objects::<Pod>(pod::is_active).await?;
-    let mut leaving = cx.list::<Pod>().owned().selector(&selector)?.items()?;
+    let mut leaving = cx.list::<Pod>().owned().matching(selector.clone()).items()?;
     leaving.retain(|p| pod::is_terminating(p) && !pod::is_finished(p));
     let mut outcome = Ok(());
     if set.meta().deletion_timestamp.is_none() {
         outcome = scale(cx, &*set, template, &active).await;
         if outcome.is_ok() && active.len() != set.replicas() {
             // The cache shows what was just written.
-            active = cx.list::<Pod>().owned().selector(&selector)?.items()?;
+            active = cx.list::<Pod>().owned().matching(selector.clone()).items()?;
             active.retain(|p| pod::is_active(p));
         }
     }
     let now = cx.clock().now();
     let counters = count(cx, &*set, &active, leaving.len(), outcome.as_ref().err(), now);
     let next = set.with_counters(counters);
-    let (told, known) = (set.counters(), next.counters());
-    if known != told {
-        if let Some(wait) = held.wait(cx.key(), known.only_grew(&told, set.replicas())) {
+    let (stored, known) = (set.counters(), next.counters());
+    if known != stored {
+        if let Some(wait) = held.wait(cx.key(), known.only_grew(&stored, set.replicas())) {
             return Ok(Next::After(wait));
         }
-        cx.client().update_status(&next).await?;
+        cx.client().api().subresource("status").update(&next).await?;
     }
     outcome?;
     let waits = active.iter().filter_map(|p| pod::available_after(p, set.min_ready_seconds(), now));
@@ -242,7 +244,7 @@ fn count<K: Replicated>(
     now: Timestamp,
 ) -> Counters {
     let labels = set.template().and_then(|t| t.metadata.as_ref()).and_then(|m| m.labels.clone());
-    let template = List::all().labels(&labels.unwrap_or_default());
+    let template: Selector = labels.unwrap_or_default().into_iter().collect();
     let number =
         |test: &dyn Fn(&Pod) -> bool| amount::number(active.iter().filter(|pod| test(pod)).count());
     let before = set.counters().failure;
@@ -313,9 +315,9 @@ impl Replicated for ReplicaSet {
         }));
         let status = ReplicaSetStatus {
             replicas: counters.replicas,
-            fully_labeled_replicas: amount::told(counters.fully_labeled),
-            ready_replicas: amount::told(counters.ready),
-            available_replicas: amount::told(counters.available),
+            fully_labeled_replicas: amount::non_zero(counters.fully_labeled),
+            ready_replicas: amount::non_zero(counters.ready),
+            available_replicas: amount::non_zero(counters.available),
             terminating_replicas: Some(counters.terminating),
             observed_generation: Some(counters.observed_generation),
             conditions: Some(conditions).filter(|c| !c.is_empty()),
@@ -369,9 +371,9 @@ impl Replicated for ReplicationController {
         }));
         let status = ReplicationControllerStatus {
             replicas: counters.replicas,
-            fully_labeled_replicas: amount::told(counters.fully_labeled),
-            ready_replicas: amount::told(counters.ready),
-            available_replicas: amount::told(counters.available),
+            fully_labeled_replicas: amount::non_zero(counters.fully_labeled),
+            ready_replicas: amount::non_zero(counters.ready),
+            available_replicas: amount::non_zero(counters.available),
             observed_generation: Some(counters.observed_generation),
             conditions: Some(conditions).filter(|c| !c.is_empty()),
         };

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::core::ObjectMeta;
-use windlass::cache::Cache;
+use windlass::cache::{Cache, Change};
 use windlass::client::Deletion;
-use windlass::controller::{Change, Context, Controller, Next, Watch};
+use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Builder;
 use windlass::{Key, Kind, Object, Result, ResultExt};
 use windlass_apiserver::ApiServer;
@@ -35,7 +35,7 @@ pub fn add_accounts(builder: Builder, _: &Shared) -> Builder {
             }
             let account =
                 ServiceAccount { metadata: meta(cx.name(), "default"), ..Default::default() };
-            settled(cx.client().create(&account).await)
+            settled(cx.client().api().create(&account).await)
         });
     builder.add(controller)
 }
@@ -73,7 +73,7 @@ fn active(cx: &Context<Namespace>) -> bool {
 }
 
 fn account(cx: &Context<Namespace>) -> Result<Option<Arc<ServiceAccount>>> {
-    cx.get::<ServiceAccount>(&Key::namespaced(cx.name(), "default"))
+    cx.client().cached().get::<ServiceAccount>(&Key::namespaced(cx.name(), "default"))
 }
 
 fn meta(namespace: &str, name: &str) -> ObjectMeta {
@@ -87,7 +87,9 @@ fn meta(namespace: &str, name: &str) -> ObjectMeta {
 /// A namespace that ends, or one that has the object already, wants nothing more.
 fn settled<T>(outcome: Result<T>) -> Result<Next> {
     match outcome.ignore_already_exists().map(|_| ()) {
-        Err(error) if pod::namespace_goes(&error) || error.is_not_found() => Ok(Next::Done),
+        Err(error) if pod::namespace_is_terminating(&error) || error.is_not_found() => {
+            Ok(Next::Done)
+        }
         other => other.map(|()| Next::Done),
     }
 }
@@ -98,12 +100,12 @@ async fn publish(cx: &Context<Namespace>, ca: &str) -> Result<Next> {
     }
     let data = BTreeMap::from([("ca.crt".to_string(), ca.to_string())]);
     let note = ("kubernetes.io/description".to_string(), DESCRIPTION.to_string());
-    match cx.get::<ConfigMap>(&Key::namespaced(cx.name(), ROOT_CA))? {
+    match cx.client().cached().get::<ConfigMap>(&Key::namespaced(cx.name(), ROOT_CA))? {
         None => {
             let mut metadata = meta(cx.name(), ROOT_CA);
             metadata.annotations = Some([note].into());
             let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
-            settled(cx.client().create(&map).await)
+            settled(cx.client().api().create(&map).await)
         }
         Some(map) => {
             let annotations = map.metadata.annotations.clone().unwrap_or_default();
@@ -113,7 +115,7 @@ async fn publish(cx: &Context<Namespace>, ca: &str) -> Result<Next> {
             let mut map = (*map).clone();
             map.metadata.annotations.get_or_insert_default().insert(note.0, note.1);
             map.data = Some(data);
-            settled(cx.client().update(&map).await)
+            settled(cx.client().api().update(&map).await)
         }
     }
 }
@@ -126,7 +128,7 @@ fn account_name(secret: &Secret) -> Option<&str> {
 
 /// The token secrets of a changed account.
 fn tokens_of(change: &Change, cache: &Cache) -> Vec<Key> {
-    let Some(account) = change.entry().map(|entry| entry.key().clone()) else { return Vec::new() };
+    let account = change.key().clone();
     let all = cache.list::<Secret>().namespace(account.namespace().unwrap_or_default());
     let secrets = all.items().unwrap_or_default();
     let of_account = secrets.iter().filter(|s| account_name(s) == Some(account.name()));
@@ -140,11 +142,12 @@ async fn fill(cx: &Context<Secret>, server: &ApiServer, ca: &str) -> Result<Next
         return Ok(Next::Done);
     }
     let namespace = cx.namespace().unwrap_or_default();
-    let account = cx.live().get::<ServiceAccount>(&Key::namespaced(namespace, name)).await?;
+    let account =
+        cx.client().api::<ServiceAccount>().get(&Key::namespaced(namespace, name)).await?;
     let account = account.and_then(|account| account.metadata.uid.clone());
     let noted = secret.metadata.annotations.as_ref().and_then(|a| a.get(ACCOUNT_UID));
     let Some(uid) = account.filter(|uid| noted.is_none_or(|noted| noted == uid)) else {
-        cx.client().api::<Secret>().delete(cx.key(), &Deletion::only(&*secret)).await?;
+        cx.client().api::<Secret>().delete(Deletion::only(&*secret)).await?;
         return Ok(Next::Done);
     };
     let mut wanted = (*secret).clone();
@@ -159,7 +162,7 @@ async fn fill(cx: &Context<Secret>, server: &ApiServer, ca: &str) -> Result<Next
     }
     wanted.metadata.annotations.get_or_insert_default().insert(ACCOUNT_UID.into(), uid);
     if wanted != *secret {
-        cx.client().update(&wanted).await.ignore_not_found()?;
+        cx.client().api().update(&wanted).await.ignore_not_found()?;
     }
     Ok(Next::Done)
 }

@@ -13,14 +13,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling;
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerSpec,
     HorizontalPodAutoscalerStatus, MetricStatus,
 };
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use parking_lot::Mutex;
-use serde_json::Value;
-use windlass::controller::{Change, Context, Predicate, Watch};
+use serde_json::json;
+use windlass::cache::Change;
+use windlass::client::Patch;
+use windlass::controller::{Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Object, Reconciler, Result, ResultExt};
 use windlass_text::select::LabelSelector;
@@ -91,10 +94,9 @@ fn target<K: Object<DynamicType = ()>>(state: &Arc<State>) -> Watch {
     let (state, kind) = (state.clone(), Kind::of::<K>());
     let name = kind.kind().to_string();
     let map = move |change: &Change| {
-        let Some(entry) = change.entry() else { return Vec::new() };
         let targets = state.targets.lock();
-        let found = targets.get(&(name.clone(), entry.key().clone()));
-        found.into_iter().flatten().cloned().collect()
+        let found = targets.get(&(name.clone(), change.key().clone()));
+        found.into_iter().flatten().cloned().collect::<Vec<_>>()
     };
     Watch::changes(kind, map).when(Predicate::generation_changed())
 }
@@ -126,7 +128,7 @@ impl State {
         }
     }
 
-    /// Writes down what an autoscaler selects; names all of those that select one of the pods.
+    /// Stores the selector of an autoscaler, and returns all autoscalers that select one of the pods.
     fn select(&self, key: &Key, selector: LabelSelector, pods: &[Arc<Pod>]) -> BTreeSet<Key> {
         let mut selectors = self.selectors.lock();
         selectors.insert(key.clone(), selector);
@@ -140,15 +142,15 @@ impl State {
         selecting
     }
 
-    /// The autoscalers of the same pods, to whom a change of one matters.
+    /// The autoscalers of the same pods, which have to be reconciled when one of them changes.
     fn rivals_of(&self, change: &Change) -> Vec<Key> {
-        let Some(entry) = change.entry() else { return Vec::new() };
+        let key = change.key();
         let mut rivals = self.rivals.lock();
-        let mut found = rivals.get(entry.key()).cloned().unwrap_or_default();
-        found.remove(entry.key());
+        let mut found = rivals.get(key).cloned().unwrap_or_default();
+        found.remove(key);
         if change.is_delete() {
-            rivals.remove(entry.key());
-            self.selectors.lock().remove(entry.key());
+            rivals.remove(key);
+            self.selectors.lock().remove(key);
         }
         found.into_iter().collect()
     }
@@ -189,7 +191,14 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
         let mut written = Ok(());
         if scaler.status.as_ref() != Some(&status) {
             let changed = HorizontalPodAutoscaler { status: Some(status), ..(*scaler).clone() };
-            written = cx.client().update_status(&changed).await.ignore_not_found().map(drop);
+            written = cx
+                .client()
+                .api()
+                .subresource("status")
+                .update(&changed)
+                .await
+                .ignore_not_found()
+                .map(drop);
         }
         step?;
         match again(written)? {
@@ -202,7 +211,7 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
 // === impl Autoscalers ===
 
 impl Autoscalers {
-    /// One look at the target and the metrics; what it finds goes into `status`.
+    /// Looks at the target and the metrics once, and records what it finds in `status`.
     async fn step(
         &self,
         cx: &Cx,
@@ -262,7 +271,7 @@ impl Autoscalers {
         Ok(())
     }
 
-    /// The target's scale, or why there is none.
+    /// The target's scale, or the reason why it cannot be read.
     async fn scale(&self, cx: &Cx, spec: &HorizontalPodAutoscalerSpec) -> Result<Scale, String> {
         let target = &spec.scale_target_ref;
         let api_version = target.api_version.as_deref().unwrap_or_default();
@@ -275,20 +284,22 @@ impl Autoscalers {
             Err(error) => return Err(message(&error)),
         };
         let key = Key::new(cx.namespace(), &target.name);
-        let api = cx.client().dynamic(&kind);
-        let found = api.subresource(http::Method::GET, &key, "scale", None).await;
-        let found = found.map_err(|error| message(&error))?;
-        let wanted = found.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        let selector = found.pointer("/status/selector").and_then(Value::as_str);
+        let api = cx.client().api_of::<autoscaling::v1::Scale>(&kind).subresource("scale");
+        let found = api.get(&key).await.map_err(|error| message(&error))?;
+        let Some(found) = found else {
+            let resource = super::qualified(kind.plural(), group);
+            return Err(format!("{resource} {:?} not found", target.name));
+        };
+        let selector = found.status.as_ref().and_then(|status| status.selector.clone());
         Ok(Scale {
             kind,
             key,
-            wanted: i32::try_from(wanted).unwrap_or(i32::MAX),
-            selector: selector.unwrap_or_default().to_string(),
+            wanted: found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0),
+            selector: selector.unwrap_or_default(),
         })
     }
 
-    /// The largest number of replicas any metric asks for; `None` if they can not tell.
+    /// The largest number of replicas any metric asks for; `None` if no metric is available.
     fn by_metrics(
         &self,
         cx: &Cx,
@@ -353,7 +364,7 @@ impl Autoscalers {
         Ok(best)
     }
 
-    /// The pods of the target, or why they can not be told; the conditions say so then.
+    /// The pods of the target, or the reason why they are unknown, which the conditions then show.
     fn pods(
         &self,
         cx: &Cx,
@@ -406,8 +417,9 @@ impl Autoscalers {
         reason: &str,
         status: &mut HorizontalPodAutoscalerStatus,
     ) -> Result<()> {
-        let api = cx.client().dynamic(&scale.kind);
-        if let Err(error) = api.set_scale(&scale.key, desired).await {
+        let api = cx.client().api_of::<autoscaling::v1::Scale>(&scale.kind).subresource("scale");
+        let patch = Patch::Merge(json!({"spec": {"replicas": desired}}));
+        if let Err(error) = api.patch(&scale.key, &patch).await {
             let why = message(&error);
             let text = format!("New size: {desired}; reason: {reason}; error: {why}");
             cx.warn("FailedRescale", text);

@@ -53,7 +53,7 @@ struct Budgets {
     interest: Arc<Interest>,
 }
 
-/// What the pods of a budget come to.
+/// The numbers of pods of a budget.
 struct Counts {
     expected: i32,
     desired: i32,
@@ -242,7 +242,7 @@ impl Budgets {
             return Ok(());
         }
         let changed = PodDisruptionBudget { status: Some(status), ..budget.clone() };
-        cx.client().update_status(&changed).await.ignore_not_found()?;
+        cx.client().api().subresource("status").update(&changed).await.ignore_not_found()?;
         Ok(())
     }
 }

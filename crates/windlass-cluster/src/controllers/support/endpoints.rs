@@ -26,9 +26,9 @@ const MAX: usize = 1000;
 pub fn add(builder: Builder, _: &Shared) -> Builder {
     let state = Arc::new(State::default());
     let pods = state.clone();
-    let own = |change: &windlass::controller::Change| {
-        let gone = change.old.as_ref().filter(|_| change.is_delete());
-        gone.map(|entry| entry.key().clone()).into_iter().collect::<Vec<_>>()
+    let own = |change: &windlass::cache::Change| {
+        let deleted = Some(change.key()).filter(|_| change.is_delete());
+        deleted.cloned().into_iter().collect::<Vec<_>>()
     };
     builder.add(
         Controller::<Service>::builder("endpoints-controller")
@@ -57,7 +57,7 @@ impl Reconciler<Service> for Handle {
             state.interest.forget(cx.key());
             state.triggers.forget(cx.key());
             if cx.get::<Endpoints>(cx.name())?.is_some() {
-                cx.client().delete::<Endpoints>(cx.key()).await?;
+                cx.client().api::<Endpoints>().delete(cx.key()).await?;
             }
             return Ok(Next::Done);
         };
@@ -82,7 +82,7 @@ async fn write(
     trigger: Option<&str>,
 ) -> Result<()> {
     let kind = Kind::of::<Endpoints>();
-    let api = cx.client().dynamic(&kind);
+    let api = cx.client().api_of::<DynamicObject>(&kind);
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(HEADLESS);
     if slices::is_headless(service) {
@@ -197,7 +197,7 @@ fn address(service: &Service, pod: &Pod) -> Option<Value> {
     Some(address)
 }
 
-/// Keeps at most [`MAX`] addresses, ready ones first; tells whether any had to go.
+/// Keeps at most [`MAX`] addresses, ready ones first. Also returns `true` if any were removed.
 fn truncate(mut subsets: Vec<Value>) -> (Value, bool) {
     let mut left = MAX;
     let mut cut = false;

@@ -1,13 +1,14 @@
-//! Ephemeral volumes: claims that a pod brings along, and takes along.
+//! Ephemeral volumes: claims that are created and deleted with their pod.
 //!
-//! A claim is made when the pod comes, owned by it, so that the garbage collector takes it when the
-//! pod goes. A claim of that name that is not the pod's is left alone, and the pod told so.
+//! The pod owns its claims, so the garbage collector deletes them with it. An existing claim of that
+//! name that the pod does not own is left alone, and an event on the pod reports it.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use windlass::controller::{Change, Context, Predicate, Watch};
+use windlass::cache::Change;
+use windlass::controller::{Context, Predicate, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Result, owner};
 
@@ -53,13 +54,12 @@ pub(super) fn claim_name(pod: &Pod, volume: &Volume) -> String {
 fn brings_claims(change: &Change) -> bool {
     change.old.is_none()
         && change
-            .entry()
-            .and_then(|entry| entry.decode::<Brief>().ok())
+            .object::<Brief>()
             .is_some_and(|pod| pod.spec.volumes.iter().any(|volume| volume.ephemeral.is_some()))
 }
 
 fn owning_pod(change: &Change) -> Vec<Key> {
-    let Some(entry) = change.entry() else { return Vec::new() };
+    let entry = change.entry();
     let pod = entry.owners().iter().find(|o| o.controller && &*o.kind == "Pod");
     pod.map(|pod| Key::new(entry.key().namespace(), &pod.name)).into_iter().collect()
 }
@@ -84,7 +84,7 @@ async fn reconcile(cx: &Context<Pod>) -> Result<Next> {
     Ok(Next::Done)
 }
 
-/// Makes the claim of a volume unless it is there; the inner error is what the pod is told.
+/// Creates the claim of a volume unless it exists; the inner error is reported on the pod.
 async fn provide(cx: &Context<Pod>, pod: &Pod, volume: &Volume) -> Result<Result<(), String>> {
     let name = claim_name(pod, volume);
     if let Some(there) = cx.get::<PersistentVolumeClaim>(&name)? {
@@ -111,7 +111,7 @@ async fn provide(cx: &Context<Pod>, pod: &Pod, volume: &Volume) -> Result<Result
         status: None,
     };
     owner::set_controller(pod, &mut claim)?;
-    match cx.client().create(&claim).await {
+    match cx.client().api().create(&claim).await {
         Ok(_) => Ok(Ok(())),
         Err(error) => Ok(Err(format!("create PVC {name}: {}", pod::message(&error)))),
     }

@@ -11,8 +11,9 @@ use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
+use windlass::cache::Change;
 use windlass::client::Deletion;
-use windlass::controller::{Change, Context, Watch};
+use windlass::controller::{Context, Watch};
 use windlass::events::EventType;
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Index, Key, Kind, Next, Reconciler, Result};
@@ -75,7 +76,7 @@ impl Reconciler<Node> for Evictions {
         if taints.is_empty() && before.is_empty() {
             return Ok(Next::Done);
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
+        let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         let mut waiting = BTreeMap::new();
         let mut next: Option<Duration> = None;
         for pod in found.iter().filter(|pod| !pod::is_terminating(pod)) {
@@ -84,7 +85,7 @@ impl Reconciler<Node> for Evictions {
             let Stay::For(time) = stay(&taints, pod) else {
                 if since.is_some() {
                     let text = format!("Cancelling deletion of Pod {}", Key::of(&**pod));
-                    self.tell(cx, pod, text);
+                    self.publish(cx, pod, text);
                 }
                 continue;
             };
@@ -108,19 +109,19 @@ impl Reconciler<Node> for Evictions {
 
 impl Evictions {
     async fn evict(&self, cx: &Context<Node>, pod: &Arc<Pod>) -> Result<()> {
-        self.tell(cx, pod, format!("Marking for deletion Pod {}", Key::of(&**pod)));
+        self.publish(cx, pod, format!("Marking for deletion Pod {}", Key::of(&**pod)));
         let now = self.shared.server.clock().stamp();
         let message = "Taint manager: deleting due to NoExecute taint";
         let condition = pods::disruption(pod, &now, "DeletionByTaintManager", message);
         pods::patch_status(cx.client(), pod, &json!({"conditions": [condition]})).await?;
         let api = cx.client().api::<Pod>();
-        match api.delete(&Key::of(&**pod), &Deletion::only(&**pod)).await {
+        match api.delete(Deletion::only(&**pod)).await {
             Err(error) if !error.is_conflict() => Err(error),
             _ => Ok(()),
         }
     }
 
-    fn tell(&self, cx: &Context<Node>, pod: &Pod, text: String) {
+    fn publish(&self, cx: &Context<Node>, pod: &Pod, text: String) {
         super::publish(cx.recorder(), EventType::Normal, pod, "TaintManagerEviction", text);
     }
 }

@@ -1,19 +1,18 @@
-//! Who wants to hear of whose changes.
+//! Which objects have to be reconciled when another object changes.
 //!
-//! A map function of a watch sees one changed object and has to name the objects it matters to. The
-//! objects with a selector (services, budgets, replication controllers) write down here what they
-//! select, at the start of each reconcile; the map functions look it up.
+//! The map function of a watch gets one changed object and returns the keys to reconcile. Objects
+//! with a selector (services, budgets, replication controllers) register it here at the start of
+//! each reconcile, and map functions look it up.
 //!
-//! **Invariant:** a reconciler registers before it lists, so a change that comes before the entry is
-//! part of the list, and one that comes after is mapped.
+//! **Invariant:** a reconciler registers before it lists, so a change before the registration is
+//! part of the list, and a change after it is mapped.
 
 use std::collections::BTreeMap;
 
 use kube::core::{Selector, SelectorExt};
 use parking_lot::RwLock;
 use windlass::Key;
-use windlass::cache::Entry;
-use windlass::controller::Change;
+use windlass::cache::{Change, Entry};
 
 /// Selectors by the key of the object they belong to.
 #[derive(Debug, Default)]
@@ -58,7 +57,7 @@ impl Interest {
             return;
         }
         let labels: BTreeMap<String, String> =
-            entry.labels().iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+            entry.labels().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         keys.extend(self.selecting(entry.key().namespace(), &labels));
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointSubset, Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
-use windlass::controller::{Change, Context, Watch};
+use windlass::cache::Change;
+use windlass::controller::{Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Kind, Next, Result};
 
@@ -22,8 +23,7 @@ const MAX: usize = 1000;
 
 /// Adds the controller.
 pub fn add(builder: Builder, _: &Shared) -> Builder {
-    let same_name =
-        |change: &Change| change.entry().map(|e| e.key().clone()).into_iter().collect::<Vec<_>>();
+    let same_name = |change: &Change| vec![change.key().clone()];
     builder.add(
         Controller::<Endpoints>::builder("endpointslice-mirroring-controller")
             .owns::<EndpointSlice>()
@@ -38,8 +38,11 @@ async fn reconcile(cx: Context<Endpoints>) -> Result<Next> {
         s.spec.as_ref().and_then(|s| s.selector.as_ref()).is_none_or(BTreeMap::is_empty)
     });
     let endpoints = cx.object().filter(|endpoints| bare && is_mirrored(endpoints));
-    let found =
-        cx.list::<EndpointSlice>().label(SERVICE_NAME, cx.name()).label(MANAGED_BY, ME).items()?;
+    let found = cx
+        .list::<EndpointSlice>()
+        .labels([(SERVICE_NAME, cx.name())])
+        .labels([(MANAGED_BY, ME)])
+        .items()?;
     let mut by_type: BTreeMap<String, Vec<Slice>> = BTreeMap::new();
     for slice in found.iter().filter(|slice| slice.metadata.deletion_timestamp.is_none()) {
         by_type.entry(slice.address_type.clone()).or_default().push(Slice::of(slice)?);
@@ -63,7 +66,7 @@ async fn reconcile(cx: Context<Endpoints>) -> Result<Next> {
     Ok(Next::Done)
 }
 
-/// Whether somebody other than a controller keeps these addresses.
+/// Returns `true` if the addresses are maintained by something other than a controller.
 fn is_mirrored(endpoints: &Endpoints) -> bool {
     let label = |name: &str| endpoints.metadata.labels.as_ref().and_then(|l| l.get(name));
     let annotations = endpoints.metadata.annotations.as_ref();

@@ -37,7 +37,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
         Controller::<Node>::builder("node-lifecycle-controller")
             .reports_as("node-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), |change| {
-                // A pod that comes to a node that is down already.
+                // A pod that is scheduled to a node that is already down.
                 let new = change.old.is_none();
                 pods::node_of(change).filter(|_| new).into_iter().collect::<Vec<_>>()
             }))
@@ -46,7 +46,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     )
 }
 
-/// Adds the controller of the annotation that tells kubelets how long to cache objects.
+/// Adds the controller of the annotation with the time for which kubelets cache objects.
 pub fn add_ttl(builder: Builder, _: &Shared) -> Builder {
     builder.add(Controller::<Node>::builder("ttl-controller").build(ttl))
 }
@@ -108,16 +108,16 @@ impl Life {
         if relabel {
             patch["metadata"]["labels"] = labels;
         }
-        cx.client().patch::<Node>(cx.key(), &Patch::Merge(patch)).await.ignore_not_found()?;
+        cx.client().api::<Node>().patch(cx.key(), &Patch::Merge(patch)).await.ignore_not_found()?;
         Ok(())
     }
 
-    /// Marks the ready pods of a node that is down: nobody else will.
+    /// Marks the ready pods of a node that is down as not ready, because its kubelet cannot.
     async fn pods_not_ready(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
         if matches!(ready(node), None | Some("True")) {
             return Ok(());
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
+        let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         let found: Vec<Arc<Pod>> = found.into_iter().filter(|pod| pod::is_ready(pod)).collect();
         for pod in found {
             let condition = json!({
@@ -176,7 +176,7 @@ fn is_ours(taint: &Taint) -> bool {
 /// The seconds grow with the number of nodes.
 async fn ttl(cx: Context<Node>) -> Result<Next> {
     let Some(node) = cx.object() else { return Ok(Next::Done) };
-    let seconds = match cx.list::<Node>().count()? {
+    let seconds = match cx.list::<Node>().keys()?.len() {
         0..=100 => "0",
         101..=500 => "15",
         501..=1000 => "30",
@@ -188,7 +188,7 @@ async fn ttl(cx: Context<Node>) -> Result<Next> {
         return Ok(Next::Done);
     }
     let patch = json!({"metadata": {"annotations": {(TTL): seconds}}});
-    cx.client().patch::<Node>(cx.key(), &Patch::Merge(patch)).await.ignore_not_found()?;
+    cx.client().api::<Node>().patch(cx.key(), &Patch::Merge(patch)).await.ignore_not_found()?;
     Ok(Next::Done)
 }
 

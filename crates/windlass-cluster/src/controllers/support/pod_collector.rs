@@ -11,8 +11,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
+use windlass::cache::Change;
 use windlass::client::Deletion;
-use windlass::controller::{Change, Context, Watch};
+use windlass::controller::{Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Client, Controller, Error, Index, Key, Kind, Next, Reconciler, Result};
 
@@ -42,7 +43,8 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     )
 }
 
-/// The node of a pod; the pod itself if it goes and has none; one key for all that finished.
+/// The node of a pod; the pod itself if it is being deleted and has no node; one key for all
+/// finished pods.
 fn keys(change: &Change) -> Vec<Key> {
     let Some(entry) = &change.new else { return Vec::new() };
     let pod = Brief::of(entry);
@@ -75,7 +77,7 @@ impl Reconciler<Node> for Collector {
             self.out_of_service(cx, &node).await?;
             return Ok(Next::Done);
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
+        let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         if found.is_empty() {
             self.missing.lock().remove(cx.name());
             return Ok(Next::Done);
@@ -85,7 +87,7 @@ impl Reconciler<Node> for Collector {
         if !left.is_zero() {
             return Ok(Next::After(left));
         }
-        if cx.live().get::<Node>(cx.key()).await?.is_some() {
+        if cx.client().api::<Node>().get(cx.key()).await?.is_some() {
             return Ok(Next::Done);
         }
         for pod in found {
@@ -100,7 +102,7 @@ impl Reconciler<Node> for Collector {
 impl Collector {
     /// A deleted pod that no kubelet knows of.
     async fn unbound(&self, cx: &Context<Node>) -> Result<Next> {
-        let pod = cx.get::<Pod>(cx.key())?;
+        let pod = cx.client().cached().get::<Pod>(cx.key())?;
         if let Some(pod) = pod.filter(|p| pod::is_terminating(p) && pod::node(p).is_none()) {
             self.remove(cx.client(), &pod, None).await?;
         }
@@ -109,8 +111,8 @@ impl Collector {
 
     /// The oldest finished pods beyond the limit.
     async fn finished(&self, cx: &Context<Node>) -> Result<Next> {
-        let all = cx.list::<Pod>().all_namespaces();
-        if all.count()? <= FINISHED_MAX {
+        let all = cx.client().cached().list::<Pod>();
+        if all.keys()?.len() <= FINISHED_MAX {
             return Ok(Next::Done);
         }
         let mut found = all.items()?;
@@ -125,7 +127,7 @@ impl Collector {
         Ok(Next::Done)
     }
 
-    /// Deleted pods of a node that somebody declared dead.
+    /// Deleted pods of a node with the out-of-service taint.
     async fn out_of_service(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
         let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
         let dead = taints.into_iter().any(|t| t.key == "node.kubernetes.io/out-of-service");
@@ -134,7 +136,7 @@ impl Collector {
         if !dead || ready {
             return Ok(());
         }
-        let found = cx.list::<Pod>().all_namespaces().by(&self.by_node, cx.name()).items()?;
+        let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         for pod in found.iter().filter(|pod| pod::is_terminating(pod)) {
             self.remove(cx.client(), pod, None).await?;
         }
@@ -152,7 +154,7 @@ impl Collector {
             pods::patch_status(client, pod, &status).await?;
         }
         let how = Deletion::only(&**pod).grace_seconds(0);
-        match client.api::<Pod>().delete(&Key::of(&**pod), &how).await {
+        match client.api::<Pod>().delete(how).await {
             Err(error) if !error.is_conflict() => Err(error),
             _ => Ok(()),
         }

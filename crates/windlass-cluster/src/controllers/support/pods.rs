@@ -3,9 +3,8 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass::cache::Entry;
+use windlass::cache::{Change, Entry};
 use windlass::client::Patch;
-use windlass::controller::Change;
 use windlass::{Client, Index, Key, Result, ResultExt};
 
 use crate::controllers::pod;
@@ -57,18 +56,21 @@ pub fn by_node() -> Index<Pod, String> {
 
 /// The key of the node a pod is, or was last, bound to.
 pub fn node_of(change: &Change) -> Option<Key> {
-    Brief::of(change.entry()?).node()
+    change.object::<Brief>()?.node()
 }
 
 /// Sets conditions and other fields of a pod's status; a pod that is gone is no error.
 pub async fn patch_status(client: &Client, pod: &Pod, status: &Value) -> Result<()> {
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
     let api = client.api::<Pod>();
-    api.patch_status(&Key::of(pod), &Patch::Strategic(patch)).await.ignore_not_found()?;
+    api.subresource("status")
+        .patch(&Key::of(pod), &Patch::Strategic(patch))
+        .await
+        .ignore_not_found()?;
     Ok(())
 }
 
-/// The condition that tells why a pod goes.
+/// The condition with the reason why a pod is deleted.
 pub fn disruption(pod: &Pod, now: &str, reason: &str, message: &str) -> Value {
     let mut condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,

@@ -20,9 +20,9 @@ const VOLUME: &str = "kubernetes.io/pv-protection";
 
 /// Adds the controller of claims.
 pub fn add_claims(builder: Builder, _: &Shared) -> Builder {
-    let users = |change: &windlass::controller::Change| {
+    let users = |change: &windlass::cache::Change| {
         let pod = change.object::<Pod>();
-        pod.iter().flat_map(claims_used).collect::<Vec<_>>()
+        pod.iter().flat_map(|pod| claims_used(pod)).collect::<Vec<_>>()
     };
     // A pod that is still there cannot free a claim.
     let gone = Predicate::new(|change| change.is_delete()).resyncs();
@@ -65,7 +65,7 @@ async fn volume(cx: Context<PersistentVolume>) -> Result<Next> {
     again(protect(&cx, volume, VOLUME, bound).await)
 }
 
-/// Adds the finalizer to what lives and takes it from what goes and is not used.
+/// Adds the finalizer to an object, and removes it from one that is being deleted and not in use.
 async fn protect<K>(cx: &Context<K>, object: Arc<K>, finalizer: &str, used: bool) -> Result<()>
 where
     K: Object<DynamicType = ()> + Resource,
@@ -82,7 +82,7 @@ where
         "metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers},
     });
     let key: &Key = cx.key();
-    match cx.client().patch::<K>(key, &Patch::Merge(patch)).await {
+    match cx.client().api::<K>().patch(key, &Patch::Merge(patch)).await {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     }

@@ -20,8 +20,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use windlass::cache::{Event, HandlerGuard, HandlerOptions, Scope};
-use windlass::controller::{Change, Context, Watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass::cache::{Change, Scope};
+use windlass::controller::{Context, Watch};
 use windlass::manager::Builder;
 use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result, ResultExt};
 use windlass_text::quantity::Quantity;
@@ -51,8 +52,8 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
             keys
         }));
     }
-    let (tell, keys) = mpsc::channel(KEYS_MAX);
-    let others = Others { tell, interest: interest.clone(), given: given.clone() };
+    let (sender, keys) = mpsc::channel(KEYS_MAX);
+    let others = Others { sender, interest: interest.clone(), given: given.clone() };
     let others = Arc::new(others);
     let watches = Mutex::default();
     let quotas = Quotas { shared: shared.clone(), interest, given, others, watches };
@@ -66,12 +67,12 @@ struct Quotas {
     given: Arc<Mutex<BTreeSet<Key>>>,
     others: Arc<Others>,
     /// Kinds beyond the usual ones that some quota counts.
-    watches: Mutex<BTreeMap<Kind, HandlerGuard>>,
+    watches: Mutex<BTreeMap<Kind, DropGuard>>,
 }
 
-/// Who has to hear of objects of other kinds that go.
+/// Queues quotas when objects of other kinds are deleted.
 struct Others {
-    tell: mpsc::Sender<Key>,
+    sender: mpsc::Sender<Key>,
     interest: Arc<Interest>,
     given: Arc<Mutex<BTreeSet<Key>>>,
 }
@@ -79,14 +80,16 @@ struct Others {
 // === impl Others ===
 
 impl Others {
-    fn see(&self, event: &Event<DynamicObject>) {
-        let Event::Deleted { last, .. } = event else { return };
-        let namespace = last.entry().key().namespace();
+    fn see(&self, change: &Change) {
+        if !change.is_delete() {
+            return;
+        }
+        let namespace = change.key().namespace();
         let quotas = self.interest.all().into_iter().filter(|key| key.namespace() == namespace);
         for key in quotas {
             self.given.lock().insert(key.clone());
-            // One that finds no room is counted with the next look at all kinds.
-            let _ = self.tell.try_send(key);
+            // If the channel is full, the next full count includes the change.
+            let _ = self.sender.try_send(key);
         }
     }
 }
@@ -100,10 +103,17 @@ impl Quotas {
         for kind in kinds {
             if let Slot::Vacant(slot) = watches.entry(kind) {
                 let scope = Scope::all().metadata_only();
-                let informer = cx.client().cached().informer_of(slot.key(), &scope);
-                let others = self.others.clone();
-                let hear = move |event: Event<DynamicObject>| others.see(&event);
-                slot.insert(informer.handle(HandlerOptions::default(), hear));
+                let cache = cx.client().cached();
+                let informer = cache.informer_of::<DynamicObject>(slot.key(), &scope);
+                let (others, mut changes) = (self.others.clone(), informer.subscribe());
+                let token = CancellationToken::new();
+                tokio::spawn(token.clone().run_until_cancelled_owned(async move {
+                    while let Some(change) = changes.recv().await {
+                        others.see(&change);
+                        tokio::task::consume_budget().await;
+                    }
+                }));
+                slot.insert(token.drop_guard());
             }
         }
         Ok(())
@@ -115,7 +125,7 @@ fn gives_back(name: &str, change: &Change) -> bool {
     match name {
         _ if change.is_delete() || change.is_replacement() => true,
         "pods" => change.object::<Pod>().is_some_and(|pod| is_finished(&pod)),
-        "services" | "persistentvolumeclaims" => change.is_update(),
+        "services" | "persistentvolumeclaims" => change.old.is_some(),
         _ => false,
     }
 }
@@ -148,7 +158,8 @@ impl Reconciler<ResourceQuota> for Quotas {
         if !same(old.hard.as_ref(), &hard) || !same(old.used.as_ref(), &used) {
             let status = ResourceQuotaStatus { hard: Some(hard), used: Some(used) };
             let changed = ResourceQuota { status: Some(status), ..(*quota).clone() };
-            let written = cx.client().update_status(&changed).await.ignore_not_found();
+            let written =
+                cx.client().api().subresource("status").update(&changed).await.ignore_not_found();
             if written.is_err() && given {
                 self.given.lock().insert(cx.key().clone());
             }

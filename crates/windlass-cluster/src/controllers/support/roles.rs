@@ -53,7 +53,7 @@ impl Reconciler<ClusterRole> for Roles {
         let patch = json!({
             "metadata": {"resourceVersion": role["metadata"]["resourceVersion"]}, "rules": rules,
         });
-        let done = cx.client().patch::<ClusterRole>(cx.key(), &Patch::Merge(patch)).await;
+        let done = cx.client().api::<ClusterRole>().patch(cx.key(), &Patch::Merge(patch)).await;
         again(done.map(drop))
     }
 }

@@ -81,8 +81,8 @@ impl Slices {
         let pods = cx.list::<Pod>().labels(&selector).items()?;
         let found = cx
             .list::<EndpointSlice>()
-            .label(SERVICE_NAME, cx.name())
-            .label(MANAGED_BY, ME)
+            .labels([(SERVICE_NAME, cx.name())])
+            .labels([(MANAGED_BY, ME)])
             .items()?;
         let found = found.into_iter().filter(|s| s.metadata.deletion_timestamp.is_none());
         let mut by_type: BTreeMap<String, Vec<Slice>> = BTreeMap::new();
@@ -124,7 +124,7 @@ impl Slices {
         let publish = spec.publish_not_ready_addresses == Some(true);
         for pod in pods.iter().filter(|pod| may_be_endpoint(pod, true)) {
             let name = pod::node(pod).unwrap_or_default();
-            let node = cx.get::<Node>(&Key::cluster(name))?;
+            let node = cx.get::<Node>(name)?;
             if node.is_none() && !publish {
                 let text = format!(
                     "skipping Pod {} for Service {}: Node {name} Not Found",

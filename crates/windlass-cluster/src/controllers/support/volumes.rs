@@ -1,8 +1,8 @@
 //! Binding of PersistentVolumeClaims and PersistentVolumes.
 //!
-//! Two controllers look at one state: the one of claims finds and binds, the one of volumes follows
-//! the claim they are bound to and takes them back when it is gone. Every write names the version
-//! it is based on; who comes second reads again.
+//! Two controllers share one state: the controller of claims finds volumes and binds them, and the
+//! controller of volumes releases a volume when its claim is deleted. Every write names the version
+//! it is based on; the second of two concurrent writers reads again.
 //!
 //! **Invariant:** a volume refers to its claim before the claim names the volume, so no two claims
 //! can hold one volume.
@@ -19,7 +19,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use parking_lot::Mutex;
-use windlass::controller::{Change, Watch};
+use windlass::cache::Change;
+use windlass::controller::Watch;
 use windlass::manager::Builder;
 use windlass::{Controller, Index, Key, Kind};
 use windlass_text::quantity::Quantity;
@@ -86,16 +87,16 @@ impl State {
             return Vec::new();
         }
         let pod = change.object::<Pod>();
-        let keys = pod.iter().flat_map(claims_used);
+        let keys = pod.iter().flat_map(|pod| claims_used(pod));
         keys.filter(|key| unbound.contains(key)).collect()
     }
 
     /// The volumes a change of a claim matters to.
     fn volumes_of(&self, change: &Change) -> Vec<Key> {
-        let Some(entry) = change.entry() else { return Vec::new() };
-        let mut names = self.reserved.lock().get(entry.key()).cloned().unwrap_or_default();
+        let mut names = self.reserved.lock().get(change.key()).cloned().unwrap_or_default();
         let claim = change.object::<PersistentVolumeClaim>();
-        names.extend(claim.and_then(|c| c.spec?.volume_name).filter(|name| !name.is_empty()));
+        let volume = claim.as_ref().and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
+        names.extend(volume.filter(|name| !name.is_empty()));
         names.iter().map(|name| Key::cluster(name)).collect()
     }
 

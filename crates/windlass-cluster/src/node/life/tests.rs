@@ -53,8 +53,8 @@ fn a_plain_pod_runs_at_once_and_rests() {
 
 #[test]
 fn a_pod_that_ends_ends_once() {
-    let told = json!({"windlass.dev/complete-after": "7s"});
-    let mut pod = pod(told, json!({"restartPolicy": "Never"}));
+    let annotations = json!({"windlass.dev/complete-after": "7s"});
+    let mut pod = pod(annotations, json!({"restartPolicy": "Never"}));
     let expected = [(0, "Running".to_string()), (7, "Succeeded".to_string())];
     assert_eq!(live(&mut pod, 3600), expected);
 }
@@ -65,8 +65,8 @@ fn a_pod_that_is_not_started_again_ends_after_a_second_by_default() {
         let mut once = pod(json!({}), json!({"restartPolicy": policy}));
         let expected = [(0, "Running".to_string()), (1, "Succeeded".to_string())];
         assert_eq!(live(&mut once, 3600), expected);
-        let told = json!({"windlass.dev/complete-after": "never"});
-        let mut lasting = pod(told, json!({"restartPolicy": policy}));
+        let annotations = json!({"windlass.dev/complete-after": "never"});
+        let mut lasting = pod(annotations, json!({"restartPolicy": policy}));
         assert_eq!(live(&mut lasting, 3600), [(0, "Running".to_string())]);
     }
 }
@@ -116,8 +116,8 @@ fn a_readiness_gate_keeps_a_running_pod_unready() {
 
 #[test]
 fn a_deleted_pod_is_removed_after_its_time_and_never_later_than_its_grace() {
-    for (told, expected) in [("0s", 0), ("5s", 5), ("99s", 30)] {
-        let mut pod = pod(json!({"windlass.dev/terminate-after": told}), json!({}));
+    for (after, expected) in [("0s", 0), ("5s", 5), ("99s", 30)] {
+        let mut pod = pod(json!({"windlass.dev/terminate-after": after}), json!({}));
         let asked = Timestamp::from_second(1_000).expect("in range");
         let end = asked + Duration::from_secs(30);
         pod.metadata.deletion_timestamp =
@@ -126,6 +126,6 @@ fn a_deleted_pod_is_removed_after_its_time_and_never_later_than_its_grace() {
         let first = step(&pod, &place(), &Missing::default(), asked);
         assert_eq!(first.remove, expected == 0);
         let last = step(&pod, &place(), &Missing::default(), asked + Duration::from_secs(expected));
-        assert!(last.remove, "{told}");
+        assert!(last.remove, "{after}");
     }
 }

@@ -21,7 +21,7 @@ fn pod(config: &str) -> Result<Pod> {
 /// Deletes the pod that the cache shows, and no other one.
 async fn restart(cx: &Context<App>) -> Result<()> {
     let Some(pod) = cx.get::<Pod>("web")? else { return Ok(()) };
-    cx.client().api::<Pod>().delete(cx.key(), &Deletion::only(&*pod)).await.map(drop)
+    cx.client().api::<Pod>().delete(Deletion::only(&*pod)).await.map(drop)
 }
 
 async fn bad(cx: Context<App>) -> Result<Next> {

@@ -3,7 +3,6 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use windlass::client::Deletion;
 use windlass::{Context, Key, Next, Result};
 use windlass_sim::{Oracle, Sim};
 
@@ -15,7 +14,7 @@ fn name(index: i32) -> String {
 
 async fn remove(cx: &Context<App>, node: &str) -> Result<()> {
     let key = Key::new(cx.namespace(), node);
-    cx.client().api::<ConfigMap>().delete(&key, &Deletion::default()).await.map(drop)
+    cx.client().api::<ConfigMap>().delete(&key).await.map(drop)
 }
 
 async fn bad(cx: Context<App>) -> Result<Next> {

@@ -16,7 +16,7 @@ async fn reconcile(cx: Context<App>, ignore: bool) -> Result<Next> {
     let mut wanted = found.as_ref().clone();
     wanted.data = config_map("web", &app.spec.config).data;
     if wanted != *found {
-        match cx.client().update(&wanted).await {
+        match cx.client().api().update(&wanted).await {
             Err(error) if ignore && error.is_conflict() => return Ok(Next::Done),
             updated => drop(updated?),
         }

@@ -10,7 +10,7 @@ use super::{App, app, config_map, flagged, green, operator};
 
 async fn bad(cx: Context<App>) -> Result<Next> {
     let Some(app) = cx.object() else { return Ok(Next::Done) };
-    let Some(found) = cx.live().get::<ConfigMap>(cx.key()).await? else {
+    let Some(found) = cx.client().api::<ConfigMap>().get(cx.key()).await? else {
         cx.create(&config_map("web", &app.spec.config)).await?;
         return Ok(Next::Done);
     };
@@ -18,7 +18,7 @@ async fn bad(cx: Context<App>) -> Result<Next> {
     wanted.data = config_map("web", &app.spec.config).data;
     if wanted != *found {
         wanted.metadata.resource_version = None;
-        cx.client().update(&wanted).await?;
+        cx.client().api().update(&wanted).await?;
     }
     Ok(Next::Done)
 }

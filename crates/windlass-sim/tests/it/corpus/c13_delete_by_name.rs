@@ -27,11 +27,11 @@ async fn reconcile(cx: Context<App>, by_name: bool) -> Result<Next> {
     let cleanup = || async {
         let claims = cx.client().api::<PersistentVolumeClaim>();
         if by_name {
-            claims.delete(cx.key(), &Deletion::default()).await?;
+            claims.delete(cx.key()).await?;
         } else if let Some(claim) = cx.get::<PersistentVolumeClaim>(cx.name())?
             && owner::is_controlled_by(&*claim, &*app)
         {
-            claims.delete(cx.key(), &Deletion::only(&*claim)).await?;
+            claims.delete(Deletion::only(&*claim)).await?;
         }
         Ok(())
     };

@@ -33,9 +33,9 @@ async fn bad(cx: Context<App>) -> Result<Next> {
     let going = pod_seen.as_ref().is_some_and(|pod| pod.metadata.deletion_timestamp.is_some());
     if app.spec.size == 0 {
         if let Some(pod) = pod_seen.filter(|_| !going) {
-            cx.client().api::<Pod>().delete(&key, &Deletion::only(&*pod)).await?;
+            cx.client().api::<Pod>().delete(Deletion::only(&*pod)).await?;
         }
-    } else if cx.live().get::<Pod>(&key).await?.is_none() {
+    } else if cx.client().api::<Pod>().get(&key).await?.is_none() {
         cx.create(&claim()?).await.ignore_already_exists()?;
         // Past the client, so that the cache does not know it before the watch does.
         let mut pod = pod()?;
@@ -45,7 +45,7 @@ async fn bad(cx: Context<App>) -> Result<Next> {
     }
     if going {
         let claims = cx.client().api::<PersistentVolumeClaim>();
-        claims.delete(&key, &Deletion::default()).await?;
+        claims.delete(&key).await?;
     }
     Ok(Next::Done)
 }
@@ -63,11 +63,11 @@ async fn fixed(cx: Context<App>) -> Result<Next> {
         return Ok(Next::Done);
     }
     if let Some(pod) = pod_seen.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-        cx.client().api::<Pod>().delete(&key, &Deletion::only(&*pod)).await?;
+        cx.client().api::<Pod>().delete(Deletion::only(&*pod)).await?;
     }
     if let Some(claim) = claim_seen {
         let claims = cx.client().api::<PersistentVolumeClaim>();
-        claims.delete(&key, &Deletion::only(&*claim)).await?;
+        claims.delete(Deletion::only(&*claim)).await?;
     }
     Ok(Next::Done)
 }

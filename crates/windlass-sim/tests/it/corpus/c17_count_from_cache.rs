@@ -26,7 +26,7 @@ async fn bad(cx: Context<App>) -> Result<Next> {
         api.create(&PostParams::default(), &pod).await?;
     }
     for pod in pods.iter().skip(wanted) {
-        cx.client().api::<Pod>().delete(&Key::of(&**pod), &Deletion::only(&**pod)).await?;
+        cx.client().api::<Pod>().delete(Deletion::only(&**pod)).await?;
     }
     let marks = vec![format!("{wanted} wanted")];
     cx.status(|status| status.marks.clone_from(&marks)).await?;

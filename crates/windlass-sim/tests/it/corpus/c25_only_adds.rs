@@ -18,7 +18,7 @@ async fn bad(cx: Context<App>) -> Result<Next> {
     let labels = found.metadata.labels.clone().unwrap_or_default();
     if app.spec.labels.iter().any(|(name, value)| labels.get(name) != Some(value)) {
         let patch = json!({"metadata": {"labels": app.spec.labels}});
-        cx.client().patch::<ConfigMap>(cx.key(), &Patch::Merge(patch)).await?;
+        cx.client().api::<ConfigMap>().patch(cx.key(), &Patch::Merge(patch)).await?;
     }
     Ok(Next::Done)
 }

@@ -13,7 +13,7 @@ async fn reconcile(cx: Context<App>, careless: bool) -> Result<Next> {
     let deployment = cx.apply(&deployment(Some(app.spec.size), "app")?).await?;
     let available = deployment.status.as_ref().and_then(|status| status.available_replicas);
     if available.unwrap_or_default() > 0 {
-        let pods = cx.list::<Pod>().label("app", "web").names()?;
+        let pods = cx.list::<Pod>().labels([("app", "web")]).names()?;
         let first = if careless { Some(pods[0].clone()) } else { pods.first().cloned() };
         cx.status(|status| status.id = first.clone().unwrap_or_default()).await?;
     }

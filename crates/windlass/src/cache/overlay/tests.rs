@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cache::entry::EntryReader;
+use crate::cache::entry_reader::EntryReader;
 
 /// One write on the server; its version is its place in the history, plus one.
 struct Op {

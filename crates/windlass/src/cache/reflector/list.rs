@@ -11,7 +11,7 @@ use windlass_protobuf::ListReader;
 
 use super::{Delta, Failure, Query, Reflector, Stop};
 use crate::cache::Key;
-use crate::cache::skim::key_of_part;
+use crate::cache::outline::key_of_part;
 use crate::cache::wire::ListScanner;
 
 const PAGE_SIZE: usize = 500;
@@ -70,7 +70,7 @@ impl Reflector {
             None if !version.is_empty() => 0,
             None => PAGE_SIZE,
         };
-        self.fifo.push(Delta::Begin);
+        self.batch.push(Delta::Begin);
         let mut next = String::new();
         loop {
             let page = self.page(&Query { version, limit, next: &next, ..Query::default() }).await;
@@ -78,7 +78,7 @@ impl Reflector {
                 Ok(meta) => meta,
                 Err(Stop::Failed(failure)) if failure.expired() && !next.is_empty() => {
                     // The remaining pages have expired: list again, in one piece.
-                    self.fifo.push(Delta::Begin);
+                    self.batch.push(Delta::Begin);
                     next.clear();
                     limit = 0;
                     continue;
@@ -111,7 +111,7 @@ impl Reflector {
                 .feed(&chunk, &mut |item| found.extend(self.listed(item)))
                 .map_err(|err| Failure::new(err.to_string()))?;
             for delta in found {
-                self.fifo.push(delta);
+                self.batch.push(delta);
             }
             for head in scanner.take_oversized() {
                 self.oversized(key_of_part(&head));
@@ -140,7 +140,7 @@ impl Reflector {
                 .map_err(wrong)?;
             self.check_known()?;
             for delta in found {
-                self.fifo.push(delta);
+                self.batch.push(delta);
             }
             for [namespace, name] in reader.take_oversized() {
                 let key = Key::new(Some(&namespace), &name);

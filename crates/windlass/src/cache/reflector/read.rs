@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Delta, Failure, Reflector};
-use crate::cache::entry::Malformed;
+use crate::cache::outline::{self, Identity, Outline};
 use crate::cache::protobuf::{self, Unread};
-use crate::cache::skim::{self, Identity, Skim};
 use crate::cache::stream::whole;
-use crate::cache::transform;
-use crate::cache::{Entry, Key};
+use crate::cache::{Entry, Key, Malformed};
 
 impl Reflector {
     /// Reads an object of a list. If it cannot be read, the known state of it is kept.
@@ -83,7 +81,7 @@ impl Reflector {
 
     /// Reads which object of the target's kind this is, if the rest cannot be read.
     pub(super) fn identity(&self, bytes: &[u8]) -> Option<Identity> {
-        let identity = skim::identity(&protobuf::as_json(bytes))?;
+        let identity = outline::identity(&protobuf::as_json(bytes))?;
         Some(identity).filter(|it| !self.target.is_other(&it.api_version, &it.kind))
     }
 
@@ -97,7 +95,7 @@ impl Reflector {
 
     fn try_read(&mut self, bytes: &[u8]) -> Result<(Arc<Entry>, String), Unread> {
         let Some(envelope) = protobuf::envelope(bytes) else {
-            let outline = skim::read(bytes)?;
+            let outline = outline::read(bytes)?;
             return Ok(self.try_entry(bytes, &outline)?);
         };
         let envelope = envelope?;
@@ -120,7 +118,7 @@ impl Reflector {
     fn try_entry(
         &mut self,
         json: &[u8],
-        outline: &Skim<'_>,
+        outline: &Outline<'_>,
     ) -> Result<(Arc<Entry>, String), Malformed> {
         let (api_version, kind) = (&*outline.api_version.0, &*outline.kind.0);
         if self.target.is_other(api_version, kind) {
@@ -130,7 +128,7 @@ impl Reflector {
         let Some(transform) = &self.rules.transform else {
             return Ok((Arc::new(self.entries.entry(json, outline)?), version));
         };
-        let json = transform::apply(transform, json, &outline.metadata.name.0)?;
+        let json = transform.apply(json, &outline.metadata.name.0)?;
         Ok((Arc::new(self.entries.read(&json)?), version))
     }
 }

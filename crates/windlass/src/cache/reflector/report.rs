@@ -21,7 +21,7 @@ impl Reflector {
         self.stats.failures.fetch_add(1, Ordering::Relaxed);
         self.failing = true;
         // In order with the changes, so that a sync under way does not override the failure.
-        self.fifo.push(Delta::Broken(failure.state(self.synced)));
+        self.batch.push(Delta::Broken(failure.state(self.synced)));
         let mut wait = self.backoff.wait(&mut self.jitter);
         if failure.blocked() {
             wait = wait.min(BLOCKED_WAIT.mul_f64(1.0 + self.jitter.fraction()));
@@ -72,7 +72,7 @@ impl Reflector {
         let object = key.as_ref().map_or_else(|| "unknown".to_owned(), Key::to_string);
         tracing::warn!(%kind, object, size_max, "object skipped: larger than allowed");
         if let Some(delta) = key.and_then(|key| self.kept(key)) {
-            self.fifo.push(delta);
+            self.batch.push(delta);
         }
     }
 

@@ -88,7 +88,7 @@ impl Reflector {
 
     /// Passes on the initial events until the bookmark that ends them.
     async fn initial(&mut self, stream: &mut WatchStream) -> Result<Initial, Stop> {
-        self.fifo.push(Delta::Begin);
+        self.batch.push(Delta::Begin);
         let mut until = self.silence();
         let mut added = 0;
         loop {
@@ -127,7 +127,7 @@ impl Reflector {
                             delta
                         }
                     };
-                    self.fifo.push(delta);
+                    self.batch.push(delta);
                 }
                 other => tracing::warn!(kind = other, "watch event of unknown type, skipped"),
             }

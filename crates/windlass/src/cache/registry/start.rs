@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Cache;
 use crate::cache::Scope;
-use crate::cache::fifo::Fifo;
+use crate::cache::batch::Batch;
 use crate::cache::index::{self, IndexId};
 use crate::cache::informer::Core;
 use crate::cache::reflector::{Reflector, Rules};
@@ -28,16 +28,13 @@ impl Cache {
             true => vec![None],
             false => scope.namespaces.iter().cloned().map(Some).collect(),
         };
-        let mut store_options = options.store;
-        let name = format!("{}.{}", kind.kind(), kind.group());
-        store_options.pinned |= options.pinned.contains(name.trim_end_matches('.'));
         let store_scope = StoreScope {
             namespaces: namespaces.clone(),
             labels: scope.labels.clone(),
             by_fields: scope.fields.is_some(),
         };
         let transform = options.transform.clone();
-        let store = Store::new(resource.clone(), store_options, store_scope, transform);
+        let store = Store::new(resource.clone(), options.store, store_scope, transform);
         let states = Arc::new(SyncStates::new(namespaces.len(), !scope.metadata_only));
         let stats = Arc::default();
         let token = CancellationToken::new();
@@ -54,7 +51,7 @@ impl Cache {
                 shared.client.clone(),
                 target,
                 Rules { seed: rules.seed.wrapping_add(source as u64), ..rules.clone() },
-                Fifo::new(source, store.clone(), states.clone()),
+                Batch::new(source, store.clone(), states.clone()),
                 Arc::clone(&stats),
             );
             tokio::spawn(token.clone().run_until_cancelled_owned(reflector.run()));

@@ -1,4 +1,4 @@
-//! Indexes of a store, built from a snapshot while the writer goes on.
+//! Indexes of a store, built from a snapshot while the writer continues.
 
 use std::sync::Arc;
 

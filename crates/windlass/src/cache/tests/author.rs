@@ -1,4 +1,4 @@
-//! Functions of the author that fail cost what they were called for, and nothing else.
+//! Functions of the author that fail: only the object that they were called with is affected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,25 +6,21 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::fake::{Fake, Part, bookmark, error, event, list, object, take, watch};
-use crate::cache::{Cache, CacheOptions, HandlerOptions, Informer, Key, Scope};
+use crate::cache::{Cache, CacheOptions, Informer, Key, Scope};
 
 const LONG: Duration = Duration::from_secs(3600);
 
 /// An informer whose transform does not take objects of these versions.
 fn refusing(fake: &Fake, streaming: bool, versions: &'static [&str]) -> Informer<ConfigMap> {
-    let options = CacheOptions {
-        streaming,
-        transform: Some(Arc::new(move |value| {
-            let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-            assert!(!versions.contains(&version), "refuses {version}");
-        })),
-        ..CacheOptions::default()
-    };
+    let options = CacheOptions::default().streaming(streaming).transform(move |value| {
+        let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        assert!(!versions.contains(&version), "refuses {version}");
+    });
     Cache::with(fake.client(), options).informer(&Scope::all())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_object_goes_also_if_its_last_state_cannot_be_read() {
+async fn a_deletion_counts_even_if_the_last_state_cannot_be_read() {
     let odd = object("c", 13).replace(r#""managedFields""#, r#""labels":[],"managedFields""#);
     let other = object("d", 14).replace("ConfigMap", "Table");
     let fake = Fake::new([
@@ -40,11 +36,11 @@ async fn a_deleted_object_goes_also_if_its_last_state_cannot_be_read() {
         ]),
     ]);
     let informer = refusing(&fake, false, &["11", "12", "15"]);
-    let mut events = informer.subscribe(HandlerOptions::default());
+    let mut events = informer.subscribe();
     take(&mut events, 4).await;
     informer.store().wait_for(16, LONG).await.unwrap();
     let kept: Vec<Key> = ["b", "d"].map(|name| Key::namespaced("n", name)).into();
-    assert_eq!(informer.reader().keys(), kept, "what is not deleted, or of another kind, stays");
+    assert_eq!(informer.store().keys(), kept, "what is not deleted, or of another kind, stays");
     assert_eq!(take(&mut events, 2).await, ["deleted a 1 unseen", "deleted c 3 unseen"]);
     assert!(events.try_recv().is_none());
     assert_eq!(informer.stats().skipped, 5);
@@ -60,7 +56,7 @@ async fn a_deletion_that_cannot_be_read_counts_while_a_list_is_streamed() {
     ])]);
     let informer = refusing(&fake, true, &["3"]);
     informer.synced(LONG).await.unwrap();
-    assert_eq!(informer.reader().keys(), [Key::namespaced("n", "b")]);
+    assert_eq!(informer.store().keys(), [Key::namespaced("n", "b")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,6 +73,6 @@ async fn an_observer_that_panics_ends_no_watch_and_is_counted() {
     };
     let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
     informer.store().wait_for(11, LONG).await.unwrap();
-    assert_eq!(informer.reader().len(), 2);
+    assert_eq!(informer.store().len(), 2);
     assert_eq!(informer.stats().observer_panics, 3);
 }

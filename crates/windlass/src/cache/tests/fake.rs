@@ -18,7 +18,7 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::cache::{Cache, CacheOptions, Event, Informer, Scope, Subscription};
+use crate::cache::{Cache, CacheOptions, Cause, Change, Informer, Scope, Subscription};
 
 /// One answer of the script.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub(crate) enum Part {
     Text(String),
     Bytes(Vec<u8>),
     Wait(Duration),
-    /// The body goes on without ever saying anything.
+    /// The body stays open without sending anything.
     Hang,
     /// The connection breaks.
     Break,
@@ -196,34 +196,28 @@ pub(crate) fn ending(parts: impl IntoIterator<Item = Part>) -> Answer {
     Answer::Body(parts.into_iter().collect())
 }
 
-/// Writes an event down as a line.
-pub(crate) fn line(event: &Event<ConfigMap>) -> String {
-    match event {
-        Event::Added { object, initial: true } => {
-            format!("initial {} {}", object.key().name(), object.version())
+/// Describes a change in a line.
+pub(crate) fn line(change: &Change) -> String {
+    let (name, version) = (change.key().name(), change.entry().version());
+    match (change.cause, &change.old, &change.new) {
+        (Cause::Resync, ..) => format!("resync {name}"),
+        (Cause::Initial, None, _) => format!("initial {name} {version}"),
+        (_, None, _) => format!("added {name} {version}"),
+        (_, Some(old), Some(_)) => format!("updated {name} {} -> {version}", old.version()),
+        (_, _, None) => {
+            let how = if change.last_state_unknown { " unseen" } else { "" };
+            format!("deleted {name} {version}{how}")
         }
-        Event::Added { object, .. } => {
-            format!("added {} {}", object.key().name(), object.version())
-        }
-        Event::Updated { old, new } => {
-            format!("updated {} {} -> {}", new.key().name(), old.version(), new.version())
-        }
-        Event::Deleted { last, old, final_state_unknown } => {
-            let how = if *final_state_unknown { " unseen" } else { "" };
-            let old = old.as_ref().map(|old| format!("{} -> ", old.version())).unwrap_or_default();
-            format!("deleted {} {old}{}{how}", last.key().name(), last.version())
-        }
-        Event::Resync { object } => format!("resync {}", object.key().name()),
     }
 }
 
-/// Takes so many events, and fails if they do not come.
-pub(crate) async fn take(events: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
+/// Takes so many changes, and fails if they do not come.
+pub(crate) async fn take(changes: &mut Subscription, count: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for _ in 0..count {
-        let event = tokio::time::timeout(Duration::from_secs(3600), events.recv()).await;
-        let event = event.unwrap_or_else(|_| panic!("no event after {lines:?}"));
-        lines.push(line(&event.expect("the subscription is open")));
+        let change = tokio::time::timeout(Duration::from_secs(3600), changes.recv()).await;
+        let change = change.unwrap_or_else(|_| panic!("no change after {lines:?}"));
+        lines.push(line(&change.expect("the subscription is open")));
     }
     lines
 }

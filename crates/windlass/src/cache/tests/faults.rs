@@ -1,13 +1,12 @@
 //! Faults of a server that must cost no object, no peace and no time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Answer, Fake, Part, bookmark, ending, event, list, object, take, watch};
-use crate::cache::{Cache, CacheOptions, HandlerOptions, Informer, Key, Scope, SyncState};
+use crate::cache::{Cache, CacheOptions, Informer, Key, Scope, SyncState};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -17,15 +16,11 @@ fn key(name: &str) -> Key {
 
 /// An informer that does not take the first version of `b` nor what is over four thousand bytes.
 fn picky(fake: &Fake, streaming: bool) -> Informer<ConfigMap> {
-    let options = CacheOptions {
-        streaming,
-        object_max: 4096,
-        transform: Some(Arc::new(|value| {
-            let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-            assert_ne!(version, "12", "on purpose");
-        })),
-        ..CacheOptions::default()
-    };
+    let options = CacheOptions::default().streaming(streaming).transform(|value| {
+        let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        assert_ne!(version, "12", "on purpose");
+    });
+    let options = CacheOptions { object_max: 4096, ..options };
     Cache::with(fake.client(), options).informer(&Scope::all())
 }
 
@@ -39,12 +34,12 @@ async fn an_object_that_a_relist_brings_unreadable_is_not_gone() {
         watch([event("DELETED", &object("b", 14))]),
     ]);
     let informer = picky(&fake, false);
-    let mut events = informer.subscribe(HandlerOptions::default());
+    let mut events = informer.subscribe();
     take(&mut events, 3).await;
     informer.store().wait_for(14, LONG).await.unwrap();
     assert_eq!(take(&mut events, 2).await, ["deleted c 3 unseen", "deleted b 14"]);
     assert!(events.try_recv().is_none());
-    assert_eq!(informer.reader().keys(), [key("a")], "as it was known before");
+    assert_eq!(informer.store().keys(), [key("a")], "as it was known before");
     assert_eq!(informer.stats().skipped, 2);
 }
 
@@ -57,7 +52,7 @@ async fn an_object_that_a_streaming_list_brings_unreadable_is_not_gone() {
     let informer = picky(&fake, true);
     informer.synced(LONG).await.unwrap();
     informer.store().wait_for(13, LONG).await.unwrap();
-    assert_eq!(informer.reader().keys(), [key("b")]);
+    assert_eq!(informer.store().keys(), [key("b")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +66,7 @@ async fn an_answer_that_is_no_list_takes_nothing_away() {
             watch([]),
         ]);
         let informer = fake.informer(false);
-        let mut events = informer.subscribe(HandlerOptions::default());
+        let mut events = informer.subscribe();
         assert_eq!(take(&mut events, 1).await, ["initial a 1"], "{no_list}");
         informer.store().wait_for(11, LONG).await.unwrap();
         assert!(events.try_recv().is_none(), "{no_list}");

@@ -2,16 +2,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Fake, Part, bookmark, event, line, list, object, take, watch};
-use crate::cache::{HandlerOptions, Key, Scope};
+use crate::cache::{HandlerGuard, Key, Scope};
 use crate::kind::Kind;
 
 const LONG: Duration = Duration::from_secs(3600);
+
+async fn synced(handler: &HandlerGuard) {
+    handler.handled().wait_for(|handled| *handled).await.unwrap();
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_late_handler_gets_the_current_state_exactly_once_and_then_the_changes() {
@@ -21,24 +26,24 @@ async fn a_late_handler_gets_the_current_state_exactly_once_and_then_the_changes
     ]);
     let informer = fake.informer(false);
     informer.synced(LONG).await.unwrap();
-    let mut late = informer.subscribe(HandlerOptions::default());
-    assert!(!*late.synced().borrow());
+    let mut late = informer.subscribe();
+    assert_eq!(late.synced().now_or_never(), None);
     assert_eq!(take(&mut late, 2).await, ["initial a 1", "initial b 2"]);
     assert_eq!(take(&mut late, 1).await, ["updated a 1 -> 11"]);
-    assert!(*late.synced().borrow());
+    assert_eq!(late.synced().now_or_never(), Some(()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_synced_when_it_has_handled_the_first_list_even_an_empty_one() {
     let fake = Fake::new([list("10", &[]), watch([])]);
     let informer = fake.informer(false);
-    let handler = informer.handle(HandlerOptions::default(), |_| {});
-    tokio::time::timeout(LONG, handler.synced()).await.unwrap();
+    let handler = informer.handle(None, |_| {});
+    tokio::time::timeout(LONG, synced(&handler)).await.unwrap();
     assert!(informer.state().synced());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_while_a_handler_is_busy_is_told_as_one_event_with_the_last_state() {
+async fn changes_while_a_handler_is_busy_are_merged_into_one_with_the_last_state() {
     let fake = Fake::new([
         list("10", &[object("a", 1), object("b", 2), object("d", 3), object("e", 4)]),
         watch([
@@ -55,32 +60,33 @@ async fn what_happens_while_a_handler_is_busy_is_told_as_one_event_with_the_last
         ]),
     ]);
     let informer = fake.informer(false);
-    let mut events = informer.subscribe(HandlerOptions::default());
+    let mut events = informer.subscribe();
     take(&mut events, 4).await;
     informer.store().wait_for(19, LONG).await.unwrap();
     assert_eq!(events.lag(), 5);
-    let told = take(&mut events, 5).await;
-    assert_eq!(told[..3], ["updated a 1 -> 12", "deleted c 14", "updated b 2 -> 16"]);
-    assert_eq!(told[3..], ["deleted d 3 -> 18", "deleted e 19"], "what was left out is told");
+    let changes = take(&mut events, 6).await;
+    assert_eq!(changes[..3], ["updated a 1 -> 12", "deleted c 14", "updated b 2 -> 16"]);
+    let merged = ["updated d 3 -> 18", "deleted d 18", "deleted e 19"];
+    assert_eq!(changes[3..], merged, "an update before a deletion is delivered as well");
+    assert_eq!(events.lag(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_is_counted_and_called_again() {
+async fn a_handler_that_panics_is_called_again() {
     let fake = Fake::new([list("10", &[object("a", 1), object("b", 2)]), watch([])]);
     let informer = fake.informer(false);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
-    let handler = informer.handle(HandlerOptions::default(), move |event| {
+    let handler = informer.handle(None, move |event| {
         log.lock().push(line(&event));
         assert!(event.key().name() != "a", "refuses a");
     });
-    handler.synced().await;
+    synced(&handler).await;
     assert_eq!(*seen.lock(), ["initial a 1", "initial b 2"]);
-    assert_eq!(handler.panics(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_removed_is_told_nothing_more() {
+async fn a_handler_that_is_removed_is_not_called_any_more() {
     let fake = Fake::new([
         list("10", &[object("a", 1)]),
         watch([Part::Wait(Duration::from_secs(5)), event("MODIFIED", &object("a", 11))]),
@@ -88,10 +94,10 @@ async fn a_handler_that_is_removed_is_told_nothing_more() {
     let informer = fake.informer(false);
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
-    let handler = informer.handle(HandlerOptions::default(), move |_| {
+    let handler = informer.handle(None, move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
     });
-    handler.synced().await;
+    synced(&handler).await;
     drop(handler);
     informer.store().wait_for(11, LONG).await.unwrap();
     sleep(Duration::from_secs(1)).await;
@@ -99,12 +105,11 @@ async fn a_handler_that_is_removed_is_told_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_handler_is_reminded_in_its_own_time_and_others_are_not() {
+async fn each_handler_gets_resyncs_at_its_own_interval_and_others_do_not() {
     let fake = Fake::new([list("10", &[object("a", 1)]), watch([Part::Wait(LONG)])]);
     let informer = fake.informer(false);
-    let every = |seconds| HandlerOptions { resync: Some(Duration::from_secs(seconds)) };
-    let mut often = informer.subscribe(every(10));
-    let mut never = informer.subscribe(HandlerOptions::default());
+    let mut often = informer.subscribe().resync(Duration::from_secs(10));
+    let mut never = informer.subscribe();
     let start = Instant::now();
     assert_eq!(take(&mut often, 3).await, ["initial a 1", "resync a", "resync a"]);
     assert_eq!(start.elapsed(), Duration::from_secs(20));
@@ -119,10 +124,10 @@ async fn a_handler_reads_a_store_that_is_at_least_as_new_as_its_event() {
         watch([event("ADDED", &object("a", 11)), event("MODIFIED", &object("a", 12))]),
     ]);
     let informer = fake.informer(false);
-    let mut events = informer.subscribe(HandlerOptions::default());
-    let told = events.recv().await.unwrap();
-    let held = informer.store().entry(told.key()).unwrap();
-    assert!(held.version() >= told.object().version());
+    let mut events = informer.subscribe();
+    let change = events.recv().await.unwrap();
+    let held = informer.store().entry(change.key()).unwrap();
+    assert!(held.version() >= change.entry().version());
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,7 +150,7 @@ async fn typed_dynamic_and_metadata_readers_are_views_of_one_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_ends_with_the_last_who_holds_it_and_starts_again_when_asked() {
+async fn a_watch_ends_with_its_last_holder_and_starts_again_when_needed() {
     let fake = Fake::new([
         list("10", &[object("a", 1)]),
         watch([]),
@@ -162,7 +167,7 @@ async fn a_watch_ends_with_the_last_who_holds_it_and_starts_again_when_asked() {
     assert!(cache.states().is_empty());
     let again = cache.informer::<ConfigMap>(&Scope::all());
     again.synced(LONG).await.unwrap();
-    assert_eq!(again.reader().keys(), [Key::namespaced("n", "b")]);
+    assert_eq!(again.store().keys(), [Key::namespaced("n", "b")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,17 +179,17 @@ async fn an_object_that_does_not_decode_into_the_type_is_left_out_and_counted() 
     let reader = informer.reader();
     assert_eq!(reader.list().len(), 1);
     assert!(reader.get(&Key::namespaced("n", "odd")).is_none());
-    assert_eq!(reader.undecodable(), 1);
-    assert_eq!(reader.view::<DynamicObject>().list().len(), 2);
+    assert_eq!(informer.stats().undecodable, 1);
+    assert_eq!(informer.store().reader::<DynamicObject>().list().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_takes_nothing_holds_up_neither_the_store_nor_the_others() {
+async fn a_handler_that_takes_nothing_delays_neither_the_store_nor_other_handlers() {
     let changes = (11..3011).map(|version| event("MODIFIED", &object("a", version)));
     let fake = Fake::new([list("10", &[object("a", 1)]), watch(changes)]);
     let informer = fake.informer(false);
-    let mut blocked = informer.subscribe(HandlerOptions::default());
-    let mut other = informer.subscribe(HandlerOptions::default());
+    let mut blocked = informer.subscribe();
+    let mut other = informer.subscribe();
     informer.store().wait_for(3010, LONG).await.unwrap();
     assert_eq!(blocked.lag(), 1, "bounded by the objects, not by the events");
     assert_eq!(take(&mut other, 1).await, ["initial a 3010"]);
@@ -214,7 +219,7 @@ async fn a_watch_of_metadata_becomes_one_of_whole_objects_when_these_are_wanted(
         cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Scope::all().metadata_only());
     meta.synced(LONG).await.unwrap();
     assert!(!meta.whole());
-    let mut events = meta.view::<ConfigMap>().subscribe(HandlerOptions::default());
+    let mut events = meta.subscribe();
     assert_eq!(take(&mut events, 1).await, ["initial a 1"]);
 
     let whole = cache.informer::<ConfigMap>(&Scope::all());
@@ -224,7 +229,7 @@ async fn a_watch_of_metadata_becomes_one_of_whole_objects_when_these_are_wanted(
     let key = Key::namespaced("n", "a");
     assert_eq!(whole.reader().get(&key).unwrap().data.as_ref().unwrap()["v"], "1");
     assert_eq!(meta.reader().get(&key).unwrap().metadata.name.as_deref(), Some("a"));
-    // What did not change is not told again.
+    // An object that did not change is not delivered again.
     assert_eq!(take(&mut events, 1).await, ["added b 3"]);
     assert_eq!((cache.states().len(), fake.asked().len()), (1, 2), "one watch after the other");
     assert_eq!(whole.stats().watches, 2);
@@ -232,24 +237,23 @@ async fn a_watch_of_metadata_becomes_one_of_whole_objects_when_these_are_wanted(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reminder_does_not_push_aside_a_change_that_waits() {
+async fn a_resync_does_not_replace_a_change_that_waits() {
     let fake = Fake::new([
         list("10", &[object("a", 1), object("b", 2)]),
         watch([Part::Wait(Duration::from_secs(9)), event("MODIFIED", &object("a", 11))]),
     ]);
     let informer = fake.informer(false);
-    let every = HandlerOptions { resync: Some(Duration::from_secs(10)) };
-    let mut events = informer.subscribe(every);
+    let mut events = informer.subscribe().resync(Duration::from_secs(10));
     take(&mut events, 2).await;
     informer.store().wait_for(11, LONG).await.unwrap();
-    events.remind();
-    let mut told = take(&mut events, 2).await;
-    told.sort();
-    assert_eq!(told, ["resync b", "updated a 1 -> 11"]);
+    events.resync_now();
+    let mut changes = take(&mut events, 2).await;
+    changes.sort();
+    assert_eq!(changes, ["resync b", "updated a 1 -> 11"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_always_has_one_more_change_is_reminded_as_well() {
+async fn a_handler_that_always_has_one_more_change_gets_resyncs_as_well() {
     let change =
         |version| [Part::Wait(Duration::from_millis(50)), event("MODIFIED", &object("a", version))];
     let fake = Fake::new([
@@ -257,18 +261,17 @@ async fn a_handler_that_always_has_one_more_change_is_reminded_as_well() {
         watch((11..1211).flat_map(change)),
     ]);
     let informer = fake.informer(false);
-    let every = HandlerOptions { resync: Some(Duration::from_secs(1)) };
-    let mut events = informer.subscribe(every);
-    let (began, mut changes, mut reminders) = (Instant::now(), 0, 0);
+    let mut events = informer.subscribe().resync(Duration::from_secs(1));
+    let (began, mut changes, mut resyncs) = (Instant::now(), 0, 0);
     while began.elapsed() < Duration::from_secs(30) {
         match take(&mut events, 1).await[0].as_str() {
-            "resync b" => reminders += 1,
+            "resync b" => resyncs += 1,
             _ => changes += 1,
         }
         sleep(Duration::from_millis(100)).await;
     }
     assert!(changes > 200, "there was always one more: {changes}");
-    assert!(reminders >= 25, "{reminders} reminders in 30 s, one per second was asked for");
+    assert!(resyncs >= 25, "{resyncs} resyncs in 30 s at an interval of a second");
 }
 
 #[tokio::test(start_paused = true)]
@@ -278,7 +281,7 @@ async fn an_object_of_the_first_list_that_changes_before_it_is_taken_is_reported
         watch([event("MODIFIED", &object("a", 11)), event("DELETED", &object("b", 12))]),
     ]);
     let informer = fake.informer(false);
-    let mut events = informer.subscribe(HandlerOptions::default());
+    let mut events = informer.subscribe();
     informer.store().wait_for(12, LONG).await.unwrap();
     assert_eq!(take(&mut events, 2).await, ["initial a 11", "deleted b 12"]);
 }

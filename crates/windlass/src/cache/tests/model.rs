@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::ApiResource;
 use proptest::prelude::*;
 
-use crate::cache::mailbox::{Mailbox, Notice};
-use crate::cache::{Delta, Index, Key, Store};
+use crate::cache::batch::Delta;
+use crate::cache::mailbox::Mailbox;
+use crate::cache::{Index, Key, Store};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -172,21 +173,23 @@ impl World {
     }
 
     fn take(&mut self) -> bool {
-        let Some(notice) = self.mailbox.take() else { return false };
-        let Notice::Change(change) = notice else { panic!("nobody asked for a resync") };
-        decode(&self.store, &change.new);
-        let name: u8 = change.key.name()[1..].parse().unwrap();
+        let Some(change) = self.mailbox.take() else { return false };
+        let object = change.object::<serde_json::Value>().unwrap();
+        assert_eq!(version(&object), change.entry().version());
+        let name: u8 = change.key().name()[1..].parse().unwrap();
         let known = self.handled.get(&name).copied();
         let pair = |entry: &crate::cache::Entry| (entry.uid().parse().unwrap(), entry.version());
-        if let Some(old) = &change.old {
-            assert_eq!(known, Some(pair(old)), "told what the handler knew");
-        } else {
-            assert_eq!(known, None, "an addition of what is known");
+        match &change.new {
+            Some(new) => {
+                assert_eq!(known, change.old.as_deref().map(pair), "what the handler knew");
+                self.handled.insert(name, pair(new));
+            }
+            None => {
+                let uid = pair(change.entry()).0;
+                assert!(known.is_none_or(|known| known.0 == uid), "another object is deleted");
+                self.handled.remove(&name);
+            }
         }
-        match change.gone {
-            true => self.handled.remove(&name),
-            false => self.handled.insert(name, pair(&change.new)),
-        };
         true
     }
 
@@ -210,11 +213,6 @@ impl World {
             assert_eq!(reader.object(&key).map(|object| object.version()), wanted);
         }
     }
-}
-
-/// Looks at an object as a handler may, so that it is kept decoded.
-fn decode(store: &Store, entry: &Arc<crate::cache::Entry>) {
-    store.reader::<serde_json::Value>().object_of(entry.clone()).get().unwrap();
 }
 
 fn version(object: &serde_json::Value) -> u64 {
@@ -247,7 +245,7 @@ pub(super) fn by_version() -> Index<serde_json::Value, u64> {
 }
 
 #[test]
-fn readers_on_other_threads_see_whole_snapshots_while_the_writer_goes_on() {
+fn readers_on_other_threads_see_whole_snapshots_during_writes() {
     let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
     let index = by_version();
     let _guard = store.declare(&index).unwrap();
@@ -262,7 +260,7 @@ fn readers_on_other_threads_see_whole_snapshots_while_the_writer_goes_on() {
                     let versions: Vec<u64> = entries.iter().map(|e| e.version()).collect();
                     assert!(versions.windows(2).all(|pair| pair[0] == pair[1]), "{versions:?}");
                     let first = versions.first().copied().unwrap_or(0);
-                    assert!(first >= last, "time goes forward");
+                    assert!(first >= last, "a reader went back");
                     last = first;
                     let filed = index.filed(&store.state());
                     assert!(filed.iter().all(|(version, entry)| *version == entry.version()));
@@ -279,14 +277,14 @@ fn readers_on_other_threads_see_whole_snapshots_while_the_writer_goes_on() {
 }
 
 #[test]
-fn the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race() {
+fn no_read_returns_an_older_version_while_watch_and_own_writes_race() {
     const KEYS: u8 = 8;
     const ROUNDS: u64 = 400;
     let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
     let reader = store.reader::<serde_json::Value>();
     let mailbox = Arc::new(Mailbox::new());
     store.subscribe(mailbox.clone());
-    // Versions are given out by the server; the watch is told of them in order, and late.
+    // The server assigns versions; the watch receives them in order, and late.
     let (events, watch) = std::sync::mpsc::sync_channel::<(u8, u64)>(64);
     let done = std::sync::atomic::AtomicBool::new(false);
     let ended = || done.load(std::sync::atomic::Ordering::SeqCst);
@@ -308,11 +306,12 @@ fn the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race() {
         scope.spawn(|| {
             let mut handled = BTreeMap::new();
             while !ended() {
-                let Some(Notice::Change(change)) = mailbox.take() else { continue };
-                assert!(!change.gone, "nothing was deleted");
-                decode(&store, &change.new);
+                let Some(change) = mailbox.take() else { continue };
+                assert!(!change.is_delete(), "nothing was deleted");
+                assert!(change.object::<serde_json::Value>().is_some());
                 let known = change.old.as_ref().map(|old| old.version());
-                assert_eq!(handled.insert(change.key, change.new.version()), known);
+                let new = change.entry().version();
+                assert_eq!(handled.insert(change.key().clone(), new), known);
             }
         });
         let feeder = scope.spawn(|| {
@@ -354,7 +353,7 @@ fn the_cache_never_goes_back_for_any_reader_while_watch_and_own_writes_race() {
 }
 
 #[test]
-fn handlers_that_come_while_the_watch_goes_on_miss_nothing_and_hear_nothing_twice() {
+fn handlers_added_during_changes_miss_nothing_and_receive_nothing_twice() {
     let store = Store::detached(&ApiResource::erase::<ConfigMap>(&()));
     let read =
         |name: u8, version: u64| store.read(World::json(name, (1, version)).as_bytes()).unwrap();
@@ -384,13 +383,15 @@ fn handlers_that_come_while_the_watch_goes_on_miss_nothing_and_hear_nothing_twic
         store.entries().iter().map(|entry| (entry.key().clone(), entry.version())).collect();
     for mailbox in mailboxes.into_inner() {
         let mut handled = BTreeMap::new();
-        while let Some(Notice::Change(change)) = mailbox.take() {
-            let known = change.old.as_ref().map(|old| old.version());
-            assert_eq!(handled.get(&change.key).copied(), known, "{}", change.key);
-            match change.gone {
-                true => handled.remove(&change.key),
-                false => handled.insert(change.key.clone(), change.new.version()),
-            };
+        while let Some(change) = mailbox.take() {
+            let (key, known) = (change.key(), change.old.as_ref().map(|old| old.version()));
+            match &change.new {
+                Some(new) => {
+                    let before = handled.insert(key.clone(), new.version());
+                    assert_eq!(before, known, "{key}");
+                }
+                None => drop(handled.remove(key)),
+            }
         }
         assert_eq!(handled, held);
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_protobuf::{Envelope, from_value, watch_frame};
 
 use super::fake::{Answer, Fake, Part, list, object, take, watch};
-use crate::cache::{HandlerOptions, SyncState};
+use crate::cache::SyncState;
 
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
 
@@ -51,7 +51,7 @@ async fn a_list_and_a_watch_in_protobuf_are_read_across_their_cuts() {
         watch([]),
     ]);
     let informer = fake.informer(false);
-    let mut events = informer.subscribe(HandlerOptions::default());
+    let mut events = informer.subscribe();
     let lines = ["initial a 1", "initial b 2", "updated a 1 -> 11", "deleted b 16"];
     assert_eq!(take(&mut events, 4).await, lines);
     assert_eq!(take(&mut events, 1).await, ["deleted a 11 unseen"]);
@@ -90,7 +90,7 @@ async fn a_server_that_knows_more_fields_is_asked_for_json() {
         watch([]),
     ]);
     let informer = fake.informer(false);
-    let mut events = informer.subscribe(HandlerOptions::default());
+    let mut events = informer.subscribe();
     assert_eq!(take(&mut events, 1).await, ["added a 11"]);
     assert_eq!(fake.accepted()[1..], [EITHER, "application/json", "application/json"]);
     assert_eq!(informer.stats().skipped, 0);
@@ -106,7 +106,7 @@ async fn garbage_in_frames_and_lists_is_a_failure_that_passes() {
         Answer::Protobuf(vec![Part::Hang]),
     ]);
     let informer = fake.informer(false);
-    let mut events = informer.subscribe(HandlerOptions::default());
+    let mut events = informer.subscribe();
     assert_eq!(take(&mut events, 2).await, ["initial a 1", "updated a 1 -> 12"]);
     informer.states().wait_for(|state| matches!(state, SyncState::Synced { .. })).await.unwrap();
 }

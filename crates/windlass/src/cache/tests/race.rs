@@ -1,9 +1,9 @@
-//! The store in several hands at once: own writes, a watch that is behind, readers, a handler.
+//! The store under concurrent use: own writes, a watch that is behind, readers, a handler.
 //!
 //! The model is the server: a plain map from name to UID and version behind a lock, and a log of
-//! what happened. Hands write to it and then show the store what they did, at any later moment;
-//! the watch brings the log when it gets to it. Whatever they do at the same time, no reader sees
-//! anything go back, everybody sees what the own hands did, and in the end all agree.
+//! its operations. Writers change it and let the store observe that at any later moment; the watch
+//! applies the log with a delay. Whatever happens at the same time, no reader sees an older version
+//! than before, everybody sees the own writes, and in the end all agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,8 +14,9 @@ use kube::core::ApiResource;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
-use crate::cache::mailbox::{Mailbox, Notice};
-use crate::cache::{Delta, Entry, Key, Store};
+use crate::cache::batch::Delta;
+use crate::cache::mailbox::Mailbox;
+use crate::cache::{Entry, Key, Store};
 
 #[derive(Clone, Copy, Debug)]
 enum Order {
@@ -217,24 +218,28 @@ impl World {
     }
 }
 
-/// Takes what waits in a mailbox; every notice has to fit what was told before.
+/// Takes what is in a mailbox; every change has to follow from the one before.
 fn take(mailbox: &Mailbox, handled: &mut BTreeMap<u8, (Uid, Version)>) {
-    while let Some(notice) = mailbox.take() {
-        let Notice::Change(change) = notice else { panic!("nobody asked for a resync") };
-        let name = name(&change.key);
-        assert_eq!(handled.get(&name).copied(), change.old.as_deref().map(pair), "o{name}");
-        let known = match change.gone {
-            true => handled.remove(&name),
-            false => handled.insert(name, pair(&change.new)),
-        };
-        let again = !change.gone && known == Some(pair(&change.new));
-        assert!(!again, "told of o{name} again, which has not changed");
+    while let Some(change) = mailbox.take() {
+        let (name, known) = (name(change.key()), handled.get(&name(change.key())).copied());
+        match change.new.as_deref().map(pair) {
+            Some(new) => {
+                assert_eq!(known, change.old.as_deref().map(pair), "o{name}");
+                assert_ne!(known, Some(new), "o{name} has not changed");
+                handled.insert(name, new);
+            }
+            None => {
+                let uid = pair(change.entry()).0;
+                assert!(known.is_none_or(|known| known.0 == uid), "o{name} is another object");
+                handled.remove(&name);
+            }
+        }
     }
 }
 
 proptest! {
     #[test]
-    fn the_store_in_several_hands_shows_what_the_server_holds_and_never_goes_back(
+    fn concurrent_own_writes_and_events_end_at_the_state_of_the_server_and_no_read_goes_back(
         own in prop::collection::vec(prop::collection::vec(order(), 0..12), 2),
         foreign in prop::collection::vec(order(), 0..8),
         turns in prop::collection::vec(turn(), 0..16),
@@ -254,11 +259,11 @@ proptest! {
                 }
                 handled
             });
-            let mut hands: Vec<_> = own
+            let mut writers: Vec<_> = own
                 .iter()
                 .map(|orders| scope.spawn(|| orders.iter().for_each(|order| world.own(*order))))
                 .collect();
-            hands.push(scope.spawn(|| foreign.iter().for_each(|order| world.foreign(*order))));
+            writers.push(scope.spawn(|| foreign.iter().for_each(|order| world.foreign(*order))));
             let watch = scope.spawn(|| {
                 let mut cursor = 0;
                 for turn in &turns {
@@ -267,7 +272,7 @@ proptest! {
                 }
                 cursor
             });
-            let failed = hands.into_iter().filter_map(|hand| hand.join().err()).next();
+            let failed = writers.into_iter().filter_map(|writer| writer.join().err()).next();
             let cursor = watch.join();
             // The watch catches up, and the readers look once more.
             if let Ok(mut cursor) = cursor {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::Model;
+use super::model::Model;
 use crate::queue::{Add, QueueOptions, Work, WorkQueue};
 
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +97,7 @@ impl<'a> Client<'a> {
         self.calls.push(Call { outcome, began, ended });
     }
 
-    /// Gives everything back, and works off what is left in the queue.
+    /// Finishes all keys that are held and, with `everything`, all keys of the queue.
     fn finish(mut self, everything: bool) -> Vec<Call> {
         while !self.held.is_empty() {
             self.follow(Order::Done);
@@ -140,7 +140,7 @@ fn play(programs: &[Vec<Order>]) -> Vec<Vec<Call>> {
     histories
 }
 
-/// Tells whether some order of the calls is one of plain lists.
+/// Returns `true` if some order of the calls is possible with plain lists.
 fn explained(
     histories: &[Vec<Call>],
     at: &mut [usize],

@@ -1,6 +1,6 @@
 //! Cron schedules: five fields, names, steps, macros, in a time zone.
 //!
-//! Clock changes: a time that is left out is not made up for, one that comes twice counts twice.
+//! Clock changes: a time that is skipped starts no job, and a time that occurs twice starts two.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan, Unit, Zoned};
@@ -92,7 +92,7 @@ impl Schedule {
         Fields::parse(fields, zone).map(|fields| Self::Fields(Box::new(fields)))
     }
 
-    /// The first moment after `after`; `None` if there is none for years.
+    /// The first scheduled time after `after`; `None` if there is no such time for years.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Fields(fields) => fields.next(after),
@@ -220,7 +220,7 @@ fn range(text: &str, (min, max, names): (u32, u32, &[&str])) -> Result<(u64, boo
     let (low, high) = match span.split_once('-') {
         _ if any => (min, max),
         Some((low, high)) => (read(low)?, read(high)?),
-        // A start with a step goes on to the end.
+        // A start with a step continues to the end of the range.
         None if step.is_some() => (read(span)?, max),
         None => (read(span)?, read(span)?),
     };
@@ -304,7 +304,7 @@ mod tests {
         // 02:30 is left out on March 10.
         let spring = times("30 2 * * *", zone, "2024-03-09T12:00:00Z", 1);
         assert_eq!(spring, ["2024-03-11T06:30:00Z"]);
-        // 01:30 comes twice on November 3.
+        // 01:30 occurs twice on November 3.
         let autumn = times("30 1 * * *", zone, "2024-11-03T00:00:00Z", 2);
         assert_eq!(autumn, ["2024-11-03T05:30:00Z", "2024-11-03T06:30:00Z"]);
     }

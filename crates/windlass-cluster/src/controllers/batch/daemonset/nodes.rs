@@ -34,7 +34,7 @@ pub fn fit(spec: &DaemonSetSpec, node: &Node) -> Fit {
     Fit { should_run: may_stay && !repels("NoSchedule"), may_stay }
 }
 
-/// Tells whether a toleration covers a taint.
+/// Returns `true` if a toleration covers a taint.
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let (key, effect) = (text(&toleration.key), text(&toleration.effect));
@@ -48,7 +48,7 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// Tells whether the selector and the required affinity of a pod choose a node.
+/// Returns `true` if the selector and the required affinity of a pod match a node.
 fn selected(pod: &PodSpec, node: &Node) -> bool {
     let labels = node.metadata.labels.as_ref();
     let wanted = pod.node_selector.iter().flatten();
@@ -87,7 +87,7 @@ fn requirement(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     }
 }
 
-/// Compares numbers; what is none is neither more nor less.
+/// Compares two numbers; `false` if one of the texts is not a number.
 fn compare(operator: &str, value: &str, bound: &str) -> bool {
     match (value.parse::<i64>(), bound.parse::<i64>(), operator) {
         (Ok(value), Ok(bound), "Gt") => value > bound,

@@ -10,7 +10,7 @@ use super::{GENERATION, GENERATION_LABEL, HASH_LABEL};
 use crate::controllers::pod;
 
 const NAME_FIELD: &str = "metadata.name";
-/// What daemons stand that other pods do not.
+/// The taints that every daemon tolerates.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -19,7 +19,7 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
-/// What daemons in the network of the node stand as well.
+/// The taint that daemons in the host network tolerate as well.
 const TOLERATED_BY_HOST: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
 /// The tolerations a pod has as a daemon.

@@ -1,4 +1,4 @@
-//! Rolling updates: old pods go, or new ones come beside them, within the limits.
+//! Rolling updates: old pods are deleted first, or new ones created beside them, within the limits.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass::Result;
 use super::{ByNode, Sync, nodes};
 use crate::controllers::{amount, pod};
 
-/// How many pods may lack or come on top.
+/// How many pods may be unavailable or additional.
 struct Limits {
     unavailable: usize,
     surge: usize,
@@ -23,7 +23,7 @@ struct Pair<'a> {
 // === impl Sync ===
 
 impl Sync<'_> {
-    /// Goes on with an update.
+    /// Continues an update.
     pub async fn update(&mut self, mut by_node: ByNode) -> Result<()> {
         let mut wanted = 0;
         for node in self.nodes.iter().filter(|n| nodes::fit(self.spec, n).should_run) {
@@ -52,13 +52,13 @@ impl Sync<'_> {
         Limits { unavailable, surge }
     }
 
-    /// Tells whether two pods of a node are allowed for the time of the change.
+    /// Returns `true` if a node may have two pods during the update.
     pub fn surges(&self) -> bool {
         self.strategy() == "RollingUpdate"
             && self.limits(amount::number(self.nodes.len())).surge > 0
     }
 
-    /// Old pods that go: those that are of no use anyway, and as many more as may lack.
+    /// Old pods to delete: those that are not available anyway, and as many more as the limit allows.
     fn replaceable(&self, by_node: &ByNode, max: usize) -> Vec<Arc<Pod>> {
         let mut lacking = 0;
         let (mut leaving, mut candidates) = (Vec::new(), Vec::new());
@@ -106,7 +106,7 @@ impl Sync<'_> {
                 _ => on_top += 1,
             }
         }
-        // A pod where none should be goes once enough others work.
+        // A pod on a node that should have none is deleted once enough others are available.
         let spare = usize::try_from(working.saturating_sub(wanted)).unwrap_or(0);
         leaving.extend(retiring.into_iter().take(spare));
         nodes.extend(candidates.into_iter().take(max.saturating_sub(on_top)));

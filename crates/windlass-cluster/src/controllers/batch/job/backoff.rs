@@ -54,7 +54,7 @@ pub fn remaining(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
     wait.saturating_sub(passed)
 }
 
-/// When a pod ended, as well as can be told.
+/// When a pod ended, as far as its status shows.
 pub fn ended(ended: &Pod, now: Timestamp) -> Timestamp {
     containers_ended(ended)
         .or_else(|| {

@@ -33,12 +33,13 @@ pub fn finished(status: &JobStatus) -> Option<&JobCondition> {
     find(status, "Complete").or_else(|| find(status, "Failed"))
 }
 
-/// Tells whether a job is over.
+/// Returns `true` if a job has finished.
 pub fn is_finished(status: &JobStatus) -> bool {
     finished(status).is_some()
 }
 
-/// Makes a condition so; one that was never there is not false. Tells whether it changed.
+/// Sets a condition and returns `true` if that changes it. A condition that is missing is not
+/// added just to be false.
 pub fn ensure(
     conditions: &mut Vec<JobCondition>,
     type_: &str,

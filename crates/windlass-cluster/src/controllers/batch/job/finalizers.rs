@@ -1,4 +1,4 @@
-//! Pods that are still marked as to be counted though nobody will: their job is gone or over.
+//! Removes the tracking finalizer from pods whose job is deleted or finished and will not count them.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,10 +10,10 @@ use super::{condition, ours, pods};
 
 const JOB_LABEL: &str = "batch.kubernetes.io/job-name";
 
-/// The controller that looks after single pods.
+/// The controller of these pods.
 pub fn controller() -> Controller<Pod> {
     let of_job = |entry: &Entry| {
-        entry.labels().get(JOB_LABEL).is_some() || entry.owners().iter().any(|o| &*o.kind == "Job")
+        entry.label(JOB_LABEL).is_some() || entry.owners().iter().any(|o| &*o.kind == "Job")
     };
     let concerns = Predicate::new(move |change| {
         change.new.is_some() && [&change.old, &change.new].into_iter().flatten().any(|e| of_job(e))
@@ -31,7 +31,7 @@ pub fn controller() -> Controller<Pod> {
     )
 }
 
-/// Tells whether no job will ever count the pod.
+/// Returns `true` if no job will ever count the pod.
 fn is_left_alone(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
     let Some(controller) = owner::controller_of(pod) else { return Ok(true) };
     if controller.kind != "Job" || controller.api_version != "batch/v1" {
@@ -46,7 +46,7 @@ fn is_left_alone(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
 
 /// Lets go the pods of a job that is gone.
 pub async fn release_of(cx: &Context<Job>) -> Result<()> {
-    for pod in cx.list::<Pod>().label(JOB_LABEL, cx.name()).items()? {
+    for pod in cx.list::<Pod>().labels([(JOB_LABEL, cx.name())]).items()? {
         let mine = owner::controller_of(&*pod);
         if mine.is_some_and(|o| o.kind == "Job" && o.name == cx.name()) {
             pods::release(cx.client(), &pod).await?;

@@ -82,7 +82,7 @@ impl Sync<'_> {
         (0..self.spec.completions.unwrap_or(0)).filter(free).take(count).collect()
     }
 
-    /// Those indexes whose wait after a failure is over; comes back for the others.
+    /// The indexes whose backoff after a failure is over; schedules a reconcile for the others.
     fn ripe(&mut self, free: Vec<i32>) -> Vec<i32> {
         let wait = |at: &i32| {
             let Some(last) = self.delayed.get(at) else { return Duration::ZERO };

@@ -16,7 +16,7 @@ const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 /// Names are cut so that five random letters fit.
 const PREFIX_MAX: usize = 58;
 
-/// Tells whether a pod is still to be counted.
+/// Returns `true` if a pod has not been counted yet.
 pub fn is_tracked(of: &Pod) -> bool {
     of.metadata.finalizers.iter().flatten().any(|f| f == FINALIZER)
 }
@@ -27,7 +27,7 @@ pub fn index(of: &Pod) -> Option<i32> {
     annotations.get(INDEX)?.parse().ok().filter(|index| *index >= 0)
 }
 
-/// Tells whether a pod counts as failed, also one that is deleted before its end.
+/// Returns `true` if a pod counts as failed, which includes one that is deleted before it ends.
 pub fn is_failed(of: &Pod, spec: &JobSpec) -> bool {
     match pod::phase(of) {
         "Failed" => true,
@@ -52,10 +52,14 @@ pub async fn release(client: &Client, of: &Pod) -> Result<()> {
         "uid": of.metadata.uid,
         "$deleteFromPrimitiveList/finalizers": [FINALIZER],
     }});
-    let done = client.patch::<Pod>(&Key::of(of), &Patch::Strategic(patch)).await;
+    let done = client.api::<Pod>().patch(&Key::of(of), &Patch::Strategic(patch)).await;
     match done.ignore_not_found() {
         // Another pod of that name by now.
-        Err(error) if error.is_conflict() || error.is_invalid() => Ok(()),
+        Err(error)
+            if error.is_conflict() || error.status().is_some_and(|status| status.code == 422) =>
+        {
+            Ok(())
+        }
         other => other.map(drop),
     }
 }
@@ -63,7 +67,7 @@ pub async fn release(client: &Client, of: &Pod) -> Result<()> {
 // === impl Sync ===
 
 impl Sync<'_> {
-    /// Tells whether the index of a pod is one of this job.
+    /// Returns `true` if the index of a pod is one of this job.
     pub fn has_place(&self, of: &Pod) -> bool {
         !indexed(self.spec) || index(of).is_some_and(|i| i < self.spec.completions.unwrap_or(0))
     }
@@ -131,7 +135,7 @@ impl Sync<'_> {
     }
 }
 
-/// Tells a container its index, unless it is told by its author.
+/// Adds the index to the environment of a container, unless the author has set it.
 fn add_index(container: &mut Container) {
     const NAME: &str = "JOB_COMPLETION_INDEX";
     let env = container.env.get_or_insert_default();
@@ -149,7 +153,7 @@ fn add_index(container: &mut Container) {
     });
 }
 
-/// Kept here for those who look after single pods.
+/// Returns `true` if the job controls the pod.
 pub fn is_of_job(job: &Job, of: &Pod) -> bool {
     windlass::owner::is_controlled_by(of, job)
 }

@@ -21,7 +21,7 @@ pub enum Meaning {
 }
 
 impl Meaning {
-    /// Tells whether the failure is counted.
+    /// Returns `true` if the failure is counted.
     pub fn counts(&self) -> bool {
         *self != Self::Ignored
     }

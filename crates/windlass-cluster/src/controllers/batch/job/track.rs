@@ -48,12 +48,12 @@ impl Sync<'_> {
         let over = condition::is_finished(&self.status);
         self.write().await?;
         if let Some(last) = last.filter(|_| over) {
-            self.tell(&last);
+            self.publish_end(&last);
         }
         outcome
     }
 
-    /// Names the pods that ended in the status and returns those that lose their finalizer.
+    /// Lists the finished pods in the status and returns those whose finalizer is to be removed.
     fn file(&mut self) -> Vec<Arc<Pod>> {
         let mut uncounted = self.status.uncounted_terminated_pods.take().unwrap_or_default();
         let good = uncounted.succeeded.get_or_insert_default();
@@ -139,7 +139,7 @@ impl Sync<'_> {
         }
     }
 
-    fn tell(&self, last: &JobCondition) {
+    fn publish_end(&self, last: &JobCondition) {
         if last.type_ == "Complete" {
             let succeeded = self.status.succeeded.unwrap_or(0);
             if self.spec.completions.is_some_and(|wanted| succeeded > wanted) {

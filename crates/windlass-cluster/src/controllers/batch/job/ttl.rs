@@ -32,7 +32,7 @@ impl Reconciler<Job> for Ttl {
             Some(left) if !left.is_zero() => Ok(Next::After(left)),
             Some(_) => {
                 // The time to live may have been raised since the cache saw it.
-                let fresh = cx.live().get::<Job>(cx.key()).await?;
+                let fresh = cx.client().api::<Job>().get(cx.key()).await?;
                 let Some(fresh) = fresh.filter(|f| f.metadata.uid == job.metadata.uid) else {
                     return Ok(Next::Done);
                 };
@@ -40,7 +40,7 @@ impl Reconciler<Job> for Ttl {
                     Some(left) if left.is_zero() => {
                         let how =
                             Deletion::only(&*fresh).propagation(PropagationPolicy::Foreground);
-                        cx.client().api::<Job>().delete(cx.key(), &how).await?;
+                        cx.client().api::<Job>().delete(how).await?;
                         Ok(Next::Done)
                     }
                     other => Ok(other.map_or(Next::Done, Next::After)),
@@ -51,7 +51,7 @@ impl Reconciler<Job> for Ttl {
 }
 
 impl Ttl {
-    /// How long a job that is over still lives; `None` if it is not over or may stay.
+    /// The time until a finished job is deleted; `None` if it has not finished or has no time to live.
     fn left(&self, job: &Job) -> Option<Duration> {
         if job.metadata.deletion_timestamp.is_some() {
             return None;

@@ -73,7 +73,7 @@ pub async fn create(
         }
         claim.metadata.owner_references =
             owners(&claim.metadata, set, spec, replica).filter(|o| !o.is_empty());
-        match cx.client().create(&claim).await {
+        match cx.client().api().create(&claim).await {
             Ok(_) => cx.event(
                 "SuccessfulCreate",
                 format!("Create Claim {name} Pod {pod_name} in StatefulSet {} success", cx.name()),
@@ -93,7 +93,7 @@ pub async fn create(
     failure.map_or(Ok(()), |why| Err(Error::other(why)))
 }
 
-/// Tells whether a claim still belongs to an earlier pod of that name, which takes it along.
+/// Returns `true` if a claim still belongs to an earlier pod of that name and is deleted with it.
 pub fn stale(
     cx: &Context<StatefulSet>,
     set: &StatefulSet,
@@ -120,7 +120,7 @@ pub fn stale(
     Ok(false)
 }
 
-/// Brings the owners of a pod's claims in line with the retention policy; tells whether any
+/// Brings the owners of a pod's claims in line with the retention policy. Returns `true` if any
 /// had to change.
 pub async fn retain(
     cx: &Context<StatefulSet>,
@@ -143,13 +143,13 @@ pub async fn retain(
             "ownerReferences": owners,
         }}));
         let key = Key::of(&*there);
-        cx.client().patch::<PersistentVolumeClaim>(&key, &patch).await.ignore_not_found()?;
+        cx.client().api::<PersistentVolumeClaim>().patch(&key, &patch).await.ignore_not_found()?;
     }
     Ok(changed)
 }
 
-/// Tells of claims whose retention is up to another controller.
-pub fn tell_conflicts(
+/// Publishes an event for claims whose retention another controller decides.
+pub fn publish_conflicts(
     cx: &Context<StatefulSet>,
     set: &StatefulSet,
     spec: &StatefulSetSpec,
@@ -175,7 +175,7 @@ pub fn tell_conflicts(
     Ok(())
 }
 
-/// The owners a claim has to have; `None` if they are so already.
+/// The owners that a claim should have; `None` if it already has them.
 fn owners(
     claim: &ObjectMeta,
     set: &StatefulSet,
@@ -198,7 +198,7 @@ fn owners(
     (after != before).then_some(after)
 }
 
-/// Tells whether another controller manages a claim, which is then left to it.
+/// Returns `true` if another controller manages a claim, which is then left alone.
 fn is_managed_elsewhere(claim: &ObjectMeta, set: &StatefulSet, replica: &Pod) -> bool {
     let ours = [&set.metadata.uid, &replica.metadata.uid];
     let mut owners = claim.owner_references.iter().flatten();

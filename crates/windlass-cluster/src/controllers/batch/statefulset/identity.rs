@@ -59,7 +59,7 @@ pub fn new_pod(
     Ok(pod)
 }
 
-/// Tells whether a pod has its name and labels.
+/// Returns `true` if a pod has the name and labels of its identity.
 pub fn identity_fits(pod: &Pod) -> bool {
     let (Some(ordinal), Some(name)) = (ordinal(pod), &pod.metadata.name) else { return false };
     let labels = pod.metadata.labels.as_ref();
@@ -67,7 +67,7 @@ pub fn identity_fits(pod: &Pod) -> bool {
     label(NAME_LABEL) == name && label(INDEX_LABEL) == ordinal.to_string()
 }
 
-/// Tells whether a pod mounts its own claims.
+/// Returns `true` if a pod mounts its own claims.
 pub fn storage_fits(pod: &Pod, spec: &StatefulSetSpec, set: &str) -> bool {
     let Some(ordinal) = ordinal(pod) else { return false };
     let volumes = pod.spec.iter().flat_map(|s| s.volumes.iter().flatten());

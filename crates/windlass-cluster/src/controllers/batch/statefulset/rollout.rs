@@ -86,7 +86,7 @@ impl<'a> Rollout<'a> {
         self.update().await
     }
 
-    /// Files pods by ordinal and plans those that are missing.
+    /// Sorts pods by ordinal and plans those that are missing.
     fn sort(&mut self, pods: &[Arc<Pod>]) -> Result<()> {
         let first = identity::start(self.spec);
         let count = usize::try_from(self.spec.replicas.unwrap_or(1)).unwrap_or(0);
@@ -143,7 +143,7 @@ impl<'a> Rollout<'a> {
         }
         if pod::phase(&replica) == "Pending" {
             claims::create(self.cx, self.set, self.spec, &replica).await?;
-            claims::tell_conflicts(self.cx, self.set, self.spec, &replica)?;
+            claims::publish_conflicts(self.cx, self.set, self.spec, &replica)?;
             claims::retain(self.cx, self.set, self.spec, &replica).await?;
         }
         if ordered && (pod::is_terminating(&replica) || !self.available(&replica)) {
@@ -151,22 +151,22 @@ impl<'a> Rollout<'a> {
         }
         self.keep_identity(at).await?;
         if claims::retain(self.cx, self.set, self.spec, &self.replicas[at]).await? {
-            self.tell("Update", &self.replicas[at], None);
+            self.publish("Update", &self.replicas[at], None);
         }
         Ok(Step::On)
     }
 
     async fn create(&self, planned: &Pod) -> Result<Pod> {
         if let Err(error) = claims::create(self.cx, self.set, self.spec, planned).await {
-            self.tell("Create", planned, Some(&error));
+            self.publish("Create", planned, Some(&error));
             return Err(error);
         }
-        let result = self.cx.client().create(planned).await;
-        self.tell("Create", planned, result.as_ref().err());
+        let result = self.cx.client().api().create(planned).await;
+        self.publish("Create", planned, result.as_ref().err());
         result
     }
 
-    /// Puts back labels that somebody took from a pod; volumes cannot be changed.
+    /// Restores labels that were removed from a pod; volumes cannot be changed.
     async fn keep_identity(&mut self, at: usize) -> Result<()> {
         let replica = &self.replicas[at];
         let set_name = self.cx.name();
@@ -182,8 +182,8 @@ impl<'a> Rollout<'a> {
             "labels": wanted.metadata.labels,
         }});
         let key = Key::of(&wanted);
-        let result = self.cx.client().patch::<Pod>(&key, &Patch::Merge(patch)).await;
-        self.tell("Update", &wanted, result.as_ref().err());
+        let result = self.cx.client().api::<Pod>().patch(&key, &Patch::Merge(patch)).await;
+        self.publish("Update", &wanted, result.as_ref().err());
         self.replicas[at] = Arc::new(result?);
         Ok(())
     }
@@ -236,13 +236,13 @@ impl<'a> Rollout<'a> {
     async fn delete(&self, target: &Arc<Pod>) -> Result<Arc<Pod>> {
         let key = Key::of(&**target);
         let api = self.cx.client().api::<Pod>();
-        let result = api.delete(&key, &Deletion::only(&**target)).await;
-        self.tell("Delete", target, result.as_ref().err());
+        let result = api.delete(Deletion::only(&**target)).await;
+        self.publish("Delete", target, result.as_ref().err());
         result?;
-        Ok(self.cx.get::<Pod>(&key)?.unwrap_or_else(|| target.clone()))
+        Ok(self.cx.client().cached().get::<Pod>(&key)?.unwrap_or_else(|| target.clone()))
     }
 
-    fn tell(&self, verb: &str, about: &Pod, error: Option<&windlass::Error>) {
+    fn publish(&self, verb: &str, about: &Pod, error: Option<&windlass::Error>) {
         let name = about.metadata.name.as_deref().unwrap_or_default();
         let head = format!("{verb} Pod {name} in StatefulSet {}", self.cx.name());
         match error {

@@ -1,4 +1,4 @@
-//! Who refers to whom, as the watches tell it.
+//! Which objects refer to which, as the watches report it.
 //!
 //! **Invariant:** `dependents` holds a UID under an owner exactly if the node of that UID refers
 //! to the owner.
@@ -11,12 +11,12 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use windlass::cache::Entry;
 use windlass::{Key, Kind};
 
-/// The finalizer of an owner that waits for its dependents to go.
+/// The finalizer of an owner that waits for its dependents to be deleted.
 pub const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an owner whose dependents are to stay.
 pub const ORPHAN: &str = "orphan";
 
-/// An object and whom it refers to.
+/// An object and its owner references.
 #[derive(Debug, Clone)]
 pub struct Node {
     pub kind: Kind,
@@ -76,7 +76,7 @@ impl Node {
             && !self.elsewhere(dependent)
     }
 
-    /// This object lives in a namespace, and `dependent` does not live there.
+    /// Returns `true` if this object is in a namespace and `dependent` is not in the same one.
     pub fn elsewhere(&self, dependent: &Node) -> bool {
         self.kind.namespaced() && self.key.namespace() != dependent.key.namespace()
     }
@@ -104,7 +104,7 @@ impl Graph {
         self.dependents(uid).into_iter().filter(blocks).collect()
     }
 
-    /// Takes the newest state of an object in; returns whom to judge.
+    /// Records the newest state of an object. Returns the UIDs of the objects to look at.
     pub fn observe(&mut self, kind: &Kind, entry: &Arc<Entry>) -> Vec<String> {
         let uid = entry.uid().to_string();
         let node = Node::read(kind, entry);
@@ -168,7 +168,8 @@ impl Graph {
         }
     }
 
-    /// Takes an object out; returns whom to judge: its dependents, and owners that waited for it.
+    /// Removes an object. Returns the UIDs of the objects to look at: its dependents, and owners that
+    /// waited for it.
     pub fn remove(&mut self, uid: &str) -> Vec<String> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         let mut affected = self.dependents(uid);
@@ -194,7 +195,7 @@ impl Graph {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::json;
-    use windlass::cache::{Delta, Store};
+    use windlass::cache::Change;
 
     use super::*;
 
@@ -214,10 +215,8 @@ mod tests {
             object["metadata"]["deletionTimestamp"] = json!("2024-01-01T00:00:00Z");
             object["metadata"]["finalizers"] = json!([FOREGROUND]);
         }
-        let store = Store::detached(&kind().api_resource());
-        let entry = store.read(object.to_string().as_bytes()).expect("is an object");
-        store.apply([Delta::Upsert(entry)]);
-        store.entry(&Key::namespaced("n", uid)).expect("was stored")
+        let object: ConfigMap = serde_json::from_value(object).expect("a config map");
+        Change::between(None, Some(&object)).expect("has a name").entry().clone()
     }
 
     fn kind() -> Kind {

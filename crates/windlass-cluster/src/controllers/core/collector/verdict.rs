@@ -1,4 +1,4 @@
-//! What becomes of one object: it stays, loses references, or goes.
+//! What happens to one object: it stays, loses owner references, or is deleted.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -17,11 +17,11 @@ type Meta = PartialObjectMeta<DynamicObject>;
 /// The owners of an object as the server knows them.
 #[derive(Default)]
 struct Owners {
-    /// They live.
+    /// Existing owners that are not waiting for their dependents.
     solid: Vec<String>,
-    /// They do not exist.
+    /// Owners that do not exist.
     dangling: Vec<String>,
-    /// They go as soon as their dependents are gone.
+    /// Owners that are deleted as soon as their dependents are.
     waiting: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Collector {
             return Ok(());
         }
         let Some(latest) = self.latest(&node.kind, &node.key, uid).await? else {
-            // The watch is behind: what it will tell is known already.
+            // The watch is behind: the object is already deleted.
             let affected = self.graph.lock().remove(uid);
             affected.into_iter().for_each(|uid| self.queue.add(uid));
             return Ok(());
@@ -88,7 +88,7 @@ impl Collector {
         } else {
             PropagationPolicy::Background
         };
-        let mut how = Deletion::default().uid(uid);
+        let mut how = Deletion::from(&node.key).uid(uid);
         // Unblocking may have made a new version.
         let unblocked =
             matches!(policy, PropagationPolicy::Foreground) && !owners.waiting.is_empty();
@@ -96,7 +96,7 @@ impl Collector {
             // Only the state that was judged is deleted.
             how = how.resource_version(version);
         }
-        self.api(&node.kind).delete(&node.key, &how.propagation(policy)).await.map(drop)
+        self.api(&node.kind).delete(how.propagation(policy)).await.map(drop)
     }
 
     /// Asks the server about every owner.
@@ -138,7 +138,7 @@ impl Collector {
         self.client.kind_of(group, version, &reference.kind).await
     }
 
-    /// Frees an owner whose blocking dependents are gone, or goes on with those that are left.
+    /// Frees an owner whose blocking dependents are gone, or continues with those that are left.
     async fn release(&self, uid: &str, node: &Node, latest: &ObjectMeta) -> Result<()> {
         let (blocking, others) = {
             let graph = self.graph.lock();
@@ -215,7 +215,7 @@ impl Collector {
     }
 
     async fn patch(&self, kind: &Kind, key: &Key, patch: serde_json::Value) -> Result<()> {
-        let api = self.client.dynamic(kind);
+        let api = self.client.api_of::<DynamicObject>(kind);
         api.patch(key, &Patch::Merge(patch)).await.ignore_not_found().map(drop)
     }
 
@@ -230,7 +230,7 @@ impl Collector {
     }
 
     fn api(&self, kind: &Kind) -> Api<Meta> {
-        self.client.api_with(kind)
+        self.client.api_of(kind)
     }
 
     fn report(&self, node: &Node, uid: &str, reference: &OwnerReference) {

@@ -1,4 +1,4 @@
-//! Recreation: all old pods go before the first new one comes.
+//! Recreation: all old pods are deleted before the first new one is created.
 
 use k8s_openapi::api::core::v1::Pod;
 use windlass::Result;

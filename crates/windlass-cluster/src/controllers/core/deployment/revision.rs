@@ -65,7 +65,7 @@ impl Rollout<'_> {
     async fn create(&mut self, next: i64) -> Result<()> {
         let set = self.draft(next)?;
         let name = set.metadata.name.clone().unwrap_or_default();
-        match self.cx.client().create(&set).await {
+        match self.cx.client().api().create(&set).await {
             Ok(made) => {
                 let size = super::wanted(&made);
                 if size > 0 {
@@ -89,7 +89,7 @@ impl Rollout<'_> {
                 self.save().await?;
                 Err(error)
             }
-            Err(error) if pod::namespace_goes(&error) => Err(error),
+            Err(error) if pod::namespace_is_terminating(&error) => Err(error),
             Err(error) => {
                 let reason = pod::message(&error);
                 let text = format!("Failed to create new replica set \"{name}\": {reason}");
@@ -141,14 +141,14 @@ impl Rollout<'_> {
         Ok(set)
     }
 
-    /// Notes the revision on the Deployment; tells whether it was another.
+    /// Sets the revision of the Deployment, and returns `true` if that changed it.
     fn set_revision(&mut self, number: &str) -> bool {
         let annotations = self.deployment.metadata.annotations.get_or_insert_default();
         annotations.insert(REVISION.into(), number.into()).as_deref() != Some(number)
     }
 }
 
-/// Tells whether an annotation is one of controllers and clients, which is not carried over.
+/// Returns `true` for an annotation of controllers and clients, which is not copied.
 pub fn is_own(name: &str) -> bool {
     [LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK].contains(&name)
 }
@@ -158,7 +158,7 @@ pub fn revision(set: &ReplicaSet) -> i64 {
     annotation(set, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Notes how large the Deployment is; tells whether that is new.
+/// Sets the annotations with the size of the Deployment, and returns `true` if that changed them.
 pub fn set_sizes(annotations: &mut BTreeMap<String, String>, wanted: i32, max: i32) -> bool {
     let mut put = |name: &str, number: i32| {
         let text = number.to_string();
@@ -168,7 +168,8 @@ pub fn set_sizes(annotations: &mut BTreeMap<String, String>, wanted: i32, max: i
     put(MAX, max) || desired
 }
 
-/// Carries the Deployment's annotations over and raises the revision; tells whether that is new.
+/// Copies the Deployment's annotations and raises the revision. Returns `true` if that changed
+/// anything.
 fn annotate(
     annotations: &mut BTreeMap<String, String>,
     ours: &BTreeMap<String, String>,

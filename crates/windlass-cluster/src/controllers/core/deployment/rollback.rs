@@ -18,7 +18,7 @@ impl Rollout<'_> {
         self.deployment.metadata.annotations.as_ref()?.get(ROLLBACK)?.parse().ok()
     }
 
-    /// Goes back to a revision, and takes the wish away in any case.
+    /// Rolls back to a revision, and removes the request in any case.
     pub(super) async fn roll_back(&mut self, to: i64) -> Result<()> {
         const NOT_FOUND: &str = "DeploymentRollbackRevisionNotFound";
         self.sync_revision(true).await?;
@@ -61,7 +61,7 @@ impl Rollout<'_> {
 
     async fn clear_rollback(&mut self) -> Result<()> {
         self.deployment.metadata.annotations.get_or_insert_default().remove(ROLLBACK);
-        self.deployment = self.cx.client().update(&self.deployment).await?;
+        self.deployment = self.cx.client().api().update(&self.deployment).await?;
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ impl Rollout<'_> {
         if self.complete_as_stored() { self.clean_up().await } else { Ok(()) }
     }
 
-    /// Brings the current ReplicaSet nearer to its full size; tells whether it was changed.
+    /// Brings the current ReplicaSet nearer to its full size. Returns `true` if that changed it.
     async fn grow(&mut self) -> Result<bool> {
         let Some(at) = self.current() else { return Ok(false) };
         let (size, all) = (wanted(&self.sets[at]), self.replicas());
@@ -23,7 +23,7 @@ impl Rollout<'_> {
         self.resize(at, next).await
     }
 
-    /// Takes pods away from the old ReplicaSets; tells whether any were.
+    /// Removes pods from the old ReplicaSets. Returns `true` if any were removed.
     async fn shrink(&mut self) -> Result<bool> {
         let Some(current) = self.current() else { return Ok(false) };
         let old: Vec<usize> =

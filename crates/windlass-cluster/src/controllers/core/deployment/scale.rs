@@ -1,8 +1,8 @@
 //! Sizes: when the Deployment was scaled, how that is spread, and what is cleaned up.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use windlass::Result;
 use windlass::client::Deletion;
-use windlass::{Key, Result};
 
 use super::revision::{DESIRED, MAX, revision, set_sizes};
 use super::{Rollout, actual, annotation, available, numbers, wanted};
@@ -97,7 +97,7 @@ impl Rollout<'_> {
         desired == Some(all) && wanted(set) == all && available(set) == all
     }
 
-    /// Sets the size of a ReplicaSet unless it is so; tells whether it was changed.
+    /// Sets the size of a ReplicaSet, and returns `true` if that changed it.
     pub(super) async fn resize(&mut self, at: usize, size: i32) -> Result<bool> {
         if wanted(&self.sets[at]) == size {
             return Ok(false);
@@ -149,7 +149,7 @@ impl Rollout<'_> {
                 continue;
             }
             let api = self.cx.client().api::<ReplicaSet>();
-            api.delete(&Key::of(set), &Deletion::only(set)).await?;
+            api.delete(Deletion::only(set)).await?;
         }
         Ok(())
     }

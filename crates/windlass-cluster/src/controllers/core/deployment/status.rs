@@ -1,4 +1,4 @@
-//! What a Deployment tells about itself: counters, conditions, and when to look again.
+//! The status of a Deployment: counters, conditions, and when to look again.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// Says that the rollout is paused, or goes on.
+    /// Records that the rollout is paused, or resumed.
     pub(super) async fn note_pause(&mut self) -> Result<()> {
         let reason = self.progress().and_then(|c| c.reason.as_deref());
         if !self.has_deadline() || reason == Some(TIMED_OUT) {
@@ -69,7 +69,7 @@ impl Rollout<'_> {
         self.save().await
     }
 
-    /// Brings the status up to date; tells when to look again during a rollout.
+    /// Brings the status up to date. Returns when to look again during a rollout.
     pub(super) async fn write_status(&mut self, rollout: bool) -> Result<Next> {
         let before = self.deployment.status.clone().unwrap_or_default();
         let mut status = self.count(&before);
@@ -96,11 +96,11 @@ impl Rollout<'_> {
             .try_fold(0_i32, |total, count| count.map(|count| total + count));
         let mut status = DeploymentStatus {
             observed_generation: self.deployment.metadata.generation,
-            replicas: amount::told(sum(&actual)),
-            updated_replicas: amount::told(current.map_or(0, actual)),
-            ready_replicas: amount::told(ready),
-            available_replicas: amount::told(works),
-            unavailable_replicas: amount::told((sum(&wanted) - works).max(0)),
+            replicas: amount::non_zero(sum(&actual)),
+            updated_replicas: amount::non_zero(current.map_or(0, actual)),
+            ready_replicas: amount::non_zero(ready),
+            available_replicas: amount::non_zero(works),
+            unavailable_replicas: amount::non_zero((sum(&wanted) - works).max(0)),
             terminating_replicas: leaving,
             collision_count: before.collision_count,
             conditions: before.conditions.clone(),

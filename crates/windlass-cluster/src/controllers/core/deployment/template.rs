@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
-/// The label that tells the pods of one template from those of another.
+/// The label that distinguishes the pods of one template from those of another.
 pub const HASH_LABEL: &str = "pod-template-hash";
 
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Tells whether two templates ask for the same, whatever their hash labels.
+/// Returns `true` if two templates are equal apart from their hash labels.
 pub fn same(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     plain(a) == plain(b)
 }

@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 0.1;
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub pod: String,
-    /// In thousandths; `None` if there is none.
+    /// In thousandths; `None` if it is not known.
     pub value: Option<i64>,
     /// The pod has not found its usual load yet.
     pub unready: bool,

@@ -70,7 +70,7 @@ impl Reconciler<Pod> for Pods {
     async fn reconcile(&self, cx: Context<Pod>) -> Result<Next, Error> {
         let cx = &cx;
         let Some(pod) = cx.object() else { return Ok(Next::Done) };
-        self.tell_several(cx, &pod);
+        self.publish_several(cx, &pod);
         match self.stale_after(&pod) {
             None => Ok(Next::Done),
             Some(wait) if !wait.is_zero() => Ok(Next::After(wait)),
@@ -92,7 +92,7 @@ impl Reconciler<Pod> for Pods {
 // === impl Pods ===
 
 impl Pods {
-    fn tell_several(&self, cx: &Context<Pod>, pod: &Pod) {
+    fn publish_several(&self, cx: &Context<Pod>, pod: &Pod) {
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         let budgets = self.interest.selecting(cx.namespace(), &labels);
         if let [first, _, ..] = budgets.as_slice() {
@@ -106,7 +106,8 @@ impl Pods {
         }
     }
 
-    /// How long it is still believed that a pod goes; `None` if nobody said so, or it does.
+    /// For how long an eviction of the pod is still expected; `None` if there was no eviction, or the
+    /// pod is already being deleted.
     fn stale_after(&self, pod: &Pod) -> Option<Duration> {
         if pod::is_terminating(pod) || pod::is_finished(pod) {
             return None;

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::{Ingress, NetworkPolicy};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::core::DynamicObject;
 use kube::core::discovery::ApiResource;
 use kube::discovery::{ApiCapabilities, Discovery, verbs};
 use windlass::controller::Context;
@@ -174,7 +175,7 @@ impl Usage<'_> {
             if *name == "pods" || !wanted {
                 continue;
             }
-            let count = cx.dynamic(kind).count()?;
+            let count = all_of(cx, kind).keys()?.len();
             self.add_count(&counted, count);
             if plain {
                 self.add_count(name, count);
@@ -188,14 +189,19 @@ impl Usage<'_> {
                 continue;
             }
             if let Some(kind) = served_kind(cx, resource).await? {
-                let list = List::within(cx.namespace().unwrap_or_default());
-                let count = cx.client().dynamic(&kind).list(&list).await?.len();
-                self.add_count(name, count);
+                let all = cx.client().api_of::<DynamicObject>(&kind).list();
+                let here = all.namespace(cx.namespace().unwrap_or_default());
+                self.add_count(name, here.items().await?.len());
                 unwatched.push(kind);
             }
         }
         Ok(unwatched)
     }
+}
+
+/// The cached objects of a kind in the namespace of the quota.
+fn all_of(cx: &Context<ResourceQuota>, kind: &Kind) -> List<DynamicObject> {
+    cx.client().cached().list_of(kind).namespace(cx.namespace().unwrap_or_default())
 }
 
 /// The kind that is served under a name like `widgets.example.com`.

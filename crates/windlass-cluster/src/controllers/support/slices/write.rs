@@ -18,7 +18,7 @@ pub async fn carry_out<K: Object>(
     trigger: Option<&str>,
 ) -> Result<()> {
     let kind = Kind::of::<EndpointSlice>();
-    let api = cx.client().dynamic(&kind);
+    let api = cx.client().api_of::<DynamicObject>(&kind);
     let uid = cx.object().and_then(|owner| owner.meta().uid.clone());
     for slice in &plan.create {
         let mut object = json!({
@@ -49,7 +49,11 @@ pub async fn carry_out<K: Object>(
 
 /// Deletes a slice.
 pub async fn delete<K: Object>(cx: &Context<K>, slice: &Slice) -> Result<()> {
-    cx.client().delete::<EndpointSlice>(&Key::new(cx.namespace(), &slice.name)).await.map(drop)
+    cx.client()
+        .api::<EndpointSlice>()
+        .delete(&Key::new(cx.namespace(), &slice.name))
+        .await
+        .map(drop)
 }
 
 /// Puts what a slice should be into its object.
@@ -63,7 +67,7 @@ fn fill(object: &mut Value, slice: &Slice, trigger: Option<&str>) {
     annotate(object, trigger::ANNOTATION, trigger);
 }
 
-/// The start of the names of slices; too long a name goes without the dash.
+/// The prefix of the names of slices; without the dash if it would be too long.
 fn prefix(owner: &str) -> String {
     let prefix = format!("{owner}-");
     if prefix.len() > 253 { owner.to_string() } else { prefix }

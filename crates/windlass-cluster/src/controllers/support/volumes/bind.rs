@@ -8,7 +8,7 @@ use windlass::{Client, Key, Result};
 use super::matching::refers_to;
 use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, has_annotation};
 
-/// Binds a volume and a claim to each other; what is so already is not written.
+/// Binds a volume and a claim to each other; writes only what is not bound yet.
 pub async fn bind(
     client: &Client,
     volume: &PersistentVolume,
@@ -40,7 +40,7 @@ async fn volume_to_claim(
     if !refers_to(volume, claim) {
         patch["metadata"]["annotations"] = json!({(BOUND_BY_CONTROLLER): "yes"});
     }
-    client.patch(&Key::of(volume), &Patch::Merge(patch)).await
+    client.api().patch(&Key::of(volume), &Patch::Merge(patch)).await
 }
 
 async fn claim_to_volume(
@@ -62,7 +62,7 @@ async fn claim_to_volume(
         return Ok(claim.clone());
     }
     patch["metadata"]["annotations"] = annotations;
-    client.patch(&Key::of(claim), &Patch::Merge(patch)).await
+    client.api().patch(&Key::of(claim), &Patch::Merge(patch)).await
 }
 
 /// Sets the phase of a volume.
@@ -83,7 +83,7 @@ pub async fn volume_phase(
         "status": {"phase": phase, "message": text(message), "reason": null},
     });
     let api = client.api::<PersistentVolume>();
-    api.patch_status(&Key::of(volume), &Patch::Merge(patch)).await.map(drop)
+    api.subresource("status").patch(&Key::of(volume), &Patch::Merge(patch)).await.map(drop)
 }
 
 /// Sets the phase of a claim, and what its volume offers.
@@ -96,7 +96,7 @@ pub async fn claim_status(
     let old = claim.status.clone().unwrap_or_default();
     let spec = volume.and_then(|v| v.spec.as_ref());
     let modes = spec.and_then(|s| s.access_modes.clone());
-    // The size of a bound claim is the business of whoever resizes it.
+    // Changes of the size of a bound claim are left to the controller that resizes volumes.
     let capacity = match (old.phase.as_deref(), spec) {
         (Some("Bound"), Some(_)) if phase == "Bound" => old.capacity.clone(),
         (_, spec) => spec.and_then(|s| s.capacity.clone()),
@@ -110,5 +110,5 @@ pub async fn claim_status(
         "status": {"phase": phase, "accessModes": modes, "capacity": capacity},
     });
     let api = client.api::<PersistentVolumeClaim>();
-    api.patch_status(&Key::of(claim), &Patch::Merge(patch)).await.map(drop)
+    api.subresource("status").patch(&Key::of(claim), &Patch::Merge(patch)).await.map(drop)
 }

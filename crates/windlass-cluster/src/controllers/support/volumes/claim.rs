@@ -7,7 +7,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::json;
 use windlass::client::Patch;
 use windlass::controller::Context;
-use windlass::{Error, Index, Key, Next, Reconciler, Result};
+use windlass::{Error, Index, Next, Reconciler, Result};
 
 use super::bind::{bind, claim_status};
 use super::{BETA_CLASS, class, has_annotation, matching, provision};
@@ -67,7 +67,7 @@ impl Claims {
             return Ok(());
         }
         if delayed {
-            self.tell_delay(cx)?;
+            self.publish_delay(cx)?;
         } else if !class(claim).is_empty() {
             provision::provision(cx, claim).await?;
         } else {
@@ -79,7 +79,7 @@ impl Claims {
 
     /// A claim that names its volume but is not bound to it.
     async fn asked_for(&self, cx: &Cx, claim: &PersistentVolumeClaim, name: &str) -> Result<()> {
-        let Some(volume) = cx.get::<PersistentVolume>(&Key::cluster(name))? else {
+        let Some(volume) = cx.get::<PersistentVolume>(name)? else {
             return claim_status(cx.client(), claim, "Pending", None).await;
         };
         let free = volume.spec.as_ref().is_none_or(|s| s.claim_ref.is_none());
@@ -106,7 +106,7 @@ impl Claims {
             let text = format!("{lost} reference to PersistentVolume. Data on the volume is lost!");
             return self.lose(cx, claim, "ClaimLost", &text).await;
         };
-        let Some(volume) = cx.get::<PersistentVolume>(&Key::cluster(name))? else {
+        let Some(volume) = cx.get::<PersistentVolume>(name)? else {
             let text = format!("{lost} its PersistentVolume. Data on the volume is lost!");
             return self.lose(cx, claim, "ClaimLost", &text).await;
         };
@@ -147,7 +147,7 @@ impl Claims {
         }
         for pod in cx.list::<Pod>().by(&self.pods, cx.key().to_string()).items()? {
             if let Some(node) = pod::node(&pod)
-                && cx.get::<Node>(&Key::cluster(node))?.is_some()
+                && cx.get::<Node>(node)?.is_some()
             {
                 return Ok(false);
             }
@@ -155,7 +155,7 @@ impl Claims {
         Ok(true)
     }
 
-    fn tell_delay(&self, cx: &Cx) -> Result<()> {
+    fn publish_delay(&self, cx: &Cx) -> Result<()> {
         let users = cx.list::<Pod>().by(&self.pods, cx.key().to_string()).items()?;
         let waiting = users.iter().filter(|p| pod::node(p).is_none() && !pod::is_finished(p));
         let names: Vec<&str> = waiting.map(|pod| pod::name(pod)).collect();
@@ -198,7 +198,7 @@ impl Claims {
             "spec": {"storageClassName": class.metadata.name},
         });
         let patch = Patch::Merge(patch);
-        cx.client().patch::<PersistentVolumeClaim>(cx.key(), &patch).await?;
+        cx.client().api::<PersistentVolumeClaim>().patch(cx.key(), &patch).await?;
         Ok(true)
     }
 }

@@ -42,7 +42,7 @@ pub async fn provision(
                 "resourceVersion": claim.metadata.resource_version, "annotations": annotations,
             },
         }));
-        cx.client().patch::<PersistentVolumeClaim>(cx.key(), &patch).await?;
+        cx.client().api::<PersistentVolumeClaim>().patch(cx.key(), &patch).await?;
     }
     cx.event(
         "ExternalProvisioning",
@@ -82,7 +82,7 @@ async fn simulate(
             },
         },
     }))?;
-    if cx.client().create(&volume).await.ignore_already_exists()?.is_some() {
+    if cx.client().api().create(&volume).await.ignore_already_exists()?.is_some() {
         cx.event("ProvisioningSucceeded", format!("Successfully provisioned volume {name}"));
     }
     Ok(())

@@ -47,10 +47,10 @@ impl Volumes {
             // Reserved by name; the claim will bind it.
             return volume_phase(cx.client(), volume, "Available", "").await;
         }
-        let mut claim = cx.get::<PersistentVolumeClaim>(&key)?;
+        let mut claim = cx.client().cached().get::<PersistentVolumeClaim>(&key)?;
         if claim.is_none() {
             // The volume may be newer than what is cached of claims.
-            claim = cx.live().get::<PersistentVolumeClaim>(&key).await?;
+            claim = cx.client().api::<PersistentVolumeClaim>().get(&key).await?;
         }
         let claim = claim.filter(|claim| claim.metadata.uid.as_deref() == Some(uid));
         let Some(claim) = claim else { return self.release(cx, volume).await };
@@ -90,7 +90,7 @@ impl Volumes {
         } else {
             patch["spec"] = json!({"claimRef": {"uid": null}});
         }
-        let volume = cx.client().patch(cx.key(), &Patch::Merge(patch)).await?;
+        let volume = cx.client().api().patch(cx.key(), &Patch::Merge(patch)).await?;
         volume_phase(cx.client(), &volume, "Available", "").await
     }
 
@@ -118,9 +118,9 @@ impl Volumes {
         match annotations.and_then(|a| a.get(PROVISIONED_BY)).map(String::as_str) {
             Some(by) if by.starts_with(provision::SIMULATED) => {
                 let api = cx.client().api::<PersistentVolume>();
-                return api.delete(cx.key(), &Deletion::only(volume)).await.map(drop);
+                return api.delete(Deletion::only(volume)).await.map(drop);
             }
-            // Whoever made it outside of the cluster deletes it.
+            // It was created outside of the cluster and is deleted there.
             Some(by) if !by.starts_with("kubernetes.io/") => return Ok(()),
             _ => {}
         }
@@ -128,7 +128,7 @@ impl Volumes {
         let text = match path {
             Some(path) if path.starts_with("/tmp/") && path.len() > 5 => {
                 let api = cx.client().api::<PersistentVolume>();
-                return api.delete(cx.key(), &Deletion::only(volume)).await.map(drop);
+                return api.delete(Deletion::only(volume)).await.map(drop);
             }
             Some(path) => {
                 format!("host_path deleter only supports /tmp/.+ but received provided {path}")

@@ -1,0 +1,469 @@
+//! Kinds: the struct with metadata, spec and status.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::{Error, Ident, Item, LitStr, Path, Result, Type};
+
+use crate::attribute::{self, Entry};
+use crate::column::{check_path, column};
+use crate::rule::{self, join};
+use crate::{names, plural, serde_attribute, text};
+
+const KEYS: &[&str] = &[
+    "group",
+    "version",
+    "kind",
+    "plural",
+    "singular",
+    "scope",
+    "short",
+    "categories",
+    "doc",
+    "status",
+    "column",
+    "scale",
+    "selectable",
+    "storage",
+    "served",
+    "deprecated",
+    "label",
+    "annotation",
+    "cel",
+    "optional_spec",
+    "ui",
+    "crate",
+];
+const REPEATED: &[&str] = &["column", "label", "annotation", "cel"];
+
+/// The arguments of `#[api(..)]`.
+pub struct Kind {
+    entries: Vec<Entry>,
+    group: LitStr,
+    version: LitStr,
+    kind: LitStr,
+    status: Option<Type>,
+    /// The names of the fields of the spec in JSON; empty if they are not known.
+    spec: Vec<String>,
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// Reads the arguments.
+    pub fn read(entries: Vec<Entry>, item: &Item) -> Result<(Self, Option<Path>)> {
+        let Item::Struct(structure) = item else {
+            return Err(Error::new_spanned(item, "`#[api(..)]` belongs on the struct of the spec"));
+        };
+        let mut errors = Vec::new();
+        for (at, entry) in entries.iter().enumerate() {
+            let name = entry.name();
+            if !KEYS.contains(&name.as_str()) {
+                errors.push(attribute::unknown(&entry.key, KEYS, "in `#[api(..)]`"));
+            } else if !REPEATED.contains(&name.as_str())
+                && entries[..at].iter().any(|other| other.name() == name)
+            {
+                errors.push(Error::new(entry.key.span(), format!("`{name}` is given twice")));
+            }
+        }
+        join(errors)?;
+        let find = |name: &str| entries.iter().find(|entry| entry.name() == name);
+        let needed = |name: &str| {
+            let missing =
+                || Error::new(Span::call_site(), format!("`#[api(..)]` needs `{name} = \"..\"`"));
+            find(name).ok_or_else(missing).and_then(Entry::string)
+        };
+        let (group, version, kind) = (needed("group")?, needed("version")?, needed("kind")?);
+        check_names(&group, &version, &kind, &structure.ident)?;
+        let status = find("status").map(|entry| status_type(entry)).transpose()?;
+        let root = find("crate").map(|entry| syn::parse2(entry.tokens()?)).transpose()?;
+        let spec = spec_fields(structure)?;
+        Ok((Kind { entries, group, version, kind, status, spec }, root))
+    }
+
+    fn find(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name() == name)
+    }
+
+    fn all<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a Entry> {
+        self.entries.iter().filter(move |entry| entry.name() == name)
+    }
+
+    fn strings(&self, name: &str) -> Result<Vec<LitStr>> {
+        self.find(name).map_or_else(|| Ok(Vec::new()), Entry::strings)
+    }
+
+    fn pairs(&self, name: &'static str) -> Result<Vec<TokenStream>> {
+        let pair = |entry: &Entry| {
+            let (texts, rest) = entry.call_with_strings()?;
+            match (texts.as_slice(), rest.as_slice()) {
+                ([key, value], []) => Ok(quote!((#key, #value))),
+                _ => Err(entry.error(format_args!(
+                    "`{name}` has a key and a value: `{name}(\"key\", \"value\")`"
+                ))),
+            }
+        };
+        self.all(name).map(pair).collect()
+    }
+
+    /// Generates the struct of the kind and what it implements.
+    pub fn expand(
+        &self,
+        item: &Item,
+        root: &TokenStream,
+        derives: &[String],
+    ) -> Result<TokenStream> {
+        let Item::Struct(structure) = item else { return Ok(TokenStream::new()) };
+        let definition = self.definition(structure, root)?;
+        let spec = &structure.ident;
+        let kind = Ident::new(&self.kind.value(), self.kind.span());
+        let structs = self.structs(structure, &kind, root, derives);
+        let resource = self.resource(&kind, root)?;
+        let has_status = self.status.as_ref().map(|status| {
+            quote! {
+                impl #root::kube::core::object::HasStatus for #kind {
+                    type Status = #status;
+
+                    fn status(&self) -> ::core::option::Option<&#status> {
+                        self.status.as_ref()
+                    }
+
+                    fn status_mut(&mut self) -> &mut ::core::option::Option<#status> {
+                        &mut self.status
+                    }
+                }
+            }
+        });
+        Ok(quote! {
+            #structs
+            #resource
+
+            impl #root::kube::core::object::HasSpec for #kind {
+                type Spec = #spec;
+
+                fn spec(&self) -> &#spec {
+                    &self.spec
+                }
+
+                fn spec_mut(&mut self) -> &mut #spec {
+                    &mut self.spec
+                }
+            }
+
+            #has_status
+
+            impl #root::Api for #kind {
+                const DEFINITION: #root::Definition<'static> = #definition;
+            }
+        })
+    }
+
+    fn structs(
+        &self,
+        structure: &syn::ItemStruct,
+        kind: &Ident,
+        root: &TokenStream,
+        derives: &[String],
+    ) -> TokenStream {
+        let visibility = &structure.vis;
+        let spec = &structure.ident;
+        let docs = structure.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
+        let serde = quote!(#root::serde).to_string().replace(' ', "");
+        let shared = ["PartialEq", "Default"]
+            .iter()
+            .filter(|name| derives.iter().any(|known| known == *name));
+        let shared: Vec<Ident> = shared.map(|name| Ident::new(name, Span::call_site())).collect();
+        let spec_default = self.find("optional_spec").map(|_| quote!(#[serde(default)]));
+        let status = self.status.as_ref().map(|status| {
+            quote! {
+                /// What the operator reports.
+                #[serde(default)]
+                pub status: ::core::option::Option<#status>,
+            }
+        });
+        let status_none =
+            self.status.as_ref().map(|_| quote!(status: ::core::option::Option::None,));
+        let status_field = self.status.as_ref().map(|_| {
+            quote! {
+                if let ::core::option::Option::Some(status) = &self.status {
+                    object.serialize_field("status", status)?;
+                }
+            }
+        });
+        quote! {
+            #(#docs)*
+            #[derive(::core::clone::Clone, ::core::fmt::Debug, #root::serde::Deserialize, #(#shared),*)]
+            #[serde(crate = #serde)]
+            #visibility struct #kind {
+                /// The metadata of the object.
+                #[serde(default)]
+                pub metadata: #root::kube::core::ObjectMeta,
+                /// What is wanted.
+                #spec_default
+                pub spec: #spec,
+                #status
+            }
+
+            impl #kind {
+                /// Makes an object of a name and a spec.
+                pub fn new(name: &str, spec: #spec) -> Self {
+                    Self {
+                        metadata: #root::kube::core::ObjectMeta {
+                            name: ::core::option::Option::Some(name.into()),
+                            ..::core::default::Default::default()
+                        },
+                        spec,
+                        #status_none
+                    }
+                }
+            }
+
+            impl #root::serde::Serialize for #kind {
+                fn serialize<S: #root::serde::Serializer>(&self, serializer: S) -> ::core::result::Result<S::Ok, S::Error> {
+                    use #root::serde::ser::SerializeStruct as _;
+                    let mut object = serializer.serialize_struct(stringify!(#kind), 5)?;
+                    object.serialize_field("apiVersion", &<Self as #root::kube::Resource>::api_version(&()))?;
+                    object.serialize_field("kind", &<Self as #root::kube::Resource>::kind(&()))?;
+                    object.serialize_field("metadata", &self.metadata)?;
+                    object.serialize_field("spec", &self.spec)?;
+                    #status_field
+                    object.end()
+                }
+            }
+        }
+    }
+
+    fn resource(&self, kind: &Ident, root: &TokenStream) -> Result<TokenStream> {
+        let (group, version, name) = (&self.group, &self.version, &self.kind);
+        let plural = self.plural()?;
+        let crd_name = format!("{plural}.{}", group.value());
+        let short = self.strings("short")?;
+        let scope = if self.is_cluster()? {
+            quote!(#root::kube::core::ClusterResourceScope)
+        } else {
+            quote!(#root::kube::core::NamespaceResourceScope)
+        };
+        Ok(quote! {
+            impl #root::kube::Resource for #kind {
+                type DynamicType = ();
+                type Scope = #scope;
+
+                fn kind(_: &()) -> ::std::borrow::Cow<'_, str> {
+                    #name.into()
+                }
+
+                fn group(_: &()) -> ::std::borrow::Cow<'_, str> {
+                    #group.into()
+                }
+
+                fn version(_: &()) -> ::std::borrow::Cow<'_, str> {
+                    #version.into()
+                }
+
+                fn plural(_: &()) -> ::std::borrow::Cow<'_, str> {
+                    #plural.into()
+                }
+
+                fn meta(&self) -> &#root::kube::core::ObjectMeta {
+                    &self.metadata
+                }
+
+                fn meta_mut(&mut self) -> &mut #root::kube::core::ObjectMeta {
+                    &mut self.metadata
+                }
+            }
+
+            impl #root::kube::CustomResourceExt for #kind {
+                fn crd() -> #root::CustomResourceDefinition {
+                    <Self as #root::Api>::DEFINITION.crd()
+                }
+
+                fn crd_name() -> &'static str {
+                    #crd_name
+                }
+
+                fn api_resource() -> #root::kube::core::ApiResource {
+                    #root::kube::core::ApiResource::erase::<Self>(&())
+                }
+
+                fn shortnames() -> &'static [&'static str] {
+                    &[#(#short),*]
+                }
+            }
+        })
+    }
+
+    fn plural(&self) -> Result<String> {
+        match self.find("plural") {
+            Some(entry) => Ok(entry.string()?.value()),
+            None => Ok(plural::plural(&self.kind.value().to_lowercase())),
+        }
+    }
+
+    fn is_cluster(&self) -> Result<bool> {
+        let Some(entry) = self.find("scope") else { return Ok(false) };
+        let word = entry.word()?.to_string();
+        rule::one_of(entry, &word, &["Namespaced", "Cluster"])?;
+        Ok(word == "Cluster")
+    }
+
+    fn flag(&self, name: &str, default: bool) -> Result<bool> {
+        self.find(name).map_or(Ok(default), Entry::boolean)
+    }
+
+    fn definition(&self, structure: &syn::ItemStruct, root: &TokenStream) -> Result<TokenStream> {
+        let (group, version, kind, spec) =
+            (&self.group, &self.version, &self.kind, &structure.ident);
+        let plural = self.plural()?;
+        let singular = match self.find("singular") {
+            Some(entry) => entry.string()?.value(),
+            None => kind.value().to_lowercase(),
+        };
+        let namespaced = !self.is_cluster()?;
+        let (short, categories) = (self.strings("short")?, self.strings("categories")?);
+        let doc = match self.find("doc") {
+            Some(entry) => entry.string()?.value(),
+            None => text::doc(&structure.attrs),
+        };
+        let columns = self
+            .all("column")
+            .map(|entry| column(root, entry, &self.spec))
+            .collect::<Result<Vec<_>>>()?;
+        let scale = self.scale(root)?;
+        let (storage, served) = (self.flag("storage", true)?, self.flag("served", true)?);
+        let (deprecated, warning) = self.deprecated()?;
+        let selectable = self.strings("selectable")?;
+        for path in &selectable {
+            check_path(path, &self.spec)?;
+        }
+        let (labels, annotations) = (self.pairs("label")?, self.pairs("annotation")?);
+        let rules =
+            self.all("cel").map(|entry| rule::cel(root, entry)).collect::<Result<Vec<_>>>()?;
+        let spec_required = self.find("optional_spec").map(Entry::flag).transpose()?.is_none();
+        let subschema =
+            |kind: &TokenStream| quote!(#root::schemars::SchemaGenerator::subschema_for::<#kind>);
+        let spec = subschema(&quote!(#spec));
+        let status = option(self.status.as_ref().map(|status| subschema(&quote!(#status))));
+        let ui = self.find("ui").map(rule::ui).transpose()?.map(|ui| ui.to_string());
+        let ui = option(ui.map(|ui| quote!(#ui)));
+        Ok(quote! {
+            #root::Definition {
+                group: #group,
+                version: #version,
+                kind: #kind,
+                plural: #plural,
+                singular: #singular,
+                namespaced: #namespaced,
+                short: &[#(#short),*],
+                categories: &[#(#categories),*],
+                doc: #doc,
+                columns: &[#(#columns),*],
+                scale: #scale,
+                storage: #storage,
+                served: #served,
+                deprecated: #deprecated,
+                deprecation_warning: #warning,
+                selectable: &[#(#selectable),*],
+                labels: &[#(#labels),*],
+                annotations: &[#(#annotations),*],
+                rules: &[#(#rules),*],
+                spec: #spec,
+                spec_required: #spec_required,
+                status: #status,
+                ui: #ui,
+            }
+        })
+    }
+
+    fn deprecated(&self) -> Result<(bool, TokenStream)> {
+        let Some(entry) = self.find("deprecated") else { return Ok((false, option(None))) };
+        let warning = entry.optional_string()?;
+        Ok((true, option(warning.map(|warning| quote!(#warning)))))
+    }
+
+    fn scale(&self, root: &TokenStream) -> Result<TokenStream> {
+        let Some(entry) = self.find("scale") else { return Ok(option(None)) };
+        let arguments = attribute::entries(entry.call()?)?;
+        for argument in &arguments {
+            let known = ["spec", "status", "selector"];
+            if !known.contains(&argument.name().as_str()) {
+                return Err(attribute::unknown(&argument.key, &known, "in `scale`"));
+            }
+            check_path(&argument.string()?, &self.spec)?;
+        }
+        let find = |name: &str| {
+            arguments.iter().find(|argument| argument.name() == name).map(Entry::string).transpose()
+        };
+        let (Some(spec), Some(status)) = (find("spec")?, find("status")?) else {
+            let message = "`scale` needs two paths: `scale(spec = \".spec.replicas\", status = \".status.replicas\")`";
+            return Err(Error::new(entry.key.span(), message));
+        };
+        let selector = option(find("selector")?.map(|selector| quote!(#selector)));
+        Ok(option(Some(quote!(#root::Scale { spec: #spec, status: #status, selector: #selector }))))
+    }
+}
+
+fn option(value: Option<TokenStream>) -> TokenStream {
+    match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+fn status_type(entry: &Entry) -> Result<Type> {
+    syn::parse2(entry.tokens()?)
+        .map_err(|_| entry.error("`status` is a type: `status = MemcachedStatus`"))
+}
+
+fn check_names(group: &LitStr, version: &LitStr, kind: &LitStr, spec: &Ident) -> Result<()> {
+    let domain = group.value();
+    let is_label = |text: &str| {
+        !text.is_empty()
+            && text.chars().all(|letter| {
+                letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-'
+            })
+    };
+    if !domain.contains('.') || !domain.split('.').all(is_label) {
+        let message = format!(
+            "the group `{domain}` is a domain name in lower case, such as `cache.example.com`"
+        );
+        return Err(Error::new(group.span(), message));
+    }
+    let name = version.value();
+    if !is_label(&name) || name.starts_with(|letter: char| letter.is_ascii_digit()) {
+        let message = format!("the version `{name}` is a name in lower case, such as `v1alpha1`");
+        return Err(Error::new(version.span(), message));
+    }
+    let name = kind.value();
+    let valid = syn::parse_str::<Ident>(&name).is_ok()
+        && name.starts_with(|letter: char| letter.is_ascii_uppercase());
+    if !valid {
+        return Err(Error::new(
+            kind.span(),
+            format!("the kind `{name}` is a name in camel case, such as `Memcached`"),
+        ));
+    }
+    if spec == &name {
+        let message =
+            format!("the kind and its spec are two structs, rename this one to `{name}Spec`");
+        return Err(Error::new(spec.span(), message));
+    }
+    Ok(())
+}
+
+/// The names of the fields of the spec in JSON; none if some of them come from another type.
+fn spec_fields(structure: &syn::ItemStruct) -> Result<Vec<String>> {
+    let container = serde_attribute::read(&structure.attrs)?;
+    let rule = container.rename_all.as_deref().unwrap_or("camelCase");
+    let mut found = Vec::new();
+    for field in &structure.fields {
+        let serde = serde_attribute::read(&field.attrs)?;
+        let Some(ident) = &field.ident else { return Ok(Vec::new()) };
+        if serde.flatten {
+            return Ok(Vec::new());
+        }
+        let name = ident.unraw().to_string();
+        found.push(serde.rename.unwrap_or_else(|| names::field(rule, &name)));
+    }
+    Ok(found)
+}

@@ -1,0 +1,591 @@
+//! Rules: from the keys of `#[k8s(..)]` to what a schema says.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use serde_json::{Value, json};
+use syn::{Error, LitStr, Result, Type};
+
+use crate::attribute::{self, Entry};
+use crate::json::{self, Json};
+use crate::shape::{self, Shape};
+
+const SHARED: &[&str] = &[
+    "min",
+    "max",
+    "exclusive_min",
+    "exclusive_max",
+    "multiple_of",
+    "min_length",
+    "max_length",
+    "pattern",
+    "format",
+    "min_items",
+    "max_items",
+    "min_properties",
+    "max_properties",
+    "enum",
+    "type",
+    "title",
+    "example",
+    "docs",
+    "list",
+    "map",
+    "int_or_string",
+    "preserve_unknown",
+    "embedded_resource",
+    "cel",
+    "items",
+    "values",
+];
+const OF_FIELDS: &[&str] = &[
+    "default",
+    "required",
+    "optional",
+    "not_empty",
+    "nullable",
+    "immutable",
+    "schemaless",
+    "allow_float",
+    "ui",
+];
+const OF_TYPES: &[&str] =
+    &["exactly_one_of", "at_most_one_of", "at_least_one_of", "optional", "allow_float", "crate"];
+const REASONS: &[&str] =
+    &["FieldValueRequired", "FieldValueInvalid", "FieldValueForbidden", "FieldValueDuplicate"];
+
+/// What rules are about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A field.
+    Field,
+    /// A type.
+    Type,
+    /// The items of a list or the values of a map.
+    Element,
+}
+
+/// What the attributes of a field or a type say.
+#[derive(Default)]
+pub struct Rules {
+    /// The rules, as expressions.
+    pub tokens: Vec<TokenStream>,
+    /// `required` or `not_empty`.
+    pub required: bool,
+    /// `optional`.
+    pub optional: bool,
+    /// `schemaless`.
+    pub schemaless: bool,
+    /// `allow_float`.
+    pub allow_float: bool,
+    /// `default`.
+    pub default: Option<(Json, Span)>,
+    /// `crate`.
+    pub root: Option<syn::Path>,
+    /// `exactly_one_of` and its like: the name of the variant of `Count`, and the fields.
+    pub one_of: Vec<(&'static str, Vec<Ident>)>,
+}
+
+/// Reads rules for a value of a type.
+pub struct Reader<'a> {
+    /// The path of the support code.
+    pub root: &'a TokenStream,
+    /// What the rules are about.
+    pub place: Place,
+    /// The name of the field or type, for messages.
+    pub name: &'a str,
+    /// The type of the value, if it is known.
+    pub kind: Option<&'a Type>,
+}
+
+/// Returns an error that joins all of them.
+pub fn join(errors: Vec<Error>) -> Result<()> {
+    let joined = errors.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    });
+    joined.map_or(Ok(()), Err)
+}
+
+// === impl Reader ===
+
+impl Reader<'_> {
+    /// Reads all entries, and reports all errors.
+    pub fn read(&self, entries: &[Entry]) -> Result<Rules> {
+        let mut rules = Rules::default();
+        let reshaped = |entry: &Entry| {
+            matches!(entry.name().as_str(), "type" | "int_or_string" | "schemaless")
+        };
+        let shape = match self.kind {
+            Some(kind) if !entries.iter().any(reshaped) => shape::of(kind),
+            _ => Shape::Other,
+        };
+        let mut errors = Vec::new();
+        for (at, entry) in entries.iter().enumerate() {
+            let name = entry.name();
+            let repeats = matches!(
+                name.as_str(),
+                "cel" | "exactly_one_of" | "at_most_one_of" | "at_least_one_of"
+            );
+            if !repeats && entries[..at].iter().any(|other| other.name() == name) {
+                errors.push(Error::new(entry.key.span(), format!("`{name}` is given twice")));
+                continue;
+            }
+            if let Err(error) = self.entry(entry, shape, &mut rules) {
+                errors.push(error);
+            }
+        }
+        join(errors)?;
+        Ok(rules)
+    }
+
+    fn entry(&self, entry: &Entry, shape: Shape, rules: &mut Rules) -> Result<()> {
+        let name = entry.name();
+        self.known(entry, &name)?;
+        let root = self.root;
+        match name.as_str() {
+            "min" | "max" => {
+                let number = self.number(entry, shape)?;
+                let keyword = if name == "min" { "minimum" } else { "maximum" };
+                rules.push(quote!(#root::Rule::Bound(#keyword, #number)));
+            }
+            "exclusive_min" | "exclusive_max" => {
+                let number = self.number(entry, shape)?;
+                let keyword = if name == "exclusive_min" { "minimum" } else { "maximum" };
+                rules.push(quote!(#root::Rule::Exclusive(#keyword, #number)));
+            }
+            "multiple_of" => {
+                let number = self.number(entry, shape)?;
+                rules.push(quote!(#root::Rule::MultipleOf(#number)));
+            }
+            "min_length" => self.count(entry, shape, Shape::String, "minLength", rules)?,
+            "max_length" => self.count(entry, shape, Shape::String, "maxLength", rules)?,
+            "min_items" => self.count(entry, shape, Shape::List, "minItems", rules)?,
+            "max_items" => self.count(entry, shape, Shape::List, "maxItems", rules)?,
+            "min_properties" => self.count(entry, shape, Shape::Map, "minProperties", rules)?,
+            "max_properties" => self.count(entry, shape, Shape::Map, "maxProperties", rules)?,
+            "pattern" => {
+                self.applies(entry, shape, Shape::String)?;
+                let pattern = entry.string()?;
+                rules.push(quote!(#root::Rule::Pattern(#pattern)));
+            }
+            "format" => {
+                let format = entry.string()?;
+                if !matches!(shape, Shape::Integer | Shape::Float) {
+                    self.applies(entry, shape, Shape::String)?;
+                }
+                rules.push(quote!(#root::Rule::Format(#format)));
+            }
+            "enum" => self.choices(entry, shape, rules)?,
+            "type" => {
+                let kind = entry.string()?;
+                one_of(
+                    entry,
+                    &kind.value(),
+                    &["string", "integer", "number", "boolean", "array", "object"],
+                )?;
+                rules.push(quote!(#root::Rule::Type(#kind)));
+            }
+            "title" => {
+                let title = entry.string()?.value();
+                rules.push(keyword(root, "title", &title.into()));
+            }
+            "example" => {
+                let example = json::value(entry.tokens()?)?;
+                rules.push(keyword(root, "example", &example));
+            }
+            "docs" => rules.push(docs(root, entry)?),
+            "list" => self.list(entry, shape, rules)?,
+            "map" => {
+                self.applies(entry, shape, Shape::Map)?;
+                let word = entry.word()?.to_string();
+                one_of(entry, &word, &["atomic", "granular"])?;
+                rules.push(keyword(root, "x-kubernetes-map-type", &word.into()));
+            }
+            "int_or_string" => {
+                entry.flag()?;
+                rules.push(quote!(#root::Rule::IntOrString));
+            }
+            "preserve_unknown" => {
+                entry.flag()?;
+                rules.push(keyword(root, "x-kubernetes-preserve-unknown-fields", &true.into()));
+            }
+            "embedded_resource" => {
+                entry.flag()?;
+                rules.push(keyword(root, "x-kubernetes-embedded-resource", &true.into()));
+            }
+            "cel" => rules.push(cel(root, entry)?),
+            "items" => {
+                self.applies(entry, shape, Shape::List)?;
+                let inner = self.element(entry)?;
+                rules.push(quote!(#root::Rule::Items(&[#(#inner),*])));
+            }
+            "values" => {
+                self.applies(entry, shape, Shape::Map)?;
+                let inner = self.element(entry)?;
+                rules.push(quote!(#root::Rule::Values(&[#(#inner),*])));
+            }
+            _ => self.special(entry, &name, shape, rules)?,
+        }
+        Ok(())
+    }
+
+    /// The keys that only fields or only types have.
+    fn special(&self, entry: &Entry, name: &str, shape: Shape, rules: &mut Rules) -> Result<()> {
+        let root = self.root;
+        match name {
+            "default" => {
+                let value = json::value_or_expression(entry.tokens()?)?;
+                if let Json::Value(value) = &value {
+                    self.fits(entry, "default", value, shape)?;
+                    let text = value.to_string();
+                    rules.push(quote!(#root::Rule::Default(#text)));
+                }
+                rules.default = Some((value, entry.span()));
+            }
+            "required" => {
+                entry.flag()?;
+                rules.required = true;
+            }
+            "optional" => {
+                entry.flag()?;
+                rules.optional = true;
+            }
+            "not_empty" => {
+                entry.flag()?;
+                rules.required = true;
+                rules.push(quote!(#root::Rule::NotEmpty));
+            }
+            "nullable" => {
+                entry.flag()?;
+                rules.push(keyword(root, "nullable", &true.into()));
+            }
+            "immutable" => {
+                entry.flag()?;
+                rules.push(quote!(#root::Rule::Immutable));
+            }
+            "schemaless" => {
+                entry.flag()?;
+                rules.schemaless = true;
+            }
+            "allow_float" => {
+                entry.flag()?;
+                rules.allow_float = true;
+            }
+            "ui" => {
+                let ui = ui(entry)?.to_string();
+                rules.push(quote!(#root::Rule::Ui(#ui)));
+            }
+            "crate" => rules.root = Some(syn::parse2(entry.tokens()?)?),
+            _ => {
+                let count = match name {
+                    "exactly_one_of" => "Exactly",
+                    "at_most_one_of" => "AtMost",
+                    _ => "AtLeast",
+                };
+                rules.one_of.push((count, members(entry)?));
+            }
+        }
+        Ok(())
+    }
+
+    fn known(&self, entry: &Entry, name: &str) -> Result<()> {
+        let (own, other, place, owner) = match self.place {
+            Place::Field => (OF_FIELDS, OF_TYPES, "on a field", "the type"),
+            Place::Type => (OF_TYPES, OF_FIELDS, "on a type", "the field"),
+            Place::Element => (&[][..], OF_FIELDS, "on items and values", "the field"),
+        };
+        if SHARED.contains(&name) || own.contains(&name) {
+            return Ok(());
+        }
+        if other.contains(&name) {
+            let message = format!("`{name}` belongs to {owner}, it has no meaning {place}");
+            return Err(Error::new(entry.key.span(), message));
+        }
+        let known: Vec<&str> = SHARED.iter().chain(own).copied().collect();
+        Err(attribute::unknown(&entry.key, &known, place))
+    }
+
+    /// Fails if a key does not apply to the JSON of the type.
+    fn applies(&self, entry: &Entry, shape: Shape, wanted: Shape) -> Result<()> {
+        if shape == Shape::Other || shape == wanted {
+            return Ok(());
+        }
+        let wanted = match wanted {
+            Shape::String => "strings",
+            Shape::List => "lists",
+            Shape::Map => "maps and structs",
+            _ => "numbers",
+        };
+        let message =
+            format!("`{}` applies to {wanted}, but `{}` is {}", entry.key, self.name, shape.word());
+        Err(Error::new(entry.key.span(), message))
+    }
+
+    fn number(&self, entry: &Entry, shape: Shape) -> Result<String> {
+        let wrong = || entry.error(format_args!("`{0}` is a number: `{0} = 3`", entry.key));
+        let value = json::value(entry.tokens().map_err(|_| wrong())?).map_err(|_| wrong())?;
+        if !matches!(shape, Shape::Integer | Shape::Float | Shape::Other) {
+            self.applies(entry, shape, Shape::Integer)?;
+        }
+        let Value::Number(number) = &value else { return Err(wrong()) };
+        if shape == Shape::Integer && number.is_f64() {
+            return Err(entry.error(format_args!(
+                "`{} = {number}` is not a whole number, but `{}` is an integer",
+                entry.key, self.name
+            )));
+        }
+        if entry.key == "multiple_of" && number.as_f64().is_none_or(|number| number <= 0.0) {
+            return Err(entry.error("`multiple_of` is above 0"));
+        }
+        Ok(number.to_string())
+    }
+
+    fn count(
+        &self,
+        entry: &Entry,
+        shape: Shape,
+        wanted: Shape,
+        keyword: &str,
+        rules: &mut Rules,
+    ) -> Result<()> {
+        self.applies(entry, shape, wanted)?;
+        let root = self.root;
+        let count = entry.count()?.to_string();
+        rules.push(quote!(#root::Rule::Bound(#keyword, #count)));
+        Ok(())
+    }
+
+    fn choices(&self, entry: &Entry, shape: Shape, rules: &mut Rules) -> Result<()> {
+        let wrong = || entry.error("`enum` is a list of values: `enum = [\"a\", \"b\"]`");
+        let values = json::value(entry.tokens().map_err(|_| wrong())?)?;
+        let Value::Array(list) = &values else { return Err(wrong()) };
+        if list.is_empty() {
+            return Err(entry.error("`enum` needs at least one value"));
+        }
+        for value in list {
+            self.fits(entry, "a value of `enum`", value, shape)?;
+        }
+        let root = self.root;
+        let text = values.to_string();
+        rules.push(quote!(#root::Rule::Enum(#text)));
+        Ok(())
+    }
+
+    /// Fails if JSON does not fit the type, as far as its syntax shows.
+    fn fits(&self, entry: &Entry, what: &str, value: &Value, shape: Shape) -> Result<()> {
+        let fits = match shape {
+            Shape::String | Shape::Duration | Shape::Bytes => value.is_string(),
+            Shape::Integer => value.is_i64() || value.is_u64(),
+            Shape::Float => value.is_number(),
+            Shape::Boolean => value.is_boolean(),
+            Shape::List => value.is_array(),
+            Shape::Map => value.is_object(),
+            Shape::Other => true,
+        };
+        if fits || value.is_null() {
+            return Ok(());
+        }
+        let what = if what == "default" { "the default" } else { what };
+        let message = format!("{what} is `{value}`, but `{}` is {}", self.name, shape.word());
+        Err(entry.error(message))
+    }
+
+    fn list(&self, entry: &Entry, shape: Shape, rules: &mut Rules) -> Result<()> {
+        self.applies(entry, shape, Shape::List)?;
+        let wrong = || entry.error("`list` is `atomic`, `set` or `map(\"key\")`");
+        let inner =
+            attribute::entries(entry.tokens().map_err(|_| wrong())?).map_err(|_| wrong())?;
+        let [inner] = inner.as_slice() else { return Err(wrong()) };
+        let root = self.root;
+        let word = inner.name();
+        match word.as_str() {
+            "atomic" | "set" => inner.flag().map_err(|_| wrong())?,
+            "map" => {
+                let (keys, rest) = inner.call_with_strings().map_err(|_| wrong())?;
+                if keys.is_empty() || !rest.is_empty() {
+                    return Err(wrong());
+                }
+                let keys: Vec<String> = keys.iter().map(LitStr::value).collect();
+                rules.push(keyword(root, "x-kubernetes-list-map-keys", &json!(keys)));
+            }
+            _ => return Err(wrong()),
+        }
+        rules.push(keyword(root, "x-kubernetes-list-type", &word.into()));
+        Ok(())
+    }
+
+    fn element(&self, entry: &Entry) -> Result<Vec<TokenStream>> {
+        let entries = attribute::entries(entry.call()?)?;
+        let kind = self.kind.and_then(shape::element);
+        let name = format!("an element of {}", self.name);
+        let reader = Reader { root: self.root, place: Place::Element, name: &name, kind };
+        reader.read(&entries).map(|rules| rules.tokens)
+    }
+}
+
+// === impl Rules ===
+
+impl Rules {
+    fn push(&mut self, tokens: TokenStream) {
+        self.tokens.push(tokens);
+    }
+}
+
+fn keyword(root: &TokenStream, name: &str, value: &Value) -> TokenStream {
+    let text = value.to_string();
+    quote!(#root::Rule::Keyword(#name, #text))
+}
+
+/// Fails if a word is none of these.
+pub fn one_of(entry: &Entry, word: &str, known: &[&str]) -> Result<()> {
+    if known.contains(&word) {
+        return Ok(());
+    }
+    let list = known.join("`, `");
+    let message = match attribute::closest(word, known) {
+        Some(close) => format!("`{}` is not `{word}`, did you mean `{close}`?", entry.key),
+        None => format!("`{}` is not `{word}` but one of `{list}`", entry.key),
+    };
+    Err(entry.error(message))
+}
+
+/// `docs(url = "..", description = "..")`.
+fn docs(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
+    let mut docs = serde_json::Map::new();
+    for argument in attribute::entries(entry.call()?)? {
+        match argument.name().as_str() {
+            "url" => {
+                let url = argument.string()?;
+                if !is_url(&url.value()) {
+                    return Err(argument.error(format_args!("`{}` is not a URL", url.value())));
+                }
+                docs.insert("url".into(), url.value().into());
+            }
+            "description" => {
+                docs.insert("description".into(), argument.string()?.value().into());
+            }
+            _ => {
+                return Err(attribute::unknown(
+                    &argument.key,
+                    &["url", "description"],
+                    "in `docs`",
+                ));
+            }
+        }
+    }
+    if !docs.contains_key("url") {
+        return Err(Error::new(entry.key.span(), "`docs` needs a URL: `docs(url = \"..\")`"));
+    }
+    Ok(keyword(root, "externalDocs", &Value::Object(docs)))
+}
+
+fn is_url(text: &str) -> bool {
+    let clean = !text.contains(|letter: char| letter.is_whitespace() || letter.is_control());
+    let scheme = text.split_once("://").is_some_and(|(scheme, rest)| {
+        !rest.is_empty()
+            && !scheme.is_empty()
+            && scheme.chars().all(|letter| letter.is_ascii_alphanumeric())
+    });
+    clean && (scheme || text.starts_with('/'))
+}
+
+/// `ui(display = "..", descriptors = [".."], order = 1, resource("Kind", "v1", "name"))`.
+pub fn ui(entry: &Entry) -> Result<Value> {
+    let mut ui = serde_json::Map::new();
+    let mut resources = Vec::new();
+    for argument in attribute::entries(entry.call()?)? {
+        match argument.name().as_str() {
+            "display" => {
+                ui.insert("displayName".into(), argument.string()?.value().into());
+            }
+            "descriptors" => {
+                let list: Vec<String> = argument.strings()?.iter().map(LitStr::value).collect();
+                ui.insert("xDescriptors".into(), json!(list));
+            }
+            "order" => {
+                ui.insert("order".into(), argument.count()?.into());
+            }
+            "resource" => {
+                let (texts, _) = argument.call_with_strings()?;
+                let [kind, version, name] = texts.as_slice() else {
+                    return Err(argument.error("a resource has a kind, a version and a name"));
+                };
+                resources.push(json!({ "kind": kind.value(), "version": version.value(), "name": name.value() }));
+            }
+            _ => {
+                let known = ["display", "descriptors", "order", "resource"];
+                return Err(attribute::unknown(&argument.key, &known, "in `ui`"));
+            }
+        }
+    }
+    if !resources.is_empty() {
+        ui.insert("resources".into(), Value::Array(resources));
+    }
+    Ok(Value::Object(ui))
+}
+
+/// `cel("rule", message = "..")`.
+pub fn cel(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
+    let (rule, arguments) = entry.call_with_strings()?;
+    let [rule] = rule.as_slice() else {
+        return Err(entry.error("`cel` needs one expression: `cel(\"self > 0\")`"));
+    };
+    let mut fields = vec![quote!(rule: #rule)];
+    for argument in &arguments {
+        match argument.name().as_str() {
+            "message" => {
+                let text = argument.string()?;
+                fields.push(quote!(message: ::core::option::Option::Some(#text)));
+            }
+            "message_expression" => {
+                let text = argument.string()?;
+                fields.push(quote!(message_expression: ::core::option::Option::Some(#text)));
+            }
+            "reason" => {
+                let word = argument.word()?.to_string();
+                one_of(argument, &word, REASONS)?;
+                fields.push(quote!(reason: ::core::option::Option::Some(#word)));
+            }
+            "path" => {
+                let text = argument.string()?;
+                if !text.value().starts_with(['.', '[']) {
+                    return Err(argument.error("`path` begins with a dot: `path = \".field\"`"));
+                }
+                fields.push(quote!(field_path: ::core::option::Option::Some(#text)));
+            }
+            "optional_old_self" => {
+                let value = argument.boolean()?;
+                fields.push(quote!(optional_old_self: ::core::option::Option::Some(#value)));
+            }
+            _ => {
+                let known =
+                    ["message", "message_expression", "reason", "path", "optional_old_self"];
+                return Err(attribute::unknown(&argument.key, &known, "in `cel`"));
+            }
+        }
+    }
+    Ok(quote!(#root::Rule::Cel(#root::Cel { #(#fields,)* ..#root::Cel::NONE })))
+}
+
+/// The fields of `exactly_one_of(a, b)`.
+fn members(entry: &Entry) -> Result<Vec<Ident>> {
+    let entries = attribute::entries(entry.call()?).map_err(|error| {
+        Error::new(
+            error.span(),
+            format!("`{0}` names fields of the struct: `{0}(a, b)`", entry.key),
+        )
+    })?;
+    if entries.len() < 2 {
+        return Err(Error::new(
+            entry.key.span(),
+            format!("`{0}` needs two fields: `{0}(a, b)`", entry.key),
+        ));
+    }
+    entries.iter().map(|member| member.flag().map(|()| member.key.clone())).collect()
+}
+
+/// Turns the members of `exactly_one_of` into a rule, by the names of the fields in JSON.
+pub fn one_of_tokens(root: &TokenStream, count: &str, names: &[String]) -> TokenStream {
+    let count = Ident::new(count, Span::call_site()).into_token_stream();
+    quote!(#root::Rule::OneOf(#root::Count::#count, &[#(#names),*]))
+}

@@ -1,0 +1,69 @@
+//! Structs: objects, and names for other types.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Error, Fields, ItemStruct, Result};
+
+use crate::field::{self, Container};
+use crate::rule::{Rules, join};
+use crate::type_item::{Output, rule_tokens};
+use crate::{serde_attribute, text};
+
+/// Describes a struct, and takes its attributes away.
+pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &mut Rules) -> Result<Output> {
+    let doc = text::doc(&item.attrs);
+    let serde = serde_attribute::read(&item.attrs)?;
+    let owner = item.ident.clone();
+    let container = Container {
+        root,
+        owner: &owner,
+        rename_all: serde.rename_all.as_deref().unwrap_or("camelCase"),
+        optional: rules.optional || serde.default.is_some(),
+        plain: item.generics.params.is_empty(),
+    };
+    match &mut item.fields {
+        Fields::Named(fields) => {
+            let mut described = Vec::new();
+            let mut errors = Vec::new();
+            for one in &mut fields.named {
+                match field::describe(one, &container) {
+                    Ok(field) => described.extend(field),
+                    Err(error) => errors.push(error),
+                }
+            }
+            join(errors)?;
+            let tokens = described.iter().map(|field| &field.tokens);
+            let rules = rule_tokens(rules, root, &described)?;
+            let schema = quote! {
+                #root::object(generator, &#root::Object {
+                    doc: #doc,
+                    fields: &[#(#tokens),*],
+                    rules: &[#(#rules),*],
+                })
+            };
+            let functions = described.into_iter().flat_map(|field| field.functions).collect();
+            Ok(Output { schema, functions })
+        }
+        Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
+            let inner = &mut fields.unnamed[0];
+            let more = field::take(&mut inner.attrs)?;
+            if let Some(entry) = more.first() {
+                let message = "put the rules of a type with one unnamed field on the type";
+                return Err(Error::new(entry.key.span(), message));
+            }
+            field::allowed(&inner.ty, &owner.to_string(), rules.allow_float)?;
+            let inner = field::of_type(root, &inner.ty, false);
+            let rules = rule_tokens(rules, root, &[])?;
+            let schema = quote!(#root::newtype(generator, #doc, #inner, &[#(#rules),*]));
+            Ok(Output { schema, functions: Vec::new() })
+        }
+        Fields::Unnamed(fields) => {
+            let message = "a struct of several unnamed fields is a list of values of different types, name the fields";
+            Err(Error::new_spanned(fields, message))
+        }
+        Fields::Unit => Err(Error::new_spanned(
+            &item.ident,
+            "a struct without fields has no JSON, write `{}` after its name",
+        )),
+    }
+}

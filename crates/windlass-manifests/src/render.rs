@@ -1,0 +1,146 @@
+//! Renders a [`Model`]: as files for kustomize, laid out as kubebuilder lays them out, and as one
+//! YAML file to install.
+//!
+//! All objects carry their final names and namespaces, so that a file shows what is installed.
+
+use serde_json::{Value, json};
+
+use crate::files::Files;
+use crate::model::Model;
+use crate::yaml;
+
+mod access;
+mod gitops;
+mod image;
+mod manager;
+mod monitoring;
+mod sample;
+
+/// Objects that belong into one file.
+type Objects = Vec<Value>;
+
+impl Model {
+    /// Returns every generated file, by its path below the root of the project.
+    ///
+    /// | path | content |
+    /// |---|---|
+    /// | `config/crd/bases` | the definitions of the kinds |
+    /// | `config/rbac` | service account, roles and bindings |
+    /// | `config/manager` | namespace and deployment |
+    /// | `config/default` | all of that, with the metrics service and network policies |
+    /// | `config/network-policy` | who may reach the metrics |
+    /// | `config/prometheus` | the monitor and the alerts, for clusters with the Prometheus operator |
+    /// | `config/grafana` | a dashboard |
+    /// | `config/gitops` | health checks for Argo CD and Flux |
+    /// | `config/samples` | an example of each kind |
+    /// | `dist/install.yaml` | everything of `config/default` in one file |
+    /// | `Dockerfile` | a static image without a root user |
+    pub fn files(&self) -> Files {
+        let mut files = Files::new(&self.name);
+        self.add_definitions(&mut files);
+        self.add_access(&mut files);
+        let manager = [self.namespace_object(), self.deployment()];
+        files.add_yaml("config/manager/manager.yaml", &manager);
+        kustomization(&mut files, "config/manager", &["manager.yaml".into()]);
+        files
+            .add_yaml("config/network-policy/allow-metrics-traffic.yaml", &[self.network_policy()]);
+        kustomization(&mut files, "config/network-policy", &["allow-metrics-traffic.yaml".into()]);
+        files.add_yaml("config/default/metrics_service.yaml", &[self.metrics_service()]);
+        let mut all = vec!["../rbac", "../manager", "../network-policy", "metrics_service.yaml"];
+        if !self.apis.is_empty() {
+            all.insert(0, "../crd");
+        }
+        let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
+        kustomization(&mut files, "config/default", &all);
+        self.add_monitoring(&mut files);
+        self.add_gitops(&mut files);
+        self.add_samples(&mut files);
+        files.add("dist/install.yaml", &self.install());
+        files.add("Dockerfile", &image::dockerfile(self));
+        files
+    }
+
+    /// Returns everything that is installed by default, as one YAML text.
+    pub fn install(&self) -> String {
+        yaml::documents(&self.objects())
+    }
+
+    /// Returns everything that is installed by default, in the order in which it can be created.
+    pub fn objects(&self) -> Objects {
+        let mut objects = vec![self.namespace_object()];
+        objects.extend(self.definitions());
+        objects.extend(self.access_objects());
+        objects.extend([self.metrics_service(), self.network_policy(), self.deployment()]);
+        objects
+    }
+
+    /// Returns the service account, the roles and their bindings.
+    pub fn access_objects(&self) -> Objects {
+        self.access().into_iter().flat_map(|(_, objects)| objects).collect()
+    }
+
+    /// Returns the definitions of the kinds.
+    pub fn definitions(&self) -> Objects {
+        self.apis.iter().map(|api| api.definition.clone()).collect()
+    }
+
+    fn add_definitions(&self, files: &mut Files) {
+        let mut bases = Vec::new();
+        for api in &self.apis {
+            let base = format!("bases/{}_{}.yaml", api.group(), api.plural());
+            files.add_yaml(&format!("config/crd/{base}"), std::slice::from_ref(&api.definition));
+            bases.push(base);
+        }
+        if !bases.is_empty() {
+            kustomization(files, "config/crd", &bases);
+        }
+    }
+
+    fn add_access(&self, files: &mut Files) {
+        let mut names = Vec::new();
+        for (name, objects) in self.access() {
+            files.add_yaml(&format!("config/rbac/{name}"), &objects);
+            names.push(name);
+        }
+        kustomization(files, "config/rbac", &names);
+    }
+
+    fn add_samples(&self, files: &mut Files) {
+        let mut names = Vec::new();
+        for api in &self.apis {
+            let name = format!("{}_{}_{}.yaml", api.group(), api.version(), api.singular());
+            files.add_yaml(&format!("config/samples/{name}"), &sample::of(api));
+            names.push(name);
+        }
+        if !names.is_empty() {
+            kustomization(files, "config/samples", &names);
+        }
+    }
+
+    /// The labels of everything.
+    fn labels(&self) -> Value {
+        json!({"app.kubernetes.io/name": self.name})
+    }
+
+    /// The labels of the pods.
+    fn pod_labels(&self) -> Value {
+        json!({"app.kubernetes.io/name": self.name, "control-plane": "controller-manager"})
+    }
+
+    /// Metadata of an object in the namespace of the operator.
+    fn metadata(&self, name: &str) -> Value {
+        json!({"name": name, "namespace": self.namespace, "labels": self.labels()})
+    }
+}
+
+fn kustomization(files: &mut Files, directory: &str, resources: &[String]) {
+    let content = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": resources,
+    });
+    files.add_yaml(&format!("{directory}/kustomization.yaml"), &[content]);
+}
+
+#[cfg(test)]
+mod tests;

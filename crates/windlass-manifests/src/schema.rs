@@ -1,0 +1,179 @@
+//! Structural schemas of types.
+//!
+//! Every type of an API implements [`schemars::JsonSchema`]; [`macro@crate::k8s`] implements it by
+//! handing a description of the type to [`object`], [`newtype`] or [`union`](union()). What these
+//! return is a structural schema already: references are resolved, types of other crates are made
+//! structural ([`structural`]), types of Kubernetes get the facts that their schemas lack
+//! (`overlay`), and rules are applied (`rule`).
+//!
+//! **Invariant:** building a schema never fails. What a structural schema cannot express becomes a
+//! `$ref` that names the reason. No API server accepts a `$ref`, and [`crate::crd::check`] reports it.
+
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+pub mod bytes;
+pub mod duration;
+pub mod unit;
+
+pub(crate) mod cel;
+mod overlay;
+mod rule;
+mod structural;
+mod union;
+
+pub use bytes::Bytes;
+pub use rule::{Cel, Count, Rule};
+pub use union::{Content, Tagging, Union, Variant, union};
+
+pub(crate) use structural::{structural, unsupported};
+
+/// Marks a schema that is structural already.
+const STRUCTURAL: &str = "x-windlass-structural";
+
+/// Marks a schema that comes from Kubernetes' own types, whose documentation may be dropped.
+pub(crate) const FOREIGN: &str = "x-windlass-foreign";
+
+/// Holds how a console shows a field.
+pub(crate) const UI: &str = "x-windlass-ui";
+
+/// The schema of a field before the rules of the field apply.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// A struct with named fields.
+#[derive(Clone, Copy)]
+pub struct Object<'a> {
+    /// The documentation of the type.
+    pub doc: &'a str,
+    /// The fields, in their order.
+    pub fields: &'a [Field<'a>],
+    /// The rules of the type.
+    pub rules: &'a [Rule<'a>],
+}
+
+/// One field of a struct.
+#[derive(Clone, Copy)]
+pub struct Field<'a> {
+    /// The name in JSON.
+    pub name: &'a str,
+    /// The documentation of the field.
+    pub doc: &'a str,
+    /// Whether every object has the field.
+    pub required: bool,
+    /// Whether the fields of the value are fields of the struct.
+    pub flatten: bool,
+    /// The schema of the type.
+    pub schema: SchemaOf,
+    /// The rules of the field.
+    pub rules: &'a [Rule<'a>],
+}
+
+/// The schema of a struct with named fields.
+pub fn object(generator: &mut SchemaGenerator, object: &Object<'_>) -> Schema {
+    let mut schema = fields(generator, object.fields);
+    describe(&mut schema, object.doc);
+    rule::apply_all(&mut schema, object.rules);
+    finish(schema)
+}
+
+/// The schema of a struct with one unnamed field, which is the schema of that field.
+pub fn newtype(
+    generator: &mut SchemaGenerator,
+    doc: &str,
+    inner: SchemaOf,
+    rules: &[Rule<'_>],
+) -> Schema {
+    let mut schema = field_schema(generator, inner);
+    describe(&mut schema, doc);
+    rule::apply_all(&mut schema, rules);
+    finish(schema)
+}
+
+/// The schema of a value without a type, for fields that describe themselves by rules alone.
+pub fn any(_: &mut SchemaGenerator) -> Schema {
+    finish(Map::new())
+}
+
+/// The schema of an object with these fields.
+fn fields(generator: &mut SchemaGenerator, fields: &[Field<'_>]) -> Map<String, Value> {
+    let mut schema = Map::new();
+    schema.insert("type".into(), "object".into());
+    for field in fields {
+        let mut value = field_schema(generator, field.schema);
+        if field.flatten {
+            flatten(&mut schema, value, field.required);
+            continue;
+        }
+        rule::apply_all(&mut value, field.rules);
+        describe(&mut value, field.doc);
+        if field.rules.iter().any(|rule| matches!(rule, Rule::Immutable)) && !field.required {
+            rule::push_cel(&mut schema, cel::immutable_once_set(field.name));
+        }
+        entry(&mut schema, "properties").insert(field.name.into(), Value::Object(value));
+        if field.required {
+            require(&mut schema, field.name);
+        }
+    }
+    schema
+}
+
+fn field_schema(generator: &mut SchemaGenerator, of: SchemaOf) -> Map<String, Value> {
+    let schema = of(generator);
+    structural(schema.to_value(), generator.definitions())
+}
+
+/// Adds what `value` describes to an object: the fields of a flattened field.
+fn flatten(schema: &mut Map<String, Value>, mut value: Map<String, Value>, required: bool) {
+    if let Some(Value::Object(properties)) = value.remove("properties") {
+        entry(schema, "properties").extend(properties);
+    }
+    if let Some(Value::Array(names)) = value.remove("required")
+        && required
+    {
+        names.iter().filter_map(Value::as_str).for_each(|name| require(schema, name));
+    }
+    if let Some(Value::Array(rules)) = value.remove(rule::VALIDATIONS) {
+        rules.into_iter().for_each(|rule| rule::push_cel(schema, rule));
+    }
+    for key in ["minProperties", "maxProperties"] {
+        if let Some(bound) = value.remove(key) {
+            rule::bound(schema, key, bound);
+        }
+    }
+    let open = value.contains_key("additionalProperties") || value.contains_key(rule::PRESERVE);
+    if open {
+        schema.insert(rule::PRESERVE.into(), true.into());
+    }
+    if let Some(reference) = value.remove("$ref") {
+        schema.insert("$ref".into(), reference);
+    }
+}
+
+fn describe(schema: &mut Map<String, Value>, doc: &str) {
+    if !doc.is_empty() {
+        schema.insert("description".into(), doc.into());
+    }
+}
+
+fn finish(mut schema: Map<String, Value>) -> Schema {
+    schema.insert(STRUCTURAL.into(), true.into());
+    schema.into()
+}
+
+/// The object at `key`, which is added if it is missing.
+fn entry<'a>(schema: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let slot = schema.entry(key).or_insert_with(|| Value::Object(Map::new()));
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    slot.as_object_mut().expect("it was made an object above")
+}
+
+fn require(schema: &mut Map<String, Value>, name: &str) {
+    let slot = schema.entry("required").or_insert_with(|| Value::Array(Vec::new()));
+    if let Value::Array(names) = slot
+        && !names.iter().any(|known| known == name)
+    {
+        names.push(name.into());
+    }
+}

@@ -1,0 +1,118 @@
+//! The requests that a controller declares to send.
+//!
+//! Roles are made of these declarations, so a declaration that is missing shows as a request that
+//! the API server forbids, and one too many as a right that is never used. Both are found by a test
+//! that runs the operator with exactly the role it declares.
+
+use super::{Builder, Controller, Mapper};
+use crate::kind::{Kind, Object};
+
+/// Requests of one kind that a controller declares to send.
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::{Controller, Kind, Next};
+///
+/// let controller = Controller::<ConfigMap>::builder("maps")
+///     .owns::<Deployment>()
+///     .writes_status()
+///     .build(|_| async { Ok(Next::Done) });
+/// let access = controller.access();
+/// let maps = access.iter().find(|access| access.kind == Kind::of::<ConfigMap>()).unwrap();
+/// assert_eq!((maps.resource().as_str(), maps.verbs), ("configmaps", &["list", "watch"][..]));
+/// assert!(access.iter().any(|access| access.resource() == "configmaps/status"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Access {
+    /// The kind of the objects.
+    pub kind: Kind,
+    /// The subresource, such as `status`.
+    pub subresource: Option<&'static str>,
+    /// The verbs, as roles name them.
+    pub verbs: &'static [&'static str],
+    /// `true` if the requests are sent in rare situations only, such as after a conflict.
+    pub rare: bool,
+}
+
+// === impl Access ===
+
+impl Access {
+    fn new(kind: &Kind, verbs: &'static [&'static str]) -> Self {
+        Self { kind: kind.clone(), subresource: None, verbs, rare: false }
+    }
+
+    fn of(self, subresource: &'static str) -> Self {
+        Self { subresource: Some(subresource), ..self }
+    }
+
+    fn rare(self) -> Self {
+        Self { rare: true, ..self }
+    }
+
+    /// Returns the resource as roles name it, such as `deployments/status`.
+    pub fn resource(&self) -> String {
+        match self.subresource {
+            Some(subresource) => format!("{}/{subresource}", self.kind.plural()),
+            None => self.kind.plural().to_owned(),
+        }
+    }
+}
+
+// === impl Builder ===
+
+impl<K: Object> Builder<K> {
+    /// Declares that the reconcile function applies objects of type `T`; [`owns`](Self::owns)
+    /// includes this.
+    pub fn applies<T: Object<DynamicType = ()>>(mut self) -> Self {
+        // An apply that creates the object needs both.
+        self.options.writes.push(Access::new(&Kind::of::<T>(), &["create", "patch"]));
+        self
+    }
+
+    /// Declares that the reconcile function deletes objects of type `T`.
+    pub fn deletes<T: Object<DynamicType = ()>>(mut self) -> Self {
+        self.options.writes.push(Access::new(&Kind::of::<T>(), &["delete"]));
+        self
+    }
+
+    /// Declares that the reconcile function changes the status of the reconciled object.
+    pub fn writes_status(mut self) -> Self {
+        let kind = self.options.kind.clone();
+        self.options.writes.push(Access::new(&kind, &["patch"]).of("status"));
+        // The newest state is read after a conflict.
+        self.options.writes.push(Access::new(&kind, &["get"]).rare());
+        self
+    }
+
+    /// Declares that the reconcile function adds and removes a finalizer of the reconciled object.
+    pub fn finalizes(mut self) -> Self {
+        let kind = self.options.kind.clone();
+        self.options.writes.push(Access::new(&kind, &["patch"]));
+        self
+    }
+}
+
+// === impl Controller ===
+
+impl<K: Object> Controller<K> {
+    /// Returns the requests that this controller sends: lists and watches of every kind it caches,
+    /// the writes it declares, and its events.
+    pub fn access(&self) -> Vec<Access> {
+        let options = &self.options;
+        let mut all = Vec::new();
+        for watch in &options.watches {
+            all.push(Access::new(&watch.kind, &["list", "watch"]));
+            if matches!(watch.mapper, Mapper::Owner { .. }) {
+                // Owner references block the deletion of the owner, which needs this right where
+                // the admission plugin OwnerReferencesPermissionEnforcement runs.
+                all.push(Access::new(&options.kind, &["update"]).of("finalizers").rare());
+            }
+        }
+        all.extend(options.writes.iter().cloned());
+        let events = Kind::new("events.k8s.io", "v1", "Event", "events");
+        all.push(Access::new(&events, &["create", "patch"]).rare());
+        all
+    }
+}

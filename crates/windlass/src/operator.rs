@@ -1,0 +1,292 @@
+//! An operator as a value: its APIs, controllers and settings, and the program made of them.
+//!
+//! [`Operator::main`] is the whole `main` function. The program runs the operator, and it prints
+//! what is needed to install it: definitions, roles and manifests follow from the same value, so
+//! they cannot disagree with the code.
+
+mod cli;
+mod connect;
+mod output;
+
+use std::fmt;
+use std::future::Future;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use serde_json::Value;
+use windlass_manifests::Model;
+use windlass_manifests::model::Api;
+use windlass_manifests::rbac::{Grant, Reach, Rule};
+
+use crate::controller::{Access, Controller};
+use crate::error::{Error, Result};
+use crate::kind::Object;
+use crate::manager::{Builder, Manager, RunContext};
+
+/// The default grace period of the manager.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// An operator: its APIs, controllers, background tasks and settings.
+///
+/// # Examples
+///
+/// A whole `main.rs`:
+///
+/// ```no_run
+/// // Reads the command line and runs until a signal.
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// # use windlass::{Controller, Next, Operator};
+/// # fn controller() -> Controller<ConfigMap> {
+/// #     Controller::builder("mirror").owns::<Secret>().build(|_| async { Ok(Next::Done) })
+/// # }
+/// fn main() -> std::process::ExitCode {
+///     Operator::new("mirror-operator").controller(controller()).main()
+/// }
+/// ```
+///
+/// In a test, the manager runs without a command line:
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass::{Controller, Next, Operator};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> windlass::Result<()> {
+/// # let server = windlass_apiserver::ApiServer::start();
+/// let controller = Controller::<ConfigMap>::builder("mirror")
+///     .owns::<Secret>()
+///     .build(|_| async { Ok(Next::Done) });
+/// let operator = Operator::new("mirror-operator").controller(controller);
+/// let role = &operator.model()?.roles()[0];
+/// assert_eq!(role.name, "mirror-operator-manager-role");
+/// let handle = operator.manager(server.client()).spawn()?;
+/// handle.ready().await;
+/// # handle.stop().await
+/// # }
+/// ```
+#[must_use = "an operator does nothing until it runs"]
+pub struct Operator {
+    model: Model,
+    definitions: Vec<CustomResourceDefinition>,
+    samples: Vec<Value>,
+    grace: Duration,
+    setup: Vec<Box<dyn FnOnce(Builder) -> Builder + Send>>,
+}
+
+// === impl Operator ===
+
+impl Operator {
+    /// Starts an operator without APIs and controllers. All names in the cluster start with `name`,
+    /// and the program has that name.
+    pub fn new(name: &str) -> Self {
+        Self {
+            model: Model::new(name),
+            definitions: Vec::new(),
+            samples: Vec::new(),
+            grace: GRACE,
+            setup: Vec::new(),
+        }
+    }
+
+    /// Sets the version of the operator, usually `env!("CARGO_PKG_VERSION")`.
+    pub fn version(mut self, version: &str) -> Self {
+        self.model.version = version.into();
+        self
+    }
+
+    /// Adds a kind that the operator defines. Several versions of one kind share a definition.
+    pub fn api<K: CustomResourceExt>(mut self) -> Self {
+        self.definitions.push(K::crd());
+        self
+    }
+
+    /// Adds an example of a kind, for `config/samples`; without one, an example is made from the
+    /// schema.
+    pub fn sample<K: Object<DynamicType = ()>>(mut self, sample: &K) -> Self {
+        let mut value = serde_json::to_value(sample).unwrap_or_default();
+        if let Value::Object(fields) = &mut value {
+            fields.insert("apiVersion".into(), K::api_version(&()).into());
+            fields.insert("kind".into(), K::kind(&()).into());
+            fields.retain(|_, value| !value.is_null());
+        }
+        self.samples.push(value);
+        self
+    }
+
+    /// Adds a controller. The role of the operator allows what the controller declares.
+    pub fn controller<K: Object>(mut self, controller: Controller<K>) -> Self {
+        self.model.controllers.push(controller.name().into());
+        self.model.grants.extend(controller.access().iter().map(grant));
+        self.configure(|manager| manager.add(controller))
+    }
+
+    /// Adds a task that runs while this process leads; see [`Builder::runnable`]. What it may do is
+    /// declared with [`allow`](Self::allow).
+    pub fn runnable<F, Fut>(self, name: &str, start: F) -> Self
+    where
+        F: FnOnce(RunContext) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        let name = name.to_owned();
+        self.configure(move |manager| manager.runnable(&name, start))
+    }
+
+    /// Allows the operator what its controllers do not declare: a [`Rule`] in the namespaces that it
+    /// watches, or a [`Grant`] elsewhere.
+    ///
+    /// ```
+    /// use windlass::Operator;
+    /// use windlass::manifests::rbac::{Grant, Reach, Rule};
+    ///
+    /// let nodes = Grant::new(Rule::new("", "nodes", ["get"]), Reach::Cluster);
+    /// let operator = Operator::new("shop-operator")
+    ///     .allow(Rule::new("", "pods/log", ["get"]))
+    ///     .allow(nodes);
+    /// assert_eq!(operator.model().unwrap().roles()[0].rules.len(), 2);
+    /// ```
+    pub fn allow(mut self, grant: impl Into<Grant>) -> Self {
+        self.model.grants.push(grant.into());
+        self
+    }
+
+    /// Watches these namespaces only, and asks for rights in these namespaces only.
+    pub fn namespaces<'a>(mut self, namespaces: impl IntoIterator<Item = &'a str>) -> Self {
+        self.model.watched = namespaces.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    /// Sets how long a shutdown may take; 30 s by default. The pod gets ten seconds more.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Changes the settings of the installation: image, namespace, replicas, resources, ports.
+    ///
+    /// ```
+    /// use windlass::Operator;
+    ///
+    /// let operator = Operator::new("shop-operator").installation(|model| {
+    ///     model.image = "registry.example.com/shop-operator:1.0".into();
+    ///     model.run.limits.memory = "512Mi".into();
+    /// });
+    /// assert!(operator.model().unwrap().install().contains("memory: 512Mi"));
+    /// ```
+    pub fn installation(mut self, change: impl FnOnce(&mut Model)) -> Self {
+        change(&mut self.model);
+        self
+    }
+
+    /// Changes the settings of the manager, such as health checks, caches and indexes.
+    pub fn configure(mut self, setup: impl FnOnce(Builder) -> Builder + Send + 'static) -> Self {
+        self.setup.push(Box::new(setup));
+        self
+    }
+
+    /// Returns the model from which all manifests are rendered.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a name, a quantity or a rule is not valid, or if the versions of a kind do not fit
+    /// together.
+    pub fn model(&self) -> Result<Model> {
+        let mut model = self.model.clone();
+        let seconds = self.grace.as_secs() + u64::from(self.grace.subsec_nanos() > 0);
+        model.run.grace_seconds = u32::try_from(seconds)
+            .map_err(|_| Error::Invalid("the grace period is too long".into()))?;
+        model.apis = self.apis()?;
+        match model.check() {
+            Ok(()) => Ok(model),
+            Err(found) => Err(Error::Invalid(found.join("; "))),
+        }
+    }
+
+    /// Returns a manager with the controllers, tasks and settings of this operator. It serves
+    /// nothing and uses no lease: those follow from the command line.
+    pub fn manager(self, client: kube::Client) -> Builder {
+        let watched: Vec<String> = self.model.watched;
+        let manager = Manager::builder(client)
+            .name(&self.model.name)
+            .namespaces(watched.iter().map(String::as_str))
+            .grace(self.grace);
+        self.setup.into_iter().fold(manager, |manager, setup| setup(manager))
+    }
+
+    /// Reads the command line of the process and does what it says; see `--help`.
+    ///
+    /// Without a subcommand, the operator runs until SIGINT or SIGTERM. Returns 0 if all went well,
+    /// 2 if the command line is wrong, and 1 for every other error, which is printed to stderr in
+    /// one sentence.
+    pub fn main(self) -> ExitCode {
+        cli::main(self)
+    }
+
+    /// The definitions, the versions of each kind merged.
+    fn apis(&self) -> Result<Vec<Api>> {
+        let mut apis: Vec<Api> = Vec::new();
+        for definition in &self.definitions {
+            let value = serde_json::to_value(definition)?;
+            let same = |api: &&mut Api| api.definition["metadata"] == value["metadata"];
+            match apis.iter_mut().find(same) {
+                None => apis.push(Api::new(value)),
+                Some(api) => merge(&mut api.definition, value)?,
+            }
+        }
+        for api in &mut apis {
+            let mine = |sample: &&Value| {
+                let group = sample["apiVersion"].as_str().and_then(|v| v.split('/').next());
+                sample["kind"] == api.kind() && group == Some(api.group())
+            };
+            api.samples = self.samples.iter().filter(mine).cloned().collect();
+        }
+        Ok(apis)
+    }
+}
+
+impl fmt::Debug for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operator").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+/// Adds the versions of a definition to another one of the same kind.
+fn merge(into: &mut Value, mut other: Value) -> Result<()> {
+    let name =
+        |definition: &Value| definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    for field in ["group", "names", "scope"] {
+        if into["spec"][field] != other["spec"][field] {
+            return Err(Error::Invalid(format!(
+                "the versions of {} differ in spec.{field}",
+                name(into)
+            )));
+        }
+    }
+    let Some(added) = other["spec"]["versions"].as_array_mut().map(std::mem::take) else {
+        return Ok(());
+    };
+    let twice = format!("two versions of {} have the same name", name(into));
+    let several = format!("more than one version of {} is the storage version", name(into));
+    let Some(versions) = into["spec"]["versions"].as_array_mut() else { return Ok(()) };
+    for version in added {
+        if versions.iter().any(|other| other["name"] == version["name"]) {
+            return Err(Error::Invalid(twice));
+        }
+        versions.push(version);
+    }
+    if versions.iter().filter(|version| version["storage"] == true).count() > 1 {
+        return Err(Error::Invalid(several));
+    }
+    Ok(())
+}
+
+fn grant(access: &Access) -> Grant {
+    let rule = Rule::new(access.kind.group(), &access.resource(), access.verbs.iter().copied());
+    let reach = if access.kind.namespaced() { Reach::Watched } else { Reach::Cluster };
+    let grant = Grant::new(rule, reach);
+    if access.rare { grant.rare() } else { grant }
+}
+
+#[cfg(test)]
+mod tests;

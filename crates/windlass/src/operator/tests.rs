@@ -1,0 +1,149 @@
+//! The model of an operator, and its command line.
+
+use std::ffi::OsString;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cli::{self, Cli, Command};
+use super::*;
+use crate::Next;
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
+struct ShopSpec {
+    size: i32,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+struct ShopStatus {}
+
+mod next {
+    use super::*;
+
+    #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    #[kube(group = "example.com", version = "v2", kind = "Shop", namespaced, storage = false)]
+    pub(super) struct ShopSpec {
+        pub(super) size: i32,
+    }
+}
+
+fn operator() -> Operator {
+    let controller = Controller::<Shop>::builder("shops")
+        .owns::<Deployment>()
+        .watches(|_: &Node| Vec::new())
+        .reads::<Secret>()
+        .deletes::<ConfigMap>()
+        .writes_status()
+        .finalizes()
+        .build(|_| async { Ok(Next::Done) });
+    Operator::new("shop-operator").version("1.2.3").api::<Shop>().controller(controller)
+}
+
+fn parse(words: &[&str]) -> std::result::Result<Cli, String> {
+    let words = ["shop-operator"].iter().chain(words).map(OsString::from);
+    cli::parse(&operator(), words).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_role_follows_from_the_declarations() {
+    let role = operator().model().expect("valid").roles().remove(0);
+    assert_eq!(role.name, "shop-operator-manager-role");
+    let rules = Rule::normalize([
+        Rule::new("example.com", "shops", ["list", "watch", "get", "patch"]),
+        Rule::new("example.com", "shops/status", ["patch"]),
+        Rule::new("example.com", "shops/finalizers", ["update"]),
+        Rule::new("apps", "deployments", ["list", "watch", "create", "patch"]),
+        Rule::new("", "nodes", ["list", "watch"]),
+        Rule::new("", "secrets", ["list", "watch"]),
+        Rule::new("", "configmaps", ["delete"]),
+        Rule::new("events.k8s.io", "events", ["create", "patch"]),
+    ]);
+    assert_eq!(role.rules, rules);
+}
+
+#[test]
+fn kinds_without_a_namespace_stay_in_a_cluster_role() {
+    let model = operator().namespaces(["shop"]).model().expect("valid");
+    let roles = model.roles();
+    assert_eq!(roles[0].namespace, None);
+    assert_eq!(roles[0].rules, [Rule::new("", "nodes", ["list", "watch"])]);
+    assert_eq!(roles[1].namespace.as_deref(), Some("shop"));
+}
+
+#[test]
+fn versions_of_a_kind_share_a_definition() {
+    let model = operator().api::<next::Shop>().model().expect("valid");
+    let [api] = &model.apis[..] else { panic!("{} definitions", model.apis.len()) };
+    assert_eq!(api.definition["spec"]["versions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(api.version(), "v1");
+    let twice = operator().api::<Shop>().model().expect_err("the same version twice");
+    let text = "two versions of shops.example.com have the same name";
+    assert!(twice.to_string().contains(text), "{twice}");
+}
+
+#[test]
+fn a_sample_replaces_the_one_made_from_the_schema() {
+    let sample = Shop::new("corner", ShopSpec { size: 3 });
+    let files = operator().sample(&sample).model().expect("valid").files();
+    let text = files.get("config/samples/example.com_v1_shop.yaml").expect("rendered");
+    assert!(text.contains("\nmetadata:\n  name: corner\nspec:\n  size: 3\n"), "{text}");
+}
+
+#[test]
+fn the_grace_period_of_the_pod_follows_that_of_the_manager() {
+    let model = operator().grace(Duration::from_millis(1_500)).model().expect("valid");
+    assert!(model.install().contains("terminationGracePeriodSeconds: 12\n"));
+}
+
+#[test]
+fn a_wrong_name_is_an_error_before_anything_starts() {
+    let error = Operator::new("Shop Operator").model().expect_err("not a name");
+    assert!(error.to_string().contains("must be a DNS label"), "{error}");
+}
+
+#[test]
+fn flags_are_those_of_kubebuilder() {
+    let cli = parse(&[]).expect("no flags are fine");
+    assert!(cli.command.is_none());
+    assert_eq!(cli.run.metrics_bind_address, "0");
+    assert_eq!(cli.run.health_probe_bind_address, ":8081");
+    assert!(cli.run.metrics_secure && !cli.run.leader_elect);
+    let cli = parse(&[
+        "--leader-elect",
+        "--metrics-bind-address=:8443",
+        "--metrics-secure=false",
+        "--namespaces=a,b",
+        "--zap-log-level=debug",
+        "--zap-encoder=console",
+    ])
+    .expect("the flags of the scaffold");
+    assert!(cli.run.leader_elect && !cli.run.metrics_secure);
+    assert_eq!(cli.run.namespaces, ["a", "b"]);
+    let Ok(Cli { command: Some(Command::Run(run)), .. }) = parse(&["run", "--leader-elect"]) else {
+        panic!("run takes the same flags")
+    };
+    assert!(run.leader_elect);
+}
+
+#[test]
+fn wrong_flags_say_what_is_expected() {
+    for (words, text) in [
+        (&["--metrics-bind-address=8443"][..], "expected an address such as :8081"),
+        (&["--health-probe-bind-address=:high"], "expected an address such as :8081"),
+        (&["--namespaces=a,B"], "expected the name of a namespace"),
+        (&["--log-level=a=b=c"], "expected error, warn, info, debug or trace"),
+        (&["--leader-elct"], "--leader-elect"),
+    ] {
+        let Err(error) = parse(words) else { panic!("{words:?} was accepted") };
+        assert!(error.contains(text), "{error}");
+    }
+}
+
+#[test]
+fn the_command_is_well_formed() {
+    cli::command(&operator()).debug_assert();
+}
