@@ -7,8 +7,8 @@ use windlass_apiserver::ApiServer;
 
 mod amount;
 pub mod batch;
-mod claim;
 pub mod core;
+mod orphans;
 pub(crate) mod pod;
 pub mod support;
 

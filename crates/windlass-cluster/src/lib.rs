@@ -6,5 +6,7 @@
 pub mod cluster;
 pub mod controllers;
 pub mod node;
+mod role_test;
 
 pub use cluster::{Cluster, Options};
+pub use role_test::{RoleReport, RoleTest};

@@ -4,6 +4,9 @@
 //! example shows how.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::clock::Clock;
 
@@ -69,28 +72,49 @@ impl ConditionBuilder {
 
     /// Sets the condition among the others; the transition time changes only with the status.
     ///
-    /// Returns `true` if anything changed.
-    pub fn set(self, conditions: &mut Vec<Condition>) -> bool {
-        let found = conditions.iter().position(|c| c.type_ == self.type_);
-        let status = self.status;
-        let since = found.map(|at| &conditions[at]).filter(|known| known.status == status);
-        let wanted = Condition {
-            status: status.into(),
-            reason: self.reason.unwrap_or_else(|| self.type_.clone()),
-            type_: self.type_,
-            message: self.message,
-            observed_generation: self.observed_generation,
-            last_transition_time: match since {
-                Some(known) => known.last_transition_time.clone(),
-                None => self.clock.time(),
-            },
-        };
-        match found.map(|at| &mut conditions[at]) {
-            Some(known) if *known == wanted => return false,
-            Some(known) => *known = wanted,
-            None => conditions.push(wanted),
+    /// Works with every type of condition that has `type` and `status`: that of custom kinds, those
+    /// of built-in kinds, and JSON. Fields that a type does not have are left out, and fields that
+    /// this function does not know are kept.
+    ///
+    /// Returns `true` if anything changed. A type that cannot hold a condition is left as it is.
+    pub fn set<C: Serialize + DeserializeOwned>(self, conditions: &mut Vec<C>) -> bool {
+        let found = position(conditions, &self.type_);
+        let known = found.and_then(|at| serde_json::to_value(&conditions[at]).ok());
+        let mut wanted = known.clone().unwrap_or_else(|| json!({"type": self.type_}));
+        let now = || serde_json::to_value(self.clock.time()).unwrap_or_default();
+        if wanted["status"] != self.status || wanted["lastTransitionTime"].is_null() {
+            wanted["lastTransitionTime"] = now();
+        }
+        wanted["status"] = json!(self.status);
+        wanted["reason"] = json!(self.reason.as_ref().unwrap_or(&self.type_));
+        wanted["message"] = json!(self.message);
+        if let Some(generation) = self.observed_generation {
+            wanted["observedGeneration"] = json!(generation);
+        }
+        // Through the type, so that a field it does not have is no difference.
+        let Ok(condition) = serde_json::from_value::<C>(wanted) else { return false };
+        if known.is_some() && known == serde_json::to_value(&condition).ok() {
+            return false;
+        }
+        match found {
+            Some(at) => conditions[at] = condition,
+            None => conditions.push(condition),
         }
         true
+    }
+}
+
+/// Returns the place of the condition of a type.
+fn position<C: Serialize>(conditions: &[C], type_: &str) -> Option<usize> {
+    conditions.iter().position(|condition| {
+        serde_json::to_value(condition).is_ok_and(|condition| condition["type"] == type_)
+    })
+}
+
+/// Removes the condition of a type.
+pub(crate) fn remove<C: Serialize>(conditions: &mut Vec<C>, type_: &str) {
+    if let Some(at) = position(conditions, type_) {
+        conditions.remove(at);
     }
 }
 
@@ -108,12 +132,14 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
 mod tests {
     use std::time::Duration;
 
+    use k8s_openapi::api::core::v1::{ComponentCondition, PodCondition};
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn transition_time_changes_only_with_the_status() {
         let clock = Clock::fixed(jiff::Timestamp::from_second(100).expect("in range"));
-        let mut all = Vec::new();
+        let mut all: Vec<Condition> = Vec::new();
         let ready = |status, reason, generation| {
             ConditionBuilder::new("Ready".into(), status, Some(generation), &clock)
                 .reason(reason)
@@ -133,9 +159,30 @@ mod tests {
 
     #[test]
     fn a_condition_without_reason_has_its_type_as_reason() {
-        let mut all = Vec::new();
+        let mut all: Vec<Condition> = Vec::new();
         ConditionBuilder::new("Ready".into(), None, None, &Clock::system()).set(&mut all);
         assert_eq!(all[0].reason, "Ready", "an empty reason is invalid");
         assert_eq!(all[0].status, "Unknown");
+    }
+
+    #[test]
+    fn conditions_of_built_in_kinds_keep_their_own_fields() {
+        let mut all: Vec<PodCondition> = serde_json::from_value(json!([
+            {"type": "Ready", "status": "False", "lastProbeTime": "2026-01-01T00:00:00Z"},
+        ]))
+        .expect("conditions");
+        let clock = Clock::system();
+        let ready =
+            || ConditionBuilder::new("Ready".into(), Some(true), Some(3), &clock).reason("Up");
+        assert!(ready().set(&mut all));
+        assert!(all[0].last_probe_time.is_some() && all[0].last_transition_time.is_some());
+        assert!(!ready().set(&mut all), "nothing changed");
+        let mut plain: Vec<ComponentCondition> = Vec::new();
+        assert!(ready().set(&mut plain), "a type without times");
+        assert!(!ready().set(&mut plain));
+        let mut numbers: Vec<u32> = vec![1];
+        assert!(!ready().set(&mut numbers) && numbers == [1], "no place for a condition");
+        remove(&mut all, "Ready");
+        assert!(all.is_empty());
     }
 }

@@ -20,7 +20,9 @@ mod access;
 mod attempt_id;
 mod builder;
 mod children;
+mod claim;
 mod component;
+mod conflicts;
 mod context;
 mod env;
 mod event_handler;
@@ -33,6 +35,7 @@ mod owned;
 mod pool;
 mod predicate;
 mod reconcile;
+mod report;
 mod running_watch;
 mod source;
 mod status;
@@ -54,6 +57,7 @@ use crate::queue::QueueOptions;
 pub use access::Access;
 pub use builder::Builder;
 pub use children::Children;
+pub use claim::Claim;
 pub use context::Context;
 pub use handle::ControllerHandle;
 pub use predicate::Predicate;
@@ -107,6 +111,7 @@ struct Options {
     timeout: Option<Duration>,
     queue: QueueOptions<Key>,
     leader: bool,
+    conditions: bool,
 }
 
 // === impl Options ===

@@ -14,8 +14,8 @@
 //! | `windlass_update_loops_total` | objects that it writes [again and again](crate::controller) |
 //!
 //! `controller_runtime_reconcile_errors_total` counts every error that a reconcile ended with, as in
-//! controller-runtime, including conflicts and errors that are not retried. Subtract the conflicts
-//! to get the errors that somebody should look at.
+//! controller-runtime, including errors that are not retried. Unlike there, a conflict is no error
+//! until the same key has had more than ten in a row.
 //!
 //! The label `host` of `rest_client_requests_total` and of the request durations is set with
 //! [`Builder::host`](crate::manager::Builder::host); by default it is the name of the cluster, or

@@ -8,6 +8,7 @@ mod cli;
 mod connect;
 mod output;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::process::ExitCode;
@@ -16,9 +17,9 @@ use std::time::Duration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde_json::Value;
-use windlass_manifests::Model;
 use windlass_manifests::model::Api;
 use windlass_manifests::rbac::{Grant, Reach, Rule};
+use windlass_manifests::{Model, crd};
 
 use crate::controller::{Access, Controller};
 use crate::error::{Error, Result};
@@ -223,16 +224,18 @@ impl Operator {
         cli::main(self)
     }
 
-    /// The definitions, the versions of each kind merged.
+    /// The definitions, the versions of each kind merged, checked as the API server would.
     fn apis(&self) -> Result<Vec<Api>> {
-        let mut apis: Vec<Api> = Vec::new();
+        let mut kinds: BTreeMap<&str, Vec<CustomResourceDefinition>> = BTreeMap::new();
         for definition in &self.definitions {
-            let value = serde_json::to_value(definition)?;
-            let same = |api: &&mut Api| api.definition["metadata"] == value["metadata"];
-            match apis.iter_mut().find(same) {
-                None => apis.push(Api::new(value)),
-                Some(api) => merge(&mut api.definition, value)?,
-            }
+            let name = definition.metadata.name.as_deref().unwrap_or_default();
+            kinds.entry(name).or_default().push(definition.clone());
+        }
+        let mut apis: Vec<Api> = Vec::new();
+        for versions in kinds.into_values() {
+            let definition = crd::merge(versions).map_err(|e| Error::Invalid(e.to_string()))?;
+            crd::check_crd(&definition).map_err(|e| Error::Invalid(e.to_string()))?;
+            apis.push(Api::new(crd::to_value(&definition)));
         }
         for api in &mut apis {
             let mine = |sample: &&Value| {
@@ -249,36 +252,6 @@ impl fmt::Debug for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operator").field("model", &self.model).finish_non_exhaustive()
     }
-}
-
-/// Adds the versions of a definition to another one of the same kind.
-fn merge(into: &mut Value, mut other: Value) -> Result<()> {
-    let name =
-        |definition: &Value| definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    for field in ["group", "names", "scope"] {
-        if into["spec"][field] != other["spec"][field] {
-            return Err(Error::Invalid(format!(
-                "the versions of {} differ in spec.{field}",
-                name(into)
-            )));
-        }
-    }
-    let Some(added) = other["spec"]["versions"].as_array_mut().map(std::mem::take) else {
-        return Ok(());
-    };
-    let twice = format!("two versions of {} have the same name", name(into));
-    let several = format!("more than one version of {} is the storage version", name(into));
-    let Some(versions) = into["spec"]["versions"].as_array_mut() else { return Ok(()) };
-    for version in added {
-        if versions.iter().any(|other| other["name"] == version["name"]) {
-            return Err(Error::Invalid(twice));
-        }
-        versions.push(version);
-    }
-    if versions.iter().filter(|version| version["storage"] == true).count() > 1 {
-        return Err(Error::Invalid(several));
-    }
-    Ok(())
 }
 
 fn grant(access: &Access) -> Grant {

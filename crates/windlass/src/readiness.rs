@@ -254,7 +254,7 @@ impl Subject<'_> {
 
 /// Returns `true` for the API groups of Kubernetes itself. Other groups of `k8s.io` are those of
 /// custom resources.
-fn is_built_in(group: &str) -> bool {
+pub(crate) fn is_built_in(group: &str) -> bool {
     const GROUPS: [&str; 18] = [
         "admissionregistration.k8s.io",
         "apiextensions.k8s.io",

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass::finalizer::Finalizing;
-use windlass::{Context, Controller, Key, Next, Result, condition};
+use windlass::{Context, Controller, Key, Next, Operator, Result, condition};
 
 const FINALIZER: &str = "cache.example.com/finalizer";
 const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -47,10 +47,21 @@ pub struct MemcachedStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// The operator: run by `main`, installed by its manifests.
+pub fn operator() -> Operator {
+    Operator::new("memcached-operator")
+        .version(env!("CARGO_PKG_VERSION"))
+        .api::<Memcached>()
+        .sample(&Memcached::new("memcached-sample", MemcachedSpec { size: 3 }))
+        .controller(controller())
+}
+
 /// The controller, ready to be added to a manager.
 pub fn controller() -> Controller<Memcached> {
     Controller::builder("memcached")
         .owns::<Deployment>()
+        .writes_status()
+        .finalizes()
         .watches(|pod: &Pod| {
             let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get(INSTANCE));
             name.map(|name| Key::new(pod.metadata.namespace.as_deref(), name))

@@ -1,15 +1,5 @@
-//! Runs the Memcached operator against the cluster of the current kubeconfig.
+//! The program: runs the Memcached operator, and prints what is needed to install it.
 
-use windlass::Manager;
-
-#[tokio::main]
-async fn main() -> windlass::Result<()> {
-    let client = kube::Client::try_default().await?;
-    Manager::builder(client)
-        .name("memcached-operator")
-        .add(memcached_operator::controller())
-        .probes(":8081")
-        .metrics(":8080")
-        .run_until_signal()
-        .await
+fn main() -> std::process::ExitCode {
+    memcached_operator::operator().main()
 }

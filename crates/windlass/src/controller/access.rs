@@ -12,16 +12,18 @@ use crate::kind::{Kind, Object};
 /// ```
 /// use k8s_openapi::api::apps::v1::Deployment;
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass::{Controller, Kind, Next};
+/// use windlass::{Controller, Next};
 ///
 /// let controller = Controller::<ConfigMap>::builder("maps")
 ///     .owns::<Deployment>()
 ///     .writes_status()
 ///     .build(|_| async { Ok(Next::Done) });
 /// let access = controller.access();
-/// let maps = access.iter().find(|access| access.kind == Kind::of::<ConfigMap>()).unwrap();
-/// assert_eq!((maps.resource().as_str(), maps.verbs), ("configmaps", &["list", "watch"][..]));
-/// assert!(access.iter().any(|access| access.resource() == "configmaps/status"));
+/// let declared = |resource: &str, verb: &str| {
+///     access.iter().any(|access| access.resource() == resource && access.verbs.contains(&verb))
+/// };
+/// assert!(declared("configmaps", "watch") && declared("configmaps/status", "patch"));
+/// assert!(declared("deployments", "create") && !declared("deployments", "delete"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,9 +73,12 @@ impl<K: Object> Builder<K> {
         self
     }
 
-    /// Declares that the reconcile function deletes objects of type `T`.
+    /// Declares that the reconcile function deletes objects of type `T`, or has them among its
+    /// [children](super::Children).
     pub fn deletes<T: Object<DynamicType = ()>>(mut self) -> Self {
         self.options.writes.push(Access::new(&Kind::of::<T>(), &["delete"]));
+        // A child is read before it is deleted.
+        self.options.writes.push(Access::new(&Kind::of::<T>(), &["get"]).rare());
         self
     }
 
@@ -103,7 +108,9 @@ impl<K: Object> Controller<K> {
         let options = &self.options;
         let mut all = Vec::new();
         for watch in &options.watches {
-            all.push(Access::new(&watch.kind, &["list", "watch"]));
+            all.push(Access::new(&watch.kind, &["watch"]));
+            // A watch delivers the first list as well, unless the server is too old for that.
+            all.push(Access::new(&watch.kind, &["list"]).rare());
             if matches!(watch.mapper, Mapper::Owner { .. }) {
                 // Owner references block the deletion of the owner, which needs this right where
                 // the admission plugin OwnerReferencesPermissionEnforcement runs.

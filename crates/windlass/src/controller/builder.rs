@@ -74,6 +74,7 @@ impl<K: Object> Builder<K> {
             timeout: None,
             queue: QueueOptions::new(),
             leader: true,
+            conditions: false,
         };
         Self { options, own: None, resync: None, object: PhantomData }
     }
@@ -359,6 +360,72 @@ impl<K: Object> Builder<K> {
     pub fn on_every_replica(mut self) -> Self {
         self.options.leader = false;
         self
+    }
+
+    /// Writes the conditions `Ready`, `Reconciling` and `Stalled` after each reconcile.
+    ///
+    /// They have the meaning that `kubectl wait`, Flux and Argo CD expect:
+    ///
+    /// | after a reconcile that | `Ready` | `Reconciling` | `Stalled` |
+    /// |---|---|---|---|
+    /// | succeeded, with all parts ready | `True` | absent | absent |
+    /// | succeeded, with a part in progress | `False` | `True` | absent |
+    /// | succeeded, with a failed part | `False` | absent | `True` |
+    /// | failed, and is retried | `False` | `True` | absent |
+    /// | failed with a terminal error | `False` | absent | `True` |
+    ///
+    /// Parts are the sets of [`Context::children`] and what [`Context::report`] names, which also
+    /// becomes a condition of its own. `status.observedGeneration` is set as well. A write conflict
+    /// changes nothing, and a status that is as it should be costs no request.
+    ///
+    /// The kind needs the subresource `status`, and `conditions` and `observedGeneration` in the
+    /// schema of its status.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{Pod, Service, ServiceStatus};
+    /// use windlass::{Context, Controller, Key, Manager, Next, Readiness, Result};
+    ///
+    /// /// A service is ready when its pod is.
+    /// async fn reconcile(cx: Context<Service>) -> Result<Next> {
+    ///     if let Some(pod) = cx.get::<Pod>(cx.name())? {
+    ///         cx.report("PodReady", &Readiness::of(&*pod, cx.clock().now()));
+    ///     }
+    ///     Ok(Next::Done)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let setup = windlass::Client::new(server.client());
+    /// # let metadata = serde_json::json!({"name": "web", "namespace": "default"});
+    /// # let pod: Pod = serde_json::from_value(serde_json::json!({
+    /// #     "metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}]},
+    /// # }))?;
+    /// # setup.api().create(&pod).await?;
+    /// # let service: Service = serde_json::from_value(serde_json::json!({
+    /// #     "metadata": metadata, "spec": {"ports": [{"port": 80}]},
+    /// # }))?;
+    /// # setup.api().create(&service).await?;
+    /// let controller = Controller::<Service>::builder("services")
+    ///     .watches(|pod: &Pod| vec![Key::of(pod)])
+    ///     .conditions()
+    ///     .build(reconcile);
+    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let handle = manager.spawn()?;
+    /// let (client, second) = (handle.client(), std::time::Duration::from_secs(1));
+    /// windlass::wait::until("the conditions", second / 10, 10 * second, || async {
+    ///     let web = client.api::<Service>().get(&Key::namespaced("default", "web")).await?;
+    ///     let status: ServiceStatus = web.and_then(|web| web.status.clone()).unwrap_or_default();
+    ///     let ready = status.conditions.iter().flatten().find(|c| c.type_ == "Ready").cloned();
+    ///     Ok(ready.is_some_and(|ready| ready.status == "False" && ready.reason == "PodPending"))
+    /// })
+    /// .await?;
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn conditions(mut self) -> Self {
+        self.options.conditions = true;
+        self.writes_status()
     }
 
     /// Completes the controller with a function, or a closure, that reconciles one object.

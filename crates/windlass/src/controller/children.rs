@@ -52,7 +52,9 @@ const TIMED: Duration = Duration::from_secs(15);
 /// reference, they have one. All have the annotation and the label `windlass.dev/owner`: the
 /// annotation names the owner, and `kubectl get KIND -A -l windlass.dev/owner=UID` finds the
 /// children. With [`Builder::owns`](super::Builder::owns), the owner is reconciled when a child of
-/// that kind changes, and children that are as they should be cost no request.
+/// that kind changes, and children that are as they should be cost no request. The role of the
+/// operator also needs [`finalizes`](super::Builder::finalizes), and
+/// [`deletes`](super::Builder::deletes) for every kind of child.
 ///
 /// # Guarantees
 ///
@@ -95,27 +97,31 @@ const TIMED: Duration = Duration::from_secs(15);
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
-/// let controller = Controller::<ConfigMap>::builder("secrets").owns::<Secret>().build(reconcile);
+/// let controller = Controller::<ConfigMap>::builder("secrets")
+///     .owns::<Secret>()
+///     .deletes::<Secret>()
+///     .finalizes()
+///     .build(reconcile);
 /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
 /// let handle = manager.spawn()?;
 /// let client = handle.client();
 /// let names = async || -> Result<Vec<String>> {
 ///     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-///     let secrets = client.live().list::<Secret>(&windlass::List::within("default")).await?;
+///     let secrets = client.api::<Secret>().list().namespace("default").items().await?;
 ///     Ok(secrets.iter().filter_map(|secret| secret.metadata.name.clone()).collect())
 /// };
 /// let mut map = ConfigMap::default();
 /// map.metadata.name = Some("list".into());
 /// map.metadata.namespace = Some("default".into());
 /// map.data = Some([("secrets".into(), "gold silver".into())].into());
-/// client.create(&map).await?;
+/// client.api().create(&map).await?;
 /// assert_eq!(names().await?, ["gold", "silver"]);
 ///
 /// let patch = windlass::client::Patch::Merge(serde_json::json!({"data": {"secrets": "silver"}}));
-/// client.patch::<ConfigMap>(&Key::of(&map), &patch).await?;
+/// client.api::<ConfigMap>().patch(&Key::of(&map), &patch).await?;
 /// assert_eq!(names().await?, ["silver"], "what is no longer wanted is deleted");
 ///
-/// client.delete::<ConfigMap>(&Key::of(&map)).await?;
+/// client.api::<ConfigMap>().delete(&Key::of(&map)).await?;
 /// assert!(names().await?.is_empty());
 /// # handle.stop().await
 /// # }
@@ -253,6 +259,12 @@ impl<K: Object> Children<K> {
     /// Fails if a child belongs to somebody else, or if the server refuses a request. A conflict
     /// means that the owner or a child changed in between; the retry starts from the newest state.
     pub async fn apply(self) -> Result<Readiness> {
+        let state = self.bring().await?;
+        self.cx.notes().report(None, state.clone());
+        Ok(state)
+    }
+
+    async fn bring(&self) -> Result<Readiness> {
         check_name(&self.name)?;
         let Some(owner) = self.owner()? else { return Ok(Readiness::Terminating) };
         if owner.metadata.deletion_timestamp.is_some() {

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::attempt_id::AttemptIds;
 use super::children::Memory;
+use super::conflicts::Conflicts;
 use super::context::Shared;
 use super::env::ControllerEnv;
 use super::handle::ControllerHandle;
@@ -131,6 +132,8 @@ impl<K: Object> Component for Controller<K> {
             reconciler,
             metrics,
             timeout: options.timeout,
+            conditions: options.conditions,
+            conflicts: Conflicts::default(),
             ids: AttemptIds::new(env.seed_of(&options.name)),
         };
         let workers = Workers {

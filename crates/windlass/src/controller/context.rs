@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube::core::DynamicObject;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::Next;
 use super::children::Memory;
+use super::report::Notes;
 use crate::apply::Applied;
 use crate::cache::{Cached, Key, Malformed, Reader};
 use crate::client::Client;
@@ -98,8 +99,7 @@ struct Inner<K> {
     /// The decoded object, once it was needed.
     decoded: OnceLock<Arc<K>>,
     failures: u32,
-    /// When to reconcile again at the latest, if something waits.
-    wake: Mutex<Option<Duration>>,
+    notes: Mutex<Notes>,
 }
 
 /// The parts that all reconciles of a controller share.
@@ -139,11 +139,11 @@ impl<K: kind::Object> Context<K> {
         {
             (inner.key, inner.failures) = (key, failures);
             (inner.object, inner.decoded) = (object, decoded);
-            *inner.wake.get_mut() = None;
+            *inner.notes.get_mut() = Notes::default();
             return Ok(before);
         }
-        let (shared, wake) = (shared.clone(), Mutex::default());
-        Ok(Self(Arc::new(Inner { shared, key, object, decoded, failures, wake })))
+        let (shared, notes) = (shared.clone(), Mutex::default());
+        Ok(Self(Arc::new(Inner { shared, key, object, decoded, failures, notes })))
     }
 
     /// Drops the object when the reconcile is over; `None` if somebody else holds the context.
@@ -163,15 +163,20 @@ impl<K: kind::Object> Context<K> {
         &self.0.shared.children
     }
 
+    /// What the reconcile has to say besides its result. Not to be held across an await.
+    pub(super) fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.0.notes.lock()
+    }
+
     /// Reconciles again after this time at the latest, although the author asks for nothing.
     pub(super) fn wake_after(&self, after: Duration) {
-        let mut wake = self.0.wake.lock();
-        *wake = Some(wake.map_or(after, |known| known.min(after)));
+        let mut notes = self.0.notes.lock();
+        notes.wake = Some(notes.wake.map_or(after, |known| known.min(after)));
     }
 
     /// Returns what comes next: what the author asks for, or earlier if something waits.
     pub(super) fn next(&self, asked: Next) -> Next {
-        match (asked, *self.0.wake.lock()) {
+        match (asked, self.0.notes.lock().wake) {
             (asked, None) => asked,
             (Next::After(asked), Some(wake)) => Next::After(asked.min(wake)),
             (Next::Done, Some(wake)) => Next::After(wake),

@@ -47,7 +47,9 @@ pub enum Next {
 /// `async fn(Context<K>) -> Result<Next, E>`. The error type `E` is the author's choice: anything
 /// that converts into a boxed error, such as [`windlass::Error`](crate::Error), an enum of your own
 /// or `anyhow::Error`. An error leads to a retry with growing delay, unless there is an
-/// [`Error::terminal`](crate::Error::terminal) among its sources.
+/// [`Error::terminal`](crate::Error::terminal) among its sources. A write
+/// [conflict](crate::Error::is_conflict) leads to a retry at once, and is neither logged nor counted
+/// as an error, unless it happens more than ten times in a row.
 ///
 /// A reconcile sees the whole state, never an event: losing, repeating or reordering events changes
 /// nothing.

@@ -15,6 +15,7 @@ use tokio_util::sync::{CancellationToken, ReusableBoxFuture};
 use tracing::Instrument;
 
 use super::attempt_id::AttemptIds;
+use super::conflicts::Conflicts;
 use super::context::Shared;
 use super::{Context, Next, Reconciler};
 use crate::cache::{Key, Malformed, Reader};
@@ -61,6 +62,9 @@ pub(crate) struct Worker<K: Object> {
     pub(crate) reconciler: Arc<dyn DynReconciler<K>>,
     pub(crate) metrics: ControllerMetrics,
     pub(crate) timeout: Option<Duration>,
+    /// Whether the conditions of the object are written after each reconcile.
+    pub(crate) conditions: bool,
+    pub(super) conflicts: Conflicts,
     pub(crate) ids: AttemptIds,
 }
 
@@ -169,10 +173,18 @@ impl<K: Object> Worker<K> {
         tracing::trace!("Reconciling");
         // All code of the author runs in here: decoding, the reconcile and its drop.
         let caught = AssertUnwindSafe(self.reconcile(key, scratch)).catch_unwind().await;
-        let result = caught.unwrap_or_else(|panic| {
-            self.metrics.panicked();
-            Err(Error::Panic(panic_text(&*panic)))
-        });
+        let result = match caught {
+            Ok(result) => result,
+            Err(panic) => {
+                self.metrics.panicked();
+                let text = panic_text(&*panic);
+                drop(panic);
+                // If it was the decoding that panicked, it may panic again.
+                let reported = self.report_panic(key, Error::Panic(text.clone()));
+                let caught = AssertUnwindSafe(Box::pin(reported)).catch_unwind().await;
+                caught.unwrap_or(Err(Error::Panic(text)))
+            }
+        };
         std::mem::forget(guard);
         (result, began.elapsed())
     }
@@ -207,16 +219,51 @@ impl<K: Object> Worker<K> {
                 }
             },
         };
-        let result = result.map(|next| cx.next(next));
+        let result = self.report(&cx, result.map(|next| cx.next(next))).await;
         scratch.cx = cx.cleared();
         result
+    }
+
+    /// Writes the conditions of the object, if this controller does.
+    async fn report(&self, cx: &Context<K>, result: Result<Next>) -> Result<Next> {
+        if !self.conditions {
+            return result;
+        }
+        // Boxed, so that other controllers need no memory for it.
+        match (Box::pin(cx.write_conditions(&result)).await, result) {
+            (Err(error), Ok(_)) => Err(error),
+            (Err(error), result) => {
+                tracing::debug!(error = error.chain(), "the conditions cannot be written");
+                result
+            }
+            (Ok(()), result) => result,
+        }
+    }
+
+    /// Reports a reconcile that panicked: its own context is lost.
+    async fn report_panic(&self, key: &Key, error: Error) -> Result<Next> {
+        let failures = self.queue.failures(key);
+        match Context::new(None, &self.shared, &self.reader, key.clone(), failures) {
+            Ok(cx) if self.conditions => self.report(&cx, Err(error)).await,
+            _ => Err(error),
+        }
     }
 
     /// Records the outcome: forget the failures, queue the key again later, or back off.
     fn record(&self, work: &Work<Key>, result: Result<Next>, took: Duration) {
         let (key, priority) = (work.key(), work.priority());
-        if result.as_ref().is_err_and(Error::is_conflict) {
+        if let Err(error) = &result
+            && error.is_conflict()
+        {
             self.metrics.conflicted();
+            if let Some(wait) = self.conflicts.wait(key).filter(|_| !error.is_terminal()) {
+                self.metrics.ended(Outcome::RequeueAfter, took);
+                tracing::debug!(error = error.chain(), ?wait, "Conflict, reconciling again");
+                self.queue.add_with(key, Add::default().priority(priority).after(wait));
+                return;
+            }
+        } else {
+            self.conflicts.forget(key);
         }
         match result {
             Ok(Next::Done) => {
@@ -245,7 +292,7 @@ impl<K: Object> Worker<K> {
                 self.metrics.ended(Outcome::Error, took);
                 let add = Add::default().priority(priority).rate_limited();
                 let retry = self.queue.add_with(key, add);
-                if error.is_conflict() || error.is_fenced() {
+                if error.is_fenced() {
                     tracing::debug!(error = error.chain(), ?retry, "Reconciler error");
                 } else {
                     tracing::error!(error = error.chain(), ?retry, "Reconciler error");

@@ -81,7 +81,7 @@ fn versions_of_a_kind_share_a_definition() {
     assert_eq!(api.definition["spec"]["versions"].as_array().map(Vec::len), Some(2));
     assert_eq!(api.version(), "v1");
     let twice = operator().api::<Shop>().model().expect_err("the same version twice");
-    let text = "two versions of shops.example.com have the same name";
+    let text = "version v1 of shops.example.com is defined twice";
     assert!(twice.to_string().contains(text), "{twice}");
 }
 
@@ -146,4 +146,46 @@ fn wrong_flags_say_what_is_expected() {
 #[test]
 fn the_command_is_well_formed() {
     cli::command(&operator()).debug_assert();
+}
+
+/// The names of the metrics in an expression: words in front of a brace.
+fn metrics_in(expression: &str) -> Vec<&str> {
+    let before = expression.split('{').collect::<Vec<_>>();
+    let last_word = |part: &&str| {
+        let start = part.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        start.map_or(0, |at| at + 1)
+    };
+    let parts = before.iter().take(before.len() - 1);
+    parts.map(|part| &part[last_word(part)..]).filter(|name| !name.is_empty()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_metric_of_alerts_and_dashboard_exists() {
+    let controller = Controller::<ConfigMap>::builder("maps").build(|_| async { Ok(Next::Done) });
+    let operator = Operator::new("map-operator").controller(controller);
+    let model = operator.model().expect("valid");
+    let server = windlass_apiserver::ApiServer::start();
+    let lease = crate::lease::LeaseOptions::new("map-operator").namespace("default");
+    let handle = operator.manager(server.client()).lease(lease).spawn().expect("starts");
+    handle.ready().await;
+    let served = handle.metrics().encode();
+
+    let alerts = model.alerts();
+    let rules = alerts["spec"]["groups"][0]["rules"].as_array().expect("rules");
+    let dashboard = model.dashboard();
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let alerts = rules.iter().map(|rule| &rule["expr"]);
+    let shown = panels.iter().map(|panel| &panel["targets"][0]["expr"]);
+    let mut count = 0;
+    for expression in alerts.chain(shown) {
+        for name in metrics_in(expression.as_str().expect("a text")) {
+            let name = name.strip_suffix("_bucket").unwrap_or(name);
+            // `up` is of Prometheus itself.
+            let known = name == "up" || served.contains(&format!("# TYPE {name} "));
+            assert!(known, "{name} is not served:\n{served}");
+            count += 1;
+        }
+    }
+    assert!(count >= 20, "only {count} metrics were found in the expressions");
+    handle.stop().await.expect("stops");
 }

@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::client::Body;
+use kube::core::{Expression, Selector};
 use parking_lot::Mutex;
 use serde_json::json;
 use windlass::client::Patch;
@@ -135,7 +136,7 @@ fn status(code: u16) -> Answer {
 
 /// Returns the marked objects: `secret:default:a`, `map:other:b`, `role::c`.
 pub async fn children(client: &Client) -> BTreeSet<String> {
-    let marked = || kube::core::Expression::Exists("windlass.dev/owner".into());
+    let marked = || -> Selector { Expression::Exists("windlass.dev/owner".into()).into() };
     let mut found = BTreeSet::new();
     let mut add = |kind: &str, metadata: &kube::core::ObjectMeta| {
         let part = |text: &Option<String>| text.clone().unwrap_or_default();

@@ -493,29 +493,59 @@ fn a_runtime_that_closes_under_load_does_not_hang() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_count_as_errors_and_apart_from_them() {
+async fn a_conflict_is_retried_at_once_and_is_no_error() {
     let server = ApiServer::start();
-    let reconcile = |cx: Context<ConfigMap>| async move {
-        let Some(object) = cx.object() else { return Ok(Next::Done) };
-        let mut late = (*object).clone();
-        late.metadata.resource_version = Some("1".into());
-        match cx.failures() {
-            0 | 1 => cx.client().api().update(&late).await.map(|_| Next::Done),
-            2 => Err(Error::from("no conflict")),
-            _ => Ok(Next::Done),
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let run = count.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let Some(object) = cx.object() else { return Ok(Next::Done) };
+            let mut late = (*object).clone();
+            late.metadata.resource_version = Some("1".into());
+            assert_eq!(cx.failures(), 0);
+            match run {
+                0..3 => cx.client().api().update(&late).await.map(|_| Next::Done),
+                _ => Ok(Next::Done),
+            }
         }
     };
-    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let minute = Duration::from_secs(60);
+    let controller =
+        Controller::<ConfigMap>::builder("maps").limiter(move |_: &Key, _| minute).build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.client().api().create(&config_map("a", &[])).await.expect("created");
-    let of = |series: &str| metric(&handle, &format!(r#"{series}{{controller="maps""#));
+    let began = Instant::now();
     eventually("success", || {
         metric(&handle, r#"controller_runtime_reconcile_total{controller="maps",result="success"}"#)
             == 1.0
     })
     .await;
-    assert_eq!(of("windlass_reconcile_conflicts_total"), 2.0);
-    assert_eq!(of("controller_runtime_reconcile_errors_total"), 3.0, "as controller-runtime does");
-    assert_eq!(handle.diagnostics()["controllers"][0]["reconciles"]["conflicts"], 2);
+    assert!(began.elapsed() < Duration::from_secs(1), "not after the delays of failures");
+    let of = |series: &str| metric(&handle, &format!(r#"{series}{{controller="maps""#));
+    assert_eq!(of("windlass_reconcile_conflicts_total"), 3.0);
+    assert_eq!(of("controller_runtime_reconcile_errors_total"), 0.0);
+    assert_eq!(handle.diagnostics()["controllers"][0]["reconciles"]["conflicts"], 3);
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_that_never_ends_becomes_an_error() {
+    let (log, _guard) = Log::start();
+    let server = ApiServer::start();
+    let reconcile = |cx: Context<ConfigMap>| async move {
+        let Some(object) = cx.object() else { return Ok(Next::Done) };
+        let mut late = (*object).clone();
+        late.metadata.resource_version = Some("1".into());
+        cx.client().api().update(&late).await.map(|_| Next::Done)
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.client().api().create(&config_map("a", &[])).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(log.lines(&["Reconciler error"]), Vec::<String>::new());
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let told = log.lines(&["Reconciler error", "update ConfigMap default/a"]);
+    assert!((5..50).contains(&told.len()), "{}", told.len());
     handle.stop().await.expect("stops");
 }

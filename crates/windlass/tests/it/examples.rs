@@ -12,3 +12,33 @@ async fn the_example_of_the_low_level_writes_every_state_of_its_table() {
     assert!(tables.iter().any(|table| *table == rows), "{tables:?}");
     assert_eq!(tables.last().expect("some"), &rows[1..]);
 }
+
+#[path = "../../examples/shop.rs"]
+#[allow(dead_code)]
+mod shop;
+
+#[tokio::test(start_paused = true)]
+async fn the_example_of_a_finished_operator_takes_a_shop_through_its_life() {
+    let seen = shop::run().await.expect("runs");
+    assert_eq!(
+        seen,
+        [
+            "PricesFound=False Ready=False Reconciling=True",
+            "PricesFound=True Ready=True settings visitors",
+            "PricesFound=True Ready=True settings",
+            "",
+        ]
+    );
+}
+
+#[test]
+fn the_guide_shows_code_of_the_example() {
+    let guide = include_str!("../../../../docs/finished-operator.md");
+    let example = include_str!("../../examples/shop.rs");
+    let blocks: Vec<&str> =
+        guide.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 5, "{} blocks", blocks.len());
+    for block in blocks {
+        assert!(example.contains(block), "not in the example:\n{block}");
+    }
+}

@@ -3,12 +3,14 @@
 mod cache;
 mod children;
 mod children_world;
+mod claims;
 mod client_care;
 mod client_faults;
 mod client_garbage;
 mod client_verbs;
 mod clock_jumps;
 mod common;
+mod conditions;
 mod contract;
 mod controller_faults;
 mod controller_flow;

@@ -23,7 +23,7 @@ use windlass::{Context, Controller, Error, Next, Reconciler, Result};
 
 use super::history;
 use crate::controllers::Shared;
-use crate::controllers::claim::{self, Claim};
+use crate::controllers::orphans;
 use crate::controllers::{amount, pod};
 
 /// The label of pods and revisions with the hash of the template.
@@ -43,7 +43,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let sets = DaemonSets { shared: shared.clone(), failures: Mutex::default() };
     let controller = Controller::<DaemonSet>::builder("daemonset-controller")
         .owns::<Pod>()
-        .watch(claim::orphans::<DaemonSet>(|set| Some(set.spec.as_ref()?.selector.clone())))
+        .watch(orphans::watch::<DaemonSet>(|set| Some(set.spec.as_ref()?.selector.clone())))
         .owns::<ControllerRevision>()
         .reads::<Node>()
         .channel(keys)
@@ -241,7 +241,7 @@ impl DaemonSets {
 
 impl Sync<'_> {
     async fn pods(&self) -> Result<Vec<Arc<Pod>>> {
-        Claim::new(self.cx, self.set, &self.spec.selector)?.objects::<Pod>(|_| true).await
+        self.cx.claim(self.spec.selector.clone())?.objects::<Pod>(|_| true).await
     }
 
     fn strategy(&self) -> &str {
@@ -349,7 +349,7 @@ async fn revision(
     set: &DaemonSet,
     spec: &DaemonSetSpec,
 ) -> Result<(Vec<Arc<ControllerRevision>>, Arc<ControllerRevision>)> {
-    let mut all = history::list(cx, set, &spec.selector).await?;
+    let mut all = history::list(cx, &spec.selector).await?;
     let data = history::data(cx)?;
     let old = all.iter().filter(|r| !history::stores(r, &data)).map(|r| r.revision).max();
     let number = old.unwrap_or(0).saturating_add(1);

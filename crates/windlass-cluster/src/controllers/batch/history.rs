@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::controllers::claim::Claim;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -24,10 +23,9 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The revisions that belong to the reconciled object, oldest first; orphans are taken.
 pub async fn list<O: Object<DynamicType = ()>>(
     cx: &Context<O>,
-    parent: &O,
     selector: &LabelSelector,
 ) -> Result<Vec<Arc<ControllerRevision>>> {
-    let claim = Claim::new(cx, parent, selector)?;
+    let claim = cx.claim(selector.clone())?;
     let mut revisions = claim.objects::<ControllerRevision>(|_| true).await?;
     sort(&mut revisions);
     Ok(revisions)

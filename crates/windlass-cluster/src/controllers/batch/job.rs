@@ -31,7 +31,7 @@ use windlass::{Context, Controller, Error, Next, Reconciler, Result};
 
 use crate::controllers::Shared;
 
-use crate::controllers::claim::{self, Claim};
+use crate::controllers::orphans;
 use crate::controllers::{amount, pod};
 use backoff::Record;
 use indexes::Indexes;
@@ -50,7 +50,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
     let jobs = Jobs { shared: shared.clone(), backoff: Mutex::default() };
     let controller = Controller::<Job>::builder("job-controller")
         .owns::<Pod>()
-        .watch(claim::orphans::<Job>(|job| job.spec.as_ref()?.selector.clone()))
+        .watch(orphans::watch::<Job>(|job| job.spec.as_ref()?.selector.clone()))
         .build_with(jobs);
     builder.add(controller).add(finalizers::controller())
 }
@@ -115,8 +115,7 @@ impl Reconciler<Job> for Jobs {
             return Ok(Next::Done);
         }
         let selector = spec.selector.clone().unwrap_or_default();
-        let mut claim = Claim::new(cx, &*job, &selector)?;
-        claim.finalizer = Some(FINALIZER);
+        let claim = cx.claim(selector)?.finalizer(FINALIZER);
         let found = claim.objects::<Pod>(|_| true).await?;
         let now = self.shared.server.clock().now();
         let record = self.backoff.lock().get(cx.key()).cloned().unwrap_or_default();

@@ -22,7 +22,7 @@ use windlass::{Context, Controller, Error, Kind, Next, Reconciler, Result, Watch
 use super::history;
 use crate::controllers::Shared;
 
-use crate::controllers::{claim::Claim, pod};
+use crate::controllers::pod;
 use rollout::Rollout;
 
 /// The label of pods with the name of their revision.
@@ -78,7 +78,7 @@ impl Reconciler<StatefulSet> for StatefulSets {
         let cx = &cx;
         let Some(set) = cx.object() else { return Ok(Next::Done) };
         let Some(spec) = set.spec.clone() else { return Ok(Next::Done) };
-        let claim = Claim::new(cx, &*set, &spec.selector)?;
+        let claim = cx.claim(spec.selector.clone())?;
         let parent = cx.name().to_string();
         let member = |pod: &Pod| {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -110,7 +110,7 @@ async fn versions(
     set: &StatefulSet,
     spec: &StatefulSetSpec,
 ) -> Result<Versions> {
-    let mut all = history::list(cx, set, &spec.selector).await?;
+    let mut all = history::list(cx, &spec.selector).await?;
     let status = set.status.clone().unwrap_or_default();
     let mut collisions = status.collision_count.unwrap_or(0);
     let data = history::data(cx)?;

@@ -23,7 +23,7 @@ use windlass::manager::Builder;
 use windlass::{Key, Kind, Result};
 
 use crate::controllers::Shared;
-use crate::controllers::claim::{self, Claim};
+use crate::controllers::orphans;
 
 /// Adds the controller.
 pub fn add(builder: Builder, _: &Shared) -> Builder {
@@ -47,10 +47,10 @@ struct Rollout<'a> {
 
 fn orphans(change: &Change, cache: &Cache) -> Vec<Key> {
     let namespace = change.key().namespace().map(str::to_string);
-    let labels = claim::orphan_labels(change).into_iter().filter(|l| !l.is_empty());
+    let labels = orphans::labels_of(change).into_iter().filter(|l| !l.is_empty());
     let selector = |d: &Deployment| d.spec.as_ref().map(|s| s.selector.clone());
     let keys = labels.flat_map(|labels| {
-        claim::matching::<Deployment>(cache, namespace.as_deref(), &labels, selector)
+        orphans::matching::<Deployment>(cache, namespace.as_deref(), &labels, selector)
     });
     keys.collect()
 }
@@ -82,7 +82,7 @@ async fn reconcile(cx: &Context<Deployment>) -> Result<Next> {
         return Ok(Next::Done);
     }
     let sets =
-        Claim::new(cx, &*deployment, &spec.selector)?.objects::<ReplicaSet>(|_| true).await?;
+        cx.claim(spec.selector.clone())?.objects::<ReplicaSet>(|_| true).await?;
     let sets = sets.iter().map(|set| (**set).clone()).collect();
     let mut rollout = Rollout { cx, deployment: (*deployment).clone(), sets };
     rollout.sort();

@@ -22,7 +22,7 @@ use windlass::manager::Builder;
 use windlass::{Error, Key, Object, Result, owner};
 
 use crate::controllers::Shared;
-use crate::controllers::claim::{self, Claim};
+use crate::controllers::orphans;
 use crate::controllers::{amount, pod};
 
 /// The longest wait for a pod to become available before it is looked at again.
@@ -44,7 +44,7 @@ fn controller<K: Replicated>(name: &str) -> Controller<K> {
     let held = Arc::new(Held::default());
     Controller::<K>::builder(name)
         .owns::<Pod>()
-        .watch(claim::orphans::<K>(Replicated::selector))
+        .watch(orphans::watch::<K>(Replicated::selector))
         .workers(5)
         .build(move |cx: Context<K>| {
             let held = held.clone();
@@ -151,7 +151,7 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
         return Ok(Next::Done);
     };
     // Pods that ended or go are neither taken nor released.
-    let mut active = Claim::new(cx, &*set, &selector)?.objects::<Pod>(pod::is_active).await?;
+    let mut active = cx.claim(selector.clone())?.objects::<Pod>(pod::is_active).await?;
     let mut leaving = cx.list::<Pod>().owned().matching(selector.clone()).items()?;
     leaving.retain(|p| pod::is_terminating(p) && !pod::is_finished(p));
     let mut outcome = Ok(());

@@ -1,0 +1,72 @@
+//! The program as people call it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_memcached-operator"))
+        .args(args)
+        .current_dir(directory)
+        .env_clear()
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn manifests_are_written_checked_and_repaired() {
+    let project = tempfile::tempdir().expect("a directory");
+    let root = project.path();
+    let missing = run(root, &["manifests", "--check"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).ends_with("run `memcached-operator manifests`\n"));
+
+    let written = run(root, &["manifests"]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    assert!(text(&written.stdout).contains("created config/rbac/role.yaml\n"));
+    assert!(run(root, &["manifests", "--check"]).status.success());
+    assert_eq!(text(&run(root, &["manifests"]).stdout), "", "nothing is left to do");
+
+    let role = root.join("config/rbac/role.yaml");
+    let content = std::fs::read_to_string(&role).expect("was written");
+    std::fs::write(&role, content.replace("- deployments\n", "- pods\n")).expect("can be changed");
+    let drift = run(root, &["manifests", "--check"]);
+    assert_eq!(drift.status.code(), Some(1));
+    let diff = text(&drift.stdout);
+    assert!(diff.contains("\n-  - pods\n+  - deployments\n"), "{diff}");
+    let sentence = "memcached-operator: 1 file is not what this operator generates; run \
+                    `memcached-operator manifests`\n";
+    assert_eq!(text(&drift.stderr), sentence);
+    assert_eq!(text(&run(root, &["manifests"]).stdout), "updated config/rbac/role.yaml\n");
+}
+
+#[test]
+fn definitions_roles_version_and_completion_are_printed() {
+    let here = Path::new(".");
+    let crd = text(&run(here, &["crd"]).stdout);
+    assert!(crd.contains("kind: CustomResourceDefinition") && crd.contains("memcacheds"), "{crd}");
+    let rbac = text(&run(here, &["rbac"]).stdout);
+    assert!(rbac.contains("kind: ClusterRole\n") && rbac.contains("memcacheds/status"), "{rbac}");
+    let version = format!("memcached-operator {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(text(&run(here, &["version"]).stdout), version);
+    let script = text(&run(here, &["completion", "bash"]).stdout);
+    assert!(script.contains("--leader-elect"), "{script}");
+}
+
+#[test]
+fn mistakes_are_one_sentence_and_a_status() {
+    let here = Path::new(".");
+    let usage = run(here, &["--metrics-bind-address=high"]);
+    assert_eq!(usage.status.code(), Some(2));
+    let said = text(&usage.stderr);
+    assert!(said.starts_with("memcached-operator: invalid value 'high'"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+
+    let cluster = run(here, &["--kubeconfig", "/no/such/file"]);
+    assert_eq!(cluster.status.code(), Some(1));
+    let said = text(&cluster.stderr);
+    assert!(said.contains("found no cluster to connect to in /no/such/file"), "{said}");
+}
