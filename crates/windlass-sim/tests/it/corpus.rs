@@ -21,7 +21,7 @@ mod c04_password_then_secret;
 mod c05_external_id_in_status;
 mod c07_finalizer_late;
 mod c08_cleanup_errors_ignored;
-mod c10_generate_name;
+pub mod c10_generate_name;
 mod c11_conflict_is_done;
 mod c12_put_without_version;
 mod c13_delete_by_name;
