@@ -57,7 +57,8 @@ pub async fn deployments(server: &Server, args: &Args) -> Outcome {
     Ok(json!({ "ready_s": took, "pods": count * replicas }))
 }
 
-/// Fills a namespace with a deployment and `--size` config maps, deletes it, waits until it is gone.
+/// Fills a namespace with a deployment and `--size` config maps, deletes it, waits until it is
+/// gone.
 pub async fn namespace(server: &Server, args: &Args) -> Outcome {
     let mut connection = server.connect().await?;
     let namespace = fresh(&mut connection).await?;

@@ -1,8 +1,9 @@
 //! Admission: what looks at a write beyond its own object, and may change or refuse it.
 //!
 //! The order is the real server's: built-in plugins that change the object, mutating policies and
-//! webhooks (and a second round if they changed something), the kind's own validation, built-in plugins that
-//! refuse, policies, validating webhooks, and quota last, when nothing else can refuse any more.
+//! webhooks (and a second round if they changed something), the kind's own validation, built-in
+//! plugins that refuse, policies, validating webhooks, and quota last, when nothing else can refuse
+//! any more.
 //!
 //! **Invariant:** mutating plugins are idempotent: a second round changes nothing by itself.
 

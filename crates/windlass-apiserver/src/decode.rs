@@ -141,8 +141,8 @@ impl<'a> Document<'a> {
     /// The `apiVersion` and `kind` that are written; empty if they are not.
     ///
     /// # Errors
-    /// The decoder's text, if the body is not an object or they are not strings; [`unrecognized`] makes
-    /// it the answer.
+    /// The decoder's text, if the body is not an object or they are not strings; [`unrecognized`]
+    /// makes it the answer.
     pub fn identity(&self) -> Result<(&str, &str), String> {
         match &self.root {
             Node::Object(_) => {}

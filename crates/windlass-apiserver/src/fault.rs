@@ -17,7 +17,8 @@ pub struct Fault {
     pub delay: Duration,
     /// Answers with this failure; the request is not handled.
     pub fail: Option<Status>,
-    /// Handles the request, then answers with this failure: the write happened, but the client does not know.
+    /// Handles the request, then answers with this failure: the write happened, but the client does
+    /// not know.
     pub fail_after: Option<Status>,
     /// A watch sees every event this much later.
     pub watch_lag: Duration,

@@ -121,7 +121,8 @@ impl Call {
         if !self.info.subresource.is_empty() {
             return self.subresource().await;
         }
-        // Each verb itself refuses what a custom resource does not accept while it is being deleted.
+        // Each verb itself refuses what a custom resource does not accept while it is being
+        // deleted.
         if !self.resource.is_custom() && !self.resource.has_verb(&self.info.verb) {
             return Err(self.verb_refused());
         }

@@ -108,7 +108,7 @@ impl Serialize for TypeFirst<'_> {
 pub fn encode(object: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, GoNumbers);
-    // A `Value` has string keys and finite numbers only: writing it to memory can not fail.
+    // A `Value` has string keys and finite numbers only: writing it to memory cannot fail.
     object.serialize(&mut serializer).expect("a JSON value serialises");
     out
 }

@@ -45,7 +45,8 @@ pub struct Query(BTreeMap<String, Vec<String>>);
 // === impl RequestInfo ===
 
 impl RequestInfo {
-    /// Reads method, path and query. Never fails: anything but an API path is a non-resource request.
+    /// Reads method, path and query. Never fails: anything but an API path is a non-resource
+    /// request.
     pub fn read(method: &Method, path: &str, query: &Query) -> Self {
         let decoded = percent_decode_str(path).decode_utf8_lossy().into_owned();
         let mut info =

@@ -262,11 +262,7 @@ where
         let progress = Progress::default();
         let answers = progress.clone();
         let handler = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let mut request = request.map(|body| RequestBody::new(body, body_timeout));
-            request.extensions_mut().insert(OverWire);
-            if let Some(peer) = &peer {
-                request.extensions_mut().insert(peer.clone());
-            }
+            let request = received(request, body_timeout, peer.as_ref());
             let service = service.clone();
             let (end, progress) = (answer_end.clone(), answers.entry());
             async move {
@@ -324,6 +320,20 @@ where
             () = stalled => Err(STALLED.into()),
         }
     }
+}
+
+/// A request that arrived over the wire, with the certificate of its sender.
+fn received(
+    request: Request<Incoming>,
+    body_timeout: Duration,
+    peer: Option<&PeerCertificate>,
+) -> Request<RequestBody> {
+    let mut request = request.map(|body| RequestBody::new(body, body_timeout));
+    request.extensions_mut().insert(OverWire);
+    if let Some(peer) = peer {
+        request.extensions_mut().insert(peer.clone());
+    }
+    request
 }
 
 /// Whether a plain connection opens with the preface of HTTP/2.

@@ -135,7 +135,7 @@ impl ApiServer {
     /// A server by options.
     ///
     /// # Errors
-    /// If the journal can not be read.
+    /// If the journal cannot be read.
     pub fn with_options(options: Options) -> Result<Self, JournalError> {
         let store = match options.journal {
             Some(journal) => Store::open(options.history, journal)?,
@@ -225,7 +225,7 @@ impl ApiServer {
     /// Makes what was acknowledged durable against a loss of power.
     ///
     /// # Errors
-    /// If the data directory can not be synced.
+    /// If the data directory cannot be synced.
     pub fn sync(&self) -> Result<(), JournalError> {
         self.inner.store.sync()
     }

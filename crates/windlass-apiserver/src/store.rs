@@ -6,7 +6,8 @@
 //! What changed is appended to an [`EventLog`] per resource, which watchers read with a cursor.
 //!
 //! **Invariant:** revisions grow by one per write, over all resources.
-//! **Invariant:** a revision and its event become visible together: a reader that sees one finds the other.
+//! **Invariant:** a revision and its event become visible together: a reader that sees one finds
+//! the other.
 //! **Invariant:** a reader never blocks a writer, and a watcher never blocks anybody.
 
 use std::cmp::Ordering;
@@ -150,7 +151,7 @@ impl Store {
     /// A store on a journal: its contents are loaded, and every write is written to it first.
     ///
     /// # Errors
-    /// If the journal can not be read.
+    /// If the journal cannot be read.
     pub fn open(limits: LogLimits, journal: Journal) -> Result<Self, JournalError> {
         let mut world = World { revision: 0, tables: imbl::HashMap::new() };
         let mut journal = journal;
@@ -377,7 +378,7 @@ impl Store {
     /// Makes what was acknowledged durable against a loss of power, too.
     ///
     /// # Errors
-    /// If the journal can not be synced.
+    /// If the journal cannot be synced.
     pub fn sync(&self) -> Result<(), JournalError> {
         match &self.writer.lock().journal {
             Some(journal) => journal.sync(),

@@ -176,8 +176,8 @@ fn create_private_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-/// Makes `path` a link to the program (a copy where there are no symbolic links), replacing what was
-/// there in one step: another process may be starting it.
+/// Makes `path` a link to the program (a copy where there are no symbolic links), replacing what
+/// was there in one step: another process may be starting it.
 fn link(program: &Path, path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {

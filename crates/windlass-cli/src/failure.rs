@@ -6,8 +6,8 @@ use std::fmt;
 /// A failure that ends the command.
 #[derive(Debug)]
 pub struct Failure {
-    /// The exit status: 2 for what the caller got wrong, 127 for a program that cannot be started, 1
-    /// for the rest.
+    /// The exit status: 2 for what the caller got wrong, 127 for a program that cannot be started,
+    /// 1 for the rest.
     pub code: u8,
     message: String,
 }

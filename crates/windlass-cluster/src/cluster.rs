@@ -59,7 +59,7 @@ impl Cluster {
         Self::with_options(ApiServer::start(), Options::default()).await
     }
 
-    /// A cluster in memory with all controllers and so many nodes.
+    /// A cluster in memory with all controllers and a number of nodes.
     pub async fn with_nodes(nodes: usize) -> Self {
         Self::with_options(ApiServer::start(), Options { nodes, ..Options::default() }).await
     }

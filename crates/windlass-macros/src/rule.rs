@@ -166,6 +166,10 @@ impl Reader<'_> {
             "pattern" => {
                 self.applies(entry, shape, Shape::String)?;
                 let pattern = entry.string()?;
+                if let Err(why) = windlass_text::pattern::compile(&pattern.value()) {
+                    let why = why.trim_start_matches("error parsing regexp: ");
+                    return Err(entry.error(format_args!("not a regular expression of Go, {why}")));
+                }
                 rules.push(quote!(#root::Rule::Pattern(#pattern)));
             }
             "format" => {
@@ -530,6 +534,7 @@ pub fn cel(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
     let [rule] = rule.as_slice() else {
         return Err(entry.error("`cel` needs one expression: `cel(\"self > 0\")`"));
     };
+    well_formed(rule)?;
     let mut fields = vec![quote!(rule: #rule)];
     for argument in &arguments {
         match argument.name().as_str() {
@@ -539,6 +544,7 @@ pub fn cel(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
             }
             "message_expression" => {
                 let text = argument.string()?;
+                well_formed(&text)?;
                 fields.push(quote!(message_expression: ::core::option::Option::Some(#text)));
             }
             "reason" => {
@@ -565,6 +571,15 @@ pub fn cel(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
         }
     }
     Ok(quote!(#root::Rule::Cel(#root::Cel { #(#fields,)* ..#root::Cel::NONE })))
+}
+
+/// Fails for an expression that is not well formed.
+fn well_formed(text: &LitStr) -> Result<()> {
+    let Err(problems) = windlass_cel::check_syntax(&text.value()) else { return Ok(()) };
+    let Some(problem) = problems.first() else { return Ok(()) };
+    let place = problem.column.map(|column| format!(" in column {column}")).unwrap_or_default();
+    let why = problem.message.trim_start_matches("Syntax error: ");
+    Err(Error::new(text.span(), format!("not an expression of CEL, {why}{place}")))
 }
 
 /// The fields of `exactly_one_of(a, b)`.

@@ -157,7 +157,19 @@ impl Definition<'_> {
         let columns = self.columns.iter().map(|column| column.to_value(&schema)).collect();
         documentation::fit(&mut schema);
         clean(&mut schema);
-        let crd = json!({
+        self.manifest(schema, columns).unwrap_or_else(|error| {
+            let why = format!("unsupported: the schema cannot be written, {error}");
+            let schema = Map::from_iter([("$ref".to_owned(), why.into())]);
+            self.manifest(schema, Vec::new()).expect("names and a reference are a definition")
+        })
+    }
+
+    fn manifest(
+        &self,
+        schema: Map<String, Value>,
+        columns: Vec<Value>,
+    ) -> Result<CustomResourceDefinition, serde_json::Error> {
+        serde_json::from_value(json!({
             "metadata": self.metadata(),
             "spec": {
                 "group": self.group,
@@ -165,8 +177,7 @@ impl Definition<'_> {
                 "scope": if self.namespaced { "Namespaced" } else { "Cluster" },
                 "versions": [self.version_value(schema, columns)],
             },
-        });
-        serde_json::from_value(crd).unwrap_or_default()
+        }))
     }
 
     /// Returns how a catalog shows the fields of the spec and of the status.

@@ -26,7 +26,9 @@ pub use bytes::Bytes;
 pub use rule::{Cel, Count, Rule};
 pub use union::{Content, Tagging, Union, Variant, union};
 
-pub(crate) use structural::{structural, unsupported};
+pub(crate) use rule::{INT_OR_STRING, PRESERVE};
+
+use structural::{structural, unsupported};
 
 /// Marks a schema that is structural already.
 const STRUCTURAL: &str = "x-windlass-structural";

@@ -13,7 +13,7 @@ use crate::{DEPTH_MAX, time};
 impl Message {
     /// Appends an object in protobuf, without an envelope.
     ///
-    /// As Go does, values that can not be missing are written also if they are zero. Fields that
+    /// As Go does, values that cannot be missing are written also if they are zero. Fields that
     /// the message does not have are passed over, `kind` and `apiVersion` among them.
     ///
     /// # Errors

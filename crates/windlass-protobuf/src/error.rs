@@ -35,7 +35,7 @@ pub enum Reason {
     },
     /// There is no such wire type.
     IllegalWireType(u8),
-    /// A field number that can not be, in a message.
+    /// A field number that cannot be, in a message.
     IllegalTag {
         /// The message.
         message: &'static str,

@@ -104,7 +104,8 @@ impl Record {
         let scenarios: BTreeSet<_> = self.runs.iter().map(scenario).collect();
         let origin = earlier.origin();
         let runs = earlier.runs.into_iter().filter(|run| {
-            // Only of pods can some sizes be asked for; a server that did not start counts for all sizes.
+            // Only of pods can some sizes be asked for; a server that did not start counts for all
+            // sizes.
             let some = matches!(axis(&run.scenario), "pods" | "objects");
             match some && run.contestant != SERVER {
                 true => !now.contains(&(scenario(run), run.size)),

@@ -11,7 +11,7 @@ pub(crate) struct Environment {
     params: bool,
     /// What `object` and `oldObject` look like.
     object: Arc<Decl>,
-    /// The policy's own variables so far; `None` if it can not have any.
+    /// The policy's own variables so far; `None` if it cannot have any.
     variables: Option<Vec<(String, Type)>>,
 }
 

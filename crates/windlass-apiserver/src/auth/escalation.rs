@@ -87,7 +87,8 @@ fn check_binding(
     if !resource.is_empty() && authorizer.authorize(lookup, &bind).allowed {
         return Ok(());
     }
-    // The role is looked up within the request, so its absence is reported for the binding's resource.
+    // The role is looked up within the request, so its absence is reported for the binding's
+    // resource.
     let rules =
         authorizer.role_rules(lookup, kind, name, write.namespace).ok_or_else(
             || match resource {

@@ -3,7 +3,8 @@
 use serde_json::Value;
 use windlass_cel::Schema;
 
-/// Fills in defaults below a value: for fields that are missing, and for nulls that are not allowed.
+/// Fills in defaults below a value: for fields that are missing, and for nulls that are not
+/// allowed.
 pub fn apply(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -1,8 +1,8 @@
 //! `CustomResourceDefinition` as a built-in kind: defaults, preparation, validation.
 //!
-//! The rules are written for the internal form that upstream validates: what all versions have in common is
-//! seen at `spec.validation`, `spec.subresources` and so on, which is why those paths show up in
-//! errors.
+//! The rules are written for the internal form that upstream validates: what all versions have in
+//! common is seen at `spec.validation`, `spec.subresources` and so on, which is why those paths
+//! show up in errors.
 
 use std::collections::HashSet;
 

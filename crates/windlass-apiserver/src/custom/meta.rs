@@ -141,17 +141,7 @@ fn read_field(
             Err(_) => Err(bad_time(text)),
         },
         (Kind::Time, other) => Err(unfit(other, "value", "string")),
-        (Kind::TextMap, Value::Object(map)) => {
-            let mut out = Map::new();
-            for (key, value) in map {
-                match value {
-                    Value::String(_) => drop(out.insert(key.clone(), value.clone())),
-                    Value::Null => drop(out.insert(key.clone(), "".into())),
-                    other => return Err(unfit(other, place, "string")),
-                }
-            }
-            Ok((!out.is_empty()).then_some(Value::Object(out)))
-        }
+        (Kind::TextMap, Value::Object(map)) => read_text_map(map, place),
         (Kind::TextMap, other) => Err(unfit(other, place, "map[string]string")),
         (Kind::Texts, Value::Array(items)) => {
             if let Some(other) = items.iter().find(|item| !item.is_string() && !item.is_null()) {
@@ -172,27 +162,49 @@ fn read_field(
         }
         (Kind::List(name, _), other) => Err(unfit(other, place, &format!("[]{name}"))),
         (Kind::Struct(name, fields), Value::Object(map)) => {
-            let mut out = Map::new();
-            if name == "v1.OwnerReference" {
-                for key in ["apiVersion", "kind", "name", "uid"] {
-                    out.insert(key.into(), "".into());
-                }
-            }
-            for (key, value) in map {
-                let Some((_, kind)) = fields.iter().find(|(field, _)| field == key) else {
-                    unknown.push(format!("{path}.{key}"));
-                    continue;
-                };
-                let (place, path) = (format!("{place}.{key}"), format!("{path}.{key}"));
-                if let Some(value) = read_field(value, *kind, &place, &path, unknown)? {
-                    out.insert(key.clone(), value);
-                }
-            }
-            Ok(Some(Value::Object(out)))
+            read_struct(map, (name, fields), place, path, unknown).map(Some)
         }
         (Kind::Struct(name, _), other) => Err(unfit(other, place, name)),
         (Kind::Raw, _) => whole(),
     }
+}
+
+fn read_text_map(map: &Map<String, Value>, place: &str) -> Result<Option<Value>, String> {
+    let mut out = Map::new();
+    for (key, value) in map {
+        match value {
+            Value::String(_) => drop(out.insert(key.clone(), value.clone())),
+            Value::Null => drop(out.insert(key.clone(), "".into())),
+            other => return Err(unfit(other, place, "string")),
+        }
+    }
+    Ok((!out.is_empty()).then_some(Value::Object(out)))
+}
+
+fn read_struct(
+    map: &Map<String, Value>,
+    (name, fields): (&str, &[(&str, Kind)]),
+    place: &str,
+    path: &str,
+    unknown: &mut Vec<String>,
+) -> Result<Value, String> {
+    let mut out = Map::new();
+    if name == "v1.OwnerReference" {
+        for key in ["apiVersion", "kind", "name", "uid"] {
+            out.insert(key.into(), "".into());
+        }
+    }
+    for (key, value) in map {
+        let Some((_, kind)) = fields.iter().find(|(field, _)| field == key) else {
+            unknown.push(format!("{path}.{key}"));
+            continue;
+        };
+        let (place, path) = (format!("{place}.{key}"), format!("{path}.{key}"));
+        if let Some(value) = read_field(value, *kind, &place, &path, unknown)? {
+            out.insert(key.clone(), value);
+        }
+    }
+    Ok(Value::Object(out))
 }
 
 fn bad_time(text: &str) -> String {

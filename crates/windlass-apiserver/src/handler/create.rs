@@ -285,7 +285,7 @@ impl Call {
         let rules = self.rules();
         let (meta, namespaced) = (object::meta(object), self.resource.namespaced);
         if !rules.checks_meta() {
-            let errors = self.report(rules.validate(object));
+            let errors = self.errors_of(rules.validate(object));
             let path_segment = crate::builtin::NameRule::PathSegment;
             return match errors.is_empty() {
                 true => validate_meta_common(meta, path_segment, namespaced),
@@ -297,12 +297,12 @@ impl Call {
             () if self.has_core_meta() => validate_meta(meta, rules.name_rule(), namespaced),
             () => validate_meta_common(meta, rules.name_rule(), namespaced),
         };
-        errors.extend(self.report(rules.validate(object)));
+        errors.extend(self.errors_of(rules.validate(object)));
         errors
     }
 
     /// Returns the errors of a verdict, and sends its warnings to the client.
-    pub(super) fn report(&self, verdict: crate::custom::Verdict) -> FieldErrors {
+    pub(super) fn errors_of(&self, verdict: crate::custom::Verdict) -> FieldErrors {
         for warning in verdict.warnings {
             self.warn(warning);
         }

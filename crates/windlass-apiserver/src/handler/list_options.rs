@@ -9,6 +9,8 @@ use super::Call;
 use crate::status::{FieldError, Result, Status};
 use crate::store::Entry;
 
+const MATCH: &str = "resourceVersionMatch";
+
 /// `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VersionMatch {
@@ -146,68 +148,12 @@ impl Call {
 
     fn check_version_match(&self, mut options: ListOptions) -> Result<ListOptions> {
         let watch = self.info.verb == "watch";
-        let given = self.query.get("resourceVersionMatch").unwrap_or_default();
-        let mut errors = Vec::new();
-        let forbid = |field: &str, text: &str| FieldError::forbidden(field, text);
-        let about_match = "resourceVersionMatch";
-        if watch {
-            match (options.send_initial_events, given) {
-                (Some(_), "NotOlderThan") | (None, "") => {}
-                (Some(_), "") => errors.push(forbid(
-                    about_match,
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                )),
-                (Some(_), other) => {
-                    errors.push(forbid(
-                        about_match,
-                        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                    ));
-                    let known = ["NotOlderThan"];
-                    errors.push(FieldError::not_supported(about_match, &json!(other), &known));
-                }
-                (None, other) => {
-                    errors.push(forbid(
-                        about_match,
-                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                    ));
-                    if other != "NotOlderThan" {
-                        let known = ["NotOlderThan"];
-                        errors.push(FieldError::not_supported(about_match, &json!(other), &known));
-                    }
-                }
-            }
-            // A watch from no version is given a match by the server itself.
-            let matched = !given.is_empty() || matches!(&*options.version, "" | "0");
-            if !options.cont.is_empty() && matched {
-                let text = "resourceVersionMatch is forbidden when continue is provided";
-                errors.push(forbid(about_match, text));
-            }
+        let given = self.query.get(MATCH).unwrap_or_default();
+        let errors = if watch {
+            watch_version_errors(&options, given)
         } else {
-            if options.send_initial_events.is_some() {
-                let text = "sendInitialEvents is forbidden for list";
-                errors.push(forbid("sendInitialEvents", text));
-            }
-            if !given.is_empty() {
-                if options.version.is_empty() {
-                    let text =
-                        "resourceVersionMatch is forbidden unless resourceVersion is provided";
-                    errors.push(forbid(about_match, text));
-                }
-                if !options.cont.is_empty() {
-                    let text = "resourceVersionMatch is forbidden when continue is provided";
-                    errors.push(forbid(about_match, text));
-                }
-                if given != "Exact" && given != "NotOlderThan" {
-                    let known = ["Exact", "NotOlderThan", ""];
-                    errors.push(FieldError::not_supported(about_match, &json!(given), &known));
-                }
-                if given == "Exact" && options.version == "0" {
-                    let text =
-                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-                    errors.push(forbid(about_match, text));
-                }
-            }
-        }
+            list_version_errors(&options, given)
+        };
         if !errors.is_empty() {
             return Err(Status::invalid("meta.k8s.io", "ListOptions", "", &errors));
         }
@@ -296,4 +242,69 @@ pub(super) fn parse_uint(text: &str) -> std::result::Result<u64, String> {
         let problem = if digits { "value out of range" } else { "invalid syntax" };
         format!("strconv.ParseUint: parsing {}: {problem}", crate::status::quote(text))
     })
+}
+
+/// Problems of the version options of a watch.
+fn watch_version_errors(options: &ListOptions, given: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    match (options.send_initial_events, given) {
+        (Some(_), "NotOlderThan") | (None, "") => {}
+        (Some(_), "") => errors.push(FieldError::forbidden(
+            MATCH,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        )),
+        (Some(_), other) => {
+            errors.push(FieldError::forbidden(
+                MATCH,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+            let known = ["NotOlderThan"];
+            errors.push(FieldError::not_supported(MATCH, &json!(other), &known));
+        }
+        (None, other) => {
+            errors.push(FieldError::forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
+            if other != "NotOlderThan" {
+                let known = ["NotOlderThan"];
+                errors.push(FieldError::not_supported(MATCH, &json!(other), &known));
+            }
+        }
+    }
+    // A watch from no version is given a match by the server itself.
+    let matched = !given.is_empty() || matches!(&*options.version, "" | "0");
+    if !options.cont.is_empty() && matched {
+        let text = "resourceVersionMatch is forbidden when continue is provided";
+        errors.push(FieldError::forbidden(MATCH, text));
+    }
+    errors
+}
+
+/// Problems of the version options of a list.
+fn list_version_errors(options: &ListOptions, given: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if options.send_initial_events.is_some() {
+        let text = "sendInitialEvents is forbidden for list";
+        errors.push(FieldError::forbidden("sendInitialEvents", text));
+    }
+    if !given.is_empty() {
+        if options.version.is_empty() {
+            let text = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            errors.push(FieldError::forbidden(MATCH, text));
+        }
+        if !options.cont.is_empty() {
+            let text = "resourceVersionMatch is forbidden when continue is provided";
+            errors.push(FieldError::forbidden(MATCH, text));
+        }
+        if given != "Exact" && given != "NotOlderThan" {
+            let known = ["Exact", "NotOlderThan", ""];
+            errors.push(FieldError::not_supported(MATCH, &json!(given), &known));
+        }
+        if given == "Exact" && options.version == "0" {
+            let text = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            errors.push(FieldError::forbidden(MATCH, text));
+        }
+    }
+    errors
 }

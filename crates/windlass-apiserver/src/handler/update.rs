@@ -366,7 +366,7 @@ impl Call {
         };
         let namespaced = self.resource.namespaced;
         let mut errors = rounds.validate(meta, old_meta, rules.name_rule(), namespaced);
-        errors.extend(self.report(match part {
+        errors.extend(self.errors_of(match part {
             Part::Main => rules.validate_update(new, old),
             Part::Status if self.is_signing_request() => {
                 certificate::validate_part(&self.info.subresource, new, old).into()

@@ -1,5 +1,5 @@
-//! The `scale` subresource is a view: the owner of `spec.replicas` of a Scale owns the replicas field
-//! of its parent.
+//! The `scale` subresource is a view: the owner of `spec.replicas` of a Scale owns the replicas
+//! field of its parent.
 
 use serde_json::Value;
 

@@ -40,7 +40,8 @@ impl Updater<'_> {
         compare(live, new, self.shape).without(self.reset)
     }
 
-    /// Records an update: other managers lose what changed. Returns the fields that the writer changed.
+    /// Records an update: other managers lose what changed. Returns the fields that the writer
+    /// changed.
     pub(super) fn update(
         &self,
         live: &Value,

@@ -108,7 +108,8 @@ impl<'a> Comparer<'a> {
         new: Option<&'a Map<String, Value>>,
         object: Option<&Object>,
     ) {
-        // In the order of keys, which is the one of sets of paths: each path is appended at the end.
+        // In the order of keys, which is the one of sets of paths: each path is appended at the
+        // end.
         let mut old = old.into_iter().flatten().peekable();
         let mut new = new.into_iter().flatten().peekable();
         loop {

@@ -1,8 +1,8 @@
 //! The document of v2 in protobuf, as clients in Go read it.
 //!
 //! The messages are those of gnostic's `openapi.v2.Document`; what has no field of its own (names
-//! that begin with `x-`) is written as YAML, of which JSON is a part. Only what [`super::v2`] makes is
-//! written, so this is an encoder for one document and not for the format.
+//! that begin with `x-`) is written as YAML, of which JSON is a part. Only what [`super::v2`] makes
+//! is written, so this is an encoder for one document and not for the format.
 
 use serde_json::{Map, Value};
 

@@ -203,8 +203,8 @@ impl Inner {
         let _ = self.store.write(&definitions(), &key, Some(revision), Change::Delete);
     }
 
-    /// Deletes all instances without finalizers and marks the others. Returns `true` if no instance is
-    /// left.
+    /// Deletes all instances without finalizers and marks the others. Returns `true` if no instance
+    /// is left.
     fn clear_instances(&self, resource: &ResourceKey) -> bool {
         let table = self.store.world().table(resource);
         for entry in table.items.values() {

@@ -1,4 +1,5 @@
-//! What controllers know about pods: how far one is, how one is made and deleted, which go first.
+//! What controllers know about pods: their phase, how they are created and deleted, and in which
+//! order.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -59,7 +60,7 @@ pub fn is_available(pod: &Pod, min_ready: i32, now: Timestamp) -> bool {
     is_ready(pod) && available_after(pod, min_ready, now).is_none()
 }
 
-/// How long a ready pod still has to stay so to count as available.
+/// How much longer a ready pod has to stay ready to count as available.
 pub fn available_after(pod: &Pod, min_ready: i32, now: Timestamp) -> Option<Duration> {
     let ready = condition(pod, "Ready").filter(|c| c.status == "True")?;
     if min_ready <= 0 {

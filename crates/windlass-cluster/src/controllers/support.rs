@@ -55,7 +55,8 @@ pub const LIST: &[(&str, Add)] = &[
 /// How soon a write that met a newer version is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// A write that met a newer version, or an object that went, is no failure: look again.
+/// Treats a conflict, and an object that was deleted, as a reason to look again instead of a
+/// failure.
 fn again(done: Result<()>) -> Result<Next> {
     match done {
         Ok(()) => Ok(Next::Done),

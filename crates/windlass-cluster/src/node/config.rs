@@ -11,9 +11,9 @@ use windlass::{Key, Result};
 /// What is missing, in the kubelet's words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// By the name of the container that can not be created.
+    /// By the name of the container that cannot be created.
     pub containers: BTreeMap<String, String>,
-    /// The volumes that can not be mounted.
+    /// The volumes that cannot be mounted.
     pub volumes: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ struct Known(BTreeMap<(Source, String), Option<Vec<String>>>);
 ///
 /// # Errors
 ///
-/// Fails if the server can not be read.
+/// Fails if the server cannot be read.
 pub async fn missing(cx: &Context<Pod>, pod: &Pod) -> Result<Missing> {
     let Some(spec) = &pod.spec else { return Ok(Missing::default()) };
     let namespace = cx.namespace().unwrap_or_default();
@@ -65,7 +65,7 @@ pub async fn missing(cx: &Context<Pod>, pod: &Pod) -> Result<Missing> {
     Ok(missing)
 }
 
-/// Returns `true` if a pod refers to a ConfigMap or a Secret that it can not do without.
+/// Returns `true` if a pod refers to a ConfigMap or a Secret that it cannot do without.
 pub fn has_references(pod: &Pod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| {
         let volumes = spec.volumes.iter().flatten();
@@ -81,7 +81,7 @@ fn containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {
 // === impl Known ===
 
 impl Known {
-    /// Why a reference can not be followed; `None` if it can.
+    /// Why a reference cannot be followed; `None` if it can.
     async fn lacks(
         &mut self,
         cx: &Context<Pod>,

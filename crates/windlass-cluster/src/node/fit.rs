@@ -1,4 +1,4 @@
-//! Why a pod does not go onto a node: selector, affinity, taints, resources.
+//! Why a pod does not fit a node: selector, affinity, taints, resources.
 
 use std::collections::BTreeMap;
 

@@ -55,7 +55,7 @@ struct Decision<'a> {
     steer: Steer,
     restart: &'a str,
     now: Timestamp,
-    /// An init container can not run, so nothing after it starts.
+    /// An init container cannot run, so nothing after it starts.
     init_blocked: bool,
     step: Step,
 }

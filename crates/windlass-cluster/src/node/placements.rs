@@ -1,4 +1,4 @@
-//! Which pods have which node, what they take there, and which pods wait for room.
+//! Which pods are on which node, what they use there, and which pods wait for capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ impl Placements {
         self.pods.insert(key.clone(), placed);
     }
 
-    /// Forgets a pod that ended or is gone.
+    /// Forgets a pod that has ended or is deleted.
     pub fn remove(&mut self, key: &Key) {
         self.refused.remove(key);
         self.nominated.remove(key);
@@ -110,7 +110,7 @@ impl Placements {
         self.nominated.get(key).is_some_and(|nomination| nomination.victims.iter().any(is_there))
     }
 
-    /// Keeps a node for a pod until its victims are gone.
+    /// Reserves a node for a pod until its victims are deleted.
     pub fn nominate(&mut self, key: &Key, pod: &Pod, node: &str, victims: &[Key]) {
         let uid = |key: &Key| self.pods.get(key).map(|placed| (key.clone(), placed.uid.clone()));
         let nomination = Nomination {
@@ -122,7 +122,7 @@ impl Placements {
         self.nominated.insert(key.clone(), nomination);
     }
 
-    /// Finds the node on which the least has to go for a pod, and the pods that have to.
+    /// Finds the node with the least important victims for a pod, and these victims.
     ///
     /// The choice is the scheduler's: the lowest priority among the most important victims, then
     /// the smallest sum of priorities, then the fewest pods, then the name of the node.

@@ -14,7 +14,7 @@ use super::scheduler::NAME;
 
 const CONDITION: &str = "DisruptionTarget";
 
-/// Deletes the pods that have to go for a pod, and returns the node that is kept for it.
+/// Deletes the victims of a pod, and returns the node that is reserved for it.
 ///
 /// # Errors
 ///

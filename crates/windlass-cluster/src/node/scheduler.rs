@@ -1,8 +1,8 @@
 //! The scheduler: one pod after the other onto the node with the fewest pods that fits.
 //!
-//! What nodes have given away is counted as pods pass through the reconcile, so no decision walks
-//! over all pods, unless a pod fits nowhere: then pods of lower priority make room for it.
-//! Spreading and affinity between pods are not simulated.
+//! The usage of nodes is counted as pods are reconciled, so no decision looks at all pods, unless a
+//! pod fits nowhere: then pods of lower priority make room for it. Spreading and affinity between
+//! pods are not simulated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -202,7 +202,7 @@ async fn bind(
     Ok(Next::Done)
 }
 
-/// Sends a binding, and no more: the placements know what was given away, so the cache need not
+/// Sends a binding only: the placements already count the pod, so the cache need not
 /// have the bound pod before the watch delivers it.
 async fn post_binding(cx: &Context<Pod>, body: &Value) -> kube::Result<Value> {
     let (namespace, name) = (cx.namespace().unwrap_or_default(), cx.name());

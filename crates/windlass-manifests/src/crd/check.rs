@@ -1,14 +1,28 @@
-//! What the API server would refuse.
+//! What the API server would refuse, found before it is asked.
+//!
+//! `schema` checks the form of schemas, `value` their defaults, `rules` their rules with the type
+//! checker and the cost model of the API server, and `columns` the paths of columns and
+//! subresources.
 
 use std::fmt;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use serde_json::{Map, Value};
+
+mod columns;
+mod keywords;
+mod rules;
+mod schema;
+mod value;
+
+/// How many problems of one definition are reported.
+const PROBLEMS_MAX: usize = 100;
 
 /// One thing that is wrong with a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The version and the path of the field.
+    /// The version, and the path of the field: `v1 .spec.size`.
     pub path: String,
     /// What is wrong, and what to do.
     pub message: String,
@@ -19,11 +33,25 @@ pub struct Problem {
 pub struct Problems {
     /// The name of the definition.
     pub name: String,
-    /// What is wrong, in the order of the fields.
+    /// What is wrong; at most 100 problems.
     pub problems: Vec<Problem>,
 }
 
-/// Checks the definition of a kind.
+/// Checks the definition of a kind, in a test of one line.
+///
+/// ```
+/// # extern crate windlass_manifests as windlass;
+/// # use windlass::api;
+/// #[api(group = "example.com", version = "v1", kind = "Lamp")]
+/// pub struct LampSpec {
+///     #[k8s(min = 5, default = 3)]
+///     pub watts: i32,
+/// }
+///
+/// let problems = windlass::crd::check::<Lamp>().unwrap_err();
+/// assert_eq!(problems.problems[0].path, "v1 .spec.watts");
+/// assert_eq!(problems.problems[0].message, "the default 3 is below the minimum 5");
+/// ```
 ///
 /// # Errors
 /// Fails with everything that the API server would refuse.
@@ -36,16 +64,99 @@ pub fn check<K: CustomResourceExt>() -> Result<(), Problems> {
 /// # Errors
 /// Fails with everything that the API server would refuse.
 pub fn check_crd(crd: &CustomResourceDefinition) -> Result<(), Problems> {
-    let _ = crd;
-    Ok(())
+    let crd = super::to_value(crd);
+    let mut report = Report::default();
+    names(&crd, &mut report);
+    let versions = crd["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    served(versions, &mut report);
+    for version in versions {
+        report.version = version["name"].as_str().unwrap_or_default().to_owned();
+        let Some(root) = version["schema"]["openAPIV3Schema"].as_object() else {
+            report.add("", "the version has no schema");
+            continue;
+        };
+        let before = report.problems.len();
+        schema::check(root, &mut report);
+        if report.problems.len() == before {
+            rules::check(root, &mut report);
+        }
+        columns::check(root, version, &mut report);
+    }
+    if report.problems.is_empty() {
+        return Ok(());
+    }
+    let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    Err(Problems { name, problems: report.problems })
 }
+
+/// Collects problems.
+#[derive(Default)]
+struct Report {
+    version: String,
+    problems: Vec<Problem>,
+}
+
+// === impl Report ===
+
+impl Report {
+    fn add(&mut self, path: &str, message: impl fmt::Display) {
+        if self.problems.len() >= PROBLEMS_MAX {
+            return;
+        }
+        let path = format!("{} {path}", self.version).trim().to_owned();
+        self.problems.push(Problem { path, message: message.to_string() });
+    }
+}
+
+// === impl Problems ===
 
 impl fmt::Display for Problems {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} has {} problems", self.name, self.problems.len())?;
+        write!(formatter, "the definition {} would be refused", self.name)?;
         for problem in &self.problems {
-            write!(formatter, "\n{}: {}", problem.path, problem.message)?;
+            write!(formatter, "\n  {}: {}", problem.path, problem.message)?;
         }
         Ok(())
     }
+}
+
+fn names(crd: &Value, report: &mut Report) {
+    let names = &crd["spec"]["names"];
+    for key in ["plural", "singular"] {
+        let name = names[key].as_str().unwrap_or_default();
+        if !windlass_text::name::dns1123_label(name) {
+            report
+                .add(&format!("names.{key}"), format_args!("`{name}` is not a name in lower case"));
+        }
+    }
+    for name in names["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if !windlass_text::name::dns1123_label(name) {
+            report.add("names.shortNames", format_args!("`{name}` is not a name in lower case"));
+        }
+    }
+    let group = crd["spec"]["group"].as_str().unwrap_or_default();
+    let protected = [".k8s.io", ".kubernetes.io"].iter().any(|suffix| group.ends_with(suffix));
+    if protected && crd["metadata"]["annotations"]["api-approved.kubernetes.io"].is_null() {
+        report.add("group", format_args!(
+            "`{group}` belongs to Kubernetes and needs the annotation api-approved.kubernetes.io, use a group of your own"
+        ));
+    }
+}
+
+fn served(versions: &[Value], report: &mut Report) {
+    if !versions.iter().any(|version| version["served"] == true) {
+        report.add("", "no version is served, remove `served = false` from one");
+    }
+    if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
+        report.add("", "exactly one version is stored, set `storage = false` on all others");
+    }
+}
+
+/// The type of a schema; empty if it has none.
+fn kind(schema: &Map<String, Value>) -> &str {
+    schema.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_set(schema: &Map<String, Value>, keyword: &str) -> bool {
+    schema.get(keyword).is_some_and(|value| value == true)
 }

@@ -41,6 +41,14 @@ pub(super) fn apply(name: &str, definition: &mut Value) -> bool {
         | "apimachinery.pkg.apis.meta.v1.MicroTime" => {
             schema.remove("description");
         }
+        // The defaults of these two fields refer to constants, which no definition carries.
+        "api.core.v1.AzureDiskVolumeSource" => {
+            no_default(schema, "cachingMode");
+            no_default(schema, "kind");
+            update(schema, "readOnly", json!({ "default": false }));
+        }
+        "api.core.v1.FileKeySelector" => update(schema, "optional", json!({ "default": false })),
+        "api.core.v1.GRPCAction" => update(schema, "service", json!({ "default": "" })),
         "apimachinery.pkg.apis.meta.v1.ObjectMeta" => metadata(schema),
         "apimachinery.pkg.apis.meta.v1.Condition" => condition(schema),
         "apimachinery.pkg.runtime.RawExtension" => {
@@ -51,6 +59,7 @@ pub(super) fn apply(name: &str, definition: &mut Value) -> bool {
         }
         _ if NAMED.contains(&name) => {
             not_required(schema, "name");
+            schema.insert("x-kubernetes-map-type".into(), "atomic".into());
             update(schema, "name", json!({ "default": "" }));
         }
         _ => {}
@@ -115,6 +124,13 @@ fn update(schema: &mut Map<String, Value>, field: &str, keywords: Value) {
     let slot = schema.get_mut("properties").and_then(|properties| properties.get_mut(field));
     if let (Some(Value::Object(slot)), Value::Object(keywords)) = (slot, keywords) {
         slot.extend(keywords);
+    }
+}
+
+fn no_default(schema: &mut Map<String, Value>, field: &str) {
+    let slot = schema.get_mut("properties").and_then(|properties| properties.get_mut(field));
+    if let Some(Value::Object(slot)) = slot {
+        slot.remove("default");
     }
 }
 

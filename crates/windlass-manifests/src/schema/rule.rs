@@ -98,6 +98,9 @@ fn apply(schema: &mut Map<String, Value>, rule: &Rule<'_>) {
         Rule::Exclusive(keyword, value) => exclusive(schema, keyword, parse(value)),
         Rule::MultipleOf(value) => narrow(schema, "multipleOf", parse(value)),
         Rule::Pattern(pattern) => narrow(schema, "pattern", pattern.into()),
+        Rule::Format(format) if is_number(schema) => {
+            schema.insert("format".into(), format.into());
+        }
         Rule::Format(format) => narrow(schema, "format", format.into()),
         Rule::Enum(values) => choose(schema, parse(values)),
         Rule::Type(name) => retype(schema, name),
@@ -121,6 +124,10 @@ fn apply(schema: &mut Map<String, Value>, rule: &Rule<'_>) {
             schema.insert(UI.into(), parse(value));
         }
     }
+}
+
+fn is_number(schema: &Map<String, Value>) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "integer" || kind == "number")
 }
 
 /// JSON that the macros wrote.

@@ -171,7 +171,7 @@ impl Resolver<'_> {
         }
         for keyword in ["items", "additionalProperties"] {
             if let Some(value) = schema.get_mut(keyword)
-                && !value.is_boolean()
+                && *value != false
             {
                 *value = Value::Object(self.resolve(value.take()));
             }
@@ -281,10 +281,6 @@ fn format(schema: &mut Map<String, Value>) {
 
 fn additional_properties(schema: &mut Map<String, Value>) {
     match schema.get("additionalProperties") {
-        Some(Value::Bool(true)) => {
-            schema.remove("additionalProperties");
-            schema.insert(PRESERVE.into(), true.into());
-        }
         Some(Value::Bool(false)) => {
             schema.remove("additionalProperties");
         }

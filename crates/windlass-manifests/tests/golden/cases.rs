@@ -67,6 +67,7 @@ fn compare(case: &str, crds: Vec<CustomResourceDefinition>, texts: bool) {
     let mut found = Vec::new();
     for crd in &crds {
         windlass::crd::check_crd(crd).unwrap_or_else(|problems| panic!("{problems}"));
+        crate::accepted::accepts(crd);
         let name = crd.metadata.name.as_deref().unwrap();
         let expected = golden.remove(name).unwrap_or_else(|| panic!("{case} has no {name}"));
         found.extend(differences(expected, windlass::crd::to_value(crd), texts));

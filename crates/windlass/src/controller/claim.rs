@@ -98,7 +98,7 @@ impl<K: Object> Claim<K> {
     {
         let mut mine = Vec::new();
         let Some(owner) = self.cx.found() else { return Ok(mine) };
-        let deleting = owner.entry().deleting();
+        let deleting = owner.deleting();
         for object in self.cx.list::<T>().owned().items()? {
             if !may_own(&object) {
                 continue;

@@ -103,7 +103,7 @@ impl<K: Object> Context<K> {
         let Some(outcome) = Outcome::of(result, &self.notes().summary()) else { return Ok(()) };
         let Some(found) = self.found() else { return Ok(()) };
         // The last finalizer may be gone, and nobody looks at these conditions any more.
-        if found.entry().deleting() && result.is_ok() {
+        if found.deleting() && result.is_ok() {
             return Ok(());
         }
         // Built-in kinds have no room for it in most conditions, and some not even in the status.

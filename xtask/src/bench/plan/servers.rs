@@ -85,7 +85,8 @@ fn cluster(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) {
         ServerKind::Ours => CLUSTER,
         ServerKind::Real => REAL_CLUSTER,
     };
-    // Without its controllers the real one deletes no namespace; the page says that they are missing.
+    // Without its controllers the real one deletes no namespace; the page says that they are
+    // missing.
     let complete = real.is_some_and(|real| real.controller_manager.is_some());
     if !plan.wants_any(scenarios) || (kind == ServerKind::Real && !complete) {
         return;

@@ -12,7 +12,7 @@ impl Inner {
     /// The parameters to evaluate with, one after the other; `None` means no parameter.
     ///
     /// # Errors
-    /// Why they can not be found.
+    /// Why they cannot be found.
     pub(super) async fn params(
         &self,
         kind: Option<&(String, String, String)>,

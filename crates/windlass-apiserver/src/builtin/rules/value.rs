@@ -48,7 +48,8 @@ pub fn items_mut<'a>(value: &'a mut Value, key: &str) -> &'a mut [Value] {
     }
 }
 
-/// The object in a field, created if it is missing; `None` if `value` or the field is something else.
+/// The object in a field, created if it is missing; `None` if `value` or the field is something
+/// else.
 pub fn object_mut<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Value> {
     let field = value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if field.is_null() {

@@ -94,66 +94,71 @@ fn source(errors: &mut FieldErrors, volume: &Value, field: &str, is_pod: bool) {
             errors.push(FieldError::forbidden(field, "may not specify more than 1 volume type"));
             continue;
         }
-        match key.as_str() {
-            "secret" => {
-                required(errors, source, "secretName", &field);
-                mode(errors, source, "defaultMode", &field);
-                keys(errors, source, &field);
-            }
-            "configMap" => {
-                required(errors, source, "name", &field);
-                mode(errors, source, "defaultMode", &field);
-                keys(errors, source, &field);
-            }
-            "persistentVolumeClaim" => required(errors, source, "claimName", &field),
-            "hostPath" => host_path(errors, source, &field),
-            "downwardAPI" => {
-                mode(errors, source, "defaultMode", &field);
-                downward(errors, source, &field);
-            }
-            "projected" => projected(errors, source, &field),
-            "nfs" => {
-                required(errors, source, "server", &field);
-                required(errors, source, "path", &field);
-                if !text(source, "path").starts_with('/') && !text(source, "path").is_empty() {
-                    errors.push(FieldError::invalid_str(
-                        format!("{field}.path"),
-                        text(source, "path"),
-                        "must be an absolute path",
-                    ));
-                }
-            }
-            "emptyDir" => {
-                let size = Quantity::parse(text(source, "sizeLimit"));
-                if size.is_some_and(|size| size.sign().is_lt()) {
-                    let why = "SizeLimit field must be a valid resource quantity";
-                    errors.push(FieldError::forbidden(format!("{field}.sizeLimit"), why));
-                }
-            }
-            "csi" => required(errors, source, "driver", &field),
-            "image" => {
-                let policies = ["Always", "IfNotPresent", "Never"];
-                let policy = format!("{field}.pullPolicy");
-                if is_pod {
-                    required(errors, source, "reference", &field);
-                }
-                super::pod_container::one_of(errors, &source["pullPolicy"], &policies, &policy);
-            }
-            "ephemeral" => {
-                let field = format!("{field}.volumeClaimTemplate");
-                match has(source, "volumeClaimTemplate") {
-                    false => errors.push(FieldError::required(field, "")),
-                    true => {
-                        let spec = &source["volumeClaimTemplate"]["spec"];
-                        claim::validate(errors, spec, &format!("{field}.spec"));
-                    }
-                }
-            }
-            _ => {}
-        }
+        one_source(errors, source, key, &field, is_pod);
     }
     if sources.is_empty() {
         errors.push(FieldError::required(field, "must specify a volume type"));
+    }
+}
+
+/// The rules of one source; `kind` is the name of its field.
+fn one_source(errors: &mut FieldErrors, source: &Value, kind: &str, field: &str, is_pod: bool) {
+    match kind {
+        "secret" => {
+            required(errors, source, "secretName", field);
+            mode(errors, source, "defaultMode", field);
+            keys(errors, source, field);
+        }
+        "configMap" => {
+            required(errors, source, "name", field);
+            mode(errors, source, "defaultMode", field);
+            keys(errors, source, field);
+        }
+        "persistentVolumeClaim" => required(errors, source, "claimName", field),
+        "hostPath" => host_path(errors, source, field),
+        "downwardAPI" => {
+            mode(errors, source, "defaultMode", field);
+            downward(errors, source, field);
+        }
+        "projected" => projected(errors, source, field),
+        "nfs" => {
+            required(errors, source, "server", field);
+            required(errors, source, "path", field);
+            if !text(source, "path").starts_with('/') && !text(source, "path").is_empty() {
+                errors.push(FieldError::invalid_str(
+                    format!("{field}.path"),
+                    text(source, "path"),
+                    "must be an absolute path",
+                ));
+            }
+        }
+        "emptyDir" => {
+            let size = Quantity::parse(text(source, "sizeLimit"));
+            if size.is_some_and(|size| size.sign().is_lt()) {
+                let why = "SizeLimit field must be a valid resource quantity";
+                errors.push(FieldError::forbidden(format!("{field}.sizeLimit"), why));
+            }
+        }
+        "csi" => required(errors, source, "driver", field),
+        "image" => {
+            let policies = ["Always", "IfNotPresent", "Never"];
+            let policy = format!("{field}.pullPolicy");
+            if is_pod {
+                required(errors, source, "reference", field);
+            }
+            super::pod_container::one_of(errors, &source["pullPolicy"], &policies, &policy);
+        }
+        "ephemeral" => {
+            let field = format!("{field}.volumeClaimTemplate");
+            match has(source, "volumeClaimTemplate") {
+                false => errors.push(FieldError::required(field, "")),
+                true => {
+                    let spec = &source["volumeClaimTemplate"]["spec"];
+                    claim::validate(errors, spec, &format!("{field}.spec"));
+                }
+            }
+        }
+        _ => {}
     }
 }
 

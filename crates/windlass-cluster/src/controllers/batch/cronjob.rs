@@ -129,7 +129,7 @@ impl Sync<'_> {
         self.status.active.get_or_insert_default().retain(|r| r.uid.as_ref() != uid);
     }
 
-    /// Takes from the list of running jobs what ended or is gone.
+    /// Removes jobs that have ended or are deleted from the list of running jobs.
     async fn follow(&mut self) -> Result<()> {
         for job in self.jobs.clone() {
             let name = job.metadata.name.as_deref().unwrap_or_default();
@@ -213,7 +213,7 @@ impl Sync<'_> {
         left.saturating_add(Duration::from_millis(100))
     }
 
-    /// Deletes the running jobs to make room.
+    /// Deletes the running jobs, because the concurrency policy is to replace them.
     async fn replace(&mut self) -> Result<()> {
         for reference in self.active().to_vec() {
             let name = reference.name.clone().unwrap_or_default();

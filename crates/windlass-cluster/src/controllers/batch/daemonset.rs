@@ -34,7 +34,7 @@ const GENERATION_LABEL: &str = "pod-template-generation";
 const GENERATION: &str = "deprecated.daemonset.template.generation";
 /// Keys waiting because of a change of a node.
 const KEYS_MAX: usize = 1024;
-/// The most pods made or deleted in one go.
+/// The most pods created or deleted in one reconcile.
 const STEP_MAX: usize = 250;
 
 /// Adds the controller, and the one that watches nodes for it.
@@ -143,7 +143,7 @@ impl DaemonSets {
         Ok(())
     }
 
-    /// Makes and deletes pods so that every node has what it should.
+    /// Creates and deletes pods so that every node has the pods it should have.
     async fn manage(&self, sync: &mut Sync<'_>, by_node: &ByNode) -> Result<()> {
         let mut missing = Vec::new();
         let mut surplus = Vec::new();
@@ -268,7 +268,7 @@ impl Sync<'_> {
         by_node
     }
 
-    /// Deletes and makes pods, as many as fit into one step.
+    /// Deletes and creates pods, as many as fit into one reconcile.
     async fn apply(&mut self, surplus: &[Arc<Pod>], missing: &[String]) -> Result<()> {
         let mut outcome = Ok(());
         if surplus.len() > STEP_MAX || missing.len() > STEP_MAX {

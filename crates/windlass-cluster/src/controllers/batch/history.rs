@@ -1,6 +1,6 @@
 //! Revisions of a pod template: ControllerRevisions, their names, their order, their end.
 //!
-//! **Invariant:** equal templates share one revision; going back raises the number of the old one.
+//! **Invariant:** equal templates share one revision; a rollback raises the number of the old one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
     revisions.last().map_or(1, |last| last.revision.saturating_add(1))
 }
 
-/// What a revision stores: a patch that puts the whole pod template in place.
+/// What a revision stores: a patch that replaces the whole pod template.
 pub fn data<O: Object<DynamicType = ()>>(cx: &Context<O>) -> Result<Value> {
     let object = cx.client().cached().json(cx.kind(), cx.key())?.unwrap_or_default();
     let mut template = object.pointer("/spec/template").cloned().unwrap_or_else(|| json!({}));

@@ -1,4 +1,4 @@
-//! Jobs: pods that run to their end, as many as asked for.
+//! Jobs: pods that run to completion, as many as the spec asks for.
 //!
 //! One reconcile counts the pods that ended, decides whether the job is over ([`verdict`]), starts
 //! or deletes pods ([`manage`]) and files the result ([`track`]).

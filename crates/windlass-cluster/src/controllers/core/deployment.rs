@@ -55,7 +55,7 @@ fn orphans(change: &Change, cache: &Cache) -> Vec<Key> {
     keys.collect()
 }
 
-/// A Deployment that recreates waits for its last pod to go.
+/// A Deployment that recreates waits until its last pod is deleted.
 fn of_deleted_pod(change: &Change, cache: &Cache) -> Vec<Key> {
     if !change.is_delete() {
         return Vec::new();
@@ -164,7 +164,7 @@ impl Rollout<'_> {
         Ok(())
     }
 
-    /// Stores a ReplicaSet in place of the one known.
+    /// Replaces the known state of a ReplicaSet.
     async fn save_set(&mut self, at: usize, set: &ReplicaSet) -> Result<()> {
         self.sets[at] = self.cx.client().api().update(set).await?;
         Ok(())

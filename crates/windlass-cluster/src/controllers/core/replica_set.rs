@@ -89,7 +89,7 @@ pub struct Counters {
     failure: Option<Failure>,
 }
 
-/// Why pods can not be made or deleted.
+/// Why pods cannot be created or deleted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     reason: String,
@@ -198,7 +198,7 @@ async fn scale<K: Replicated>(
     futures::future::join_all(deletes).await.into_iter().collect()
 }
 
-/// The pods to delete; those whose node holds many pods of the same family go first.
+/// The pods to delete; those on nodes with many pods of the same owner first.
 fn chosen<K: Replicated>(
     cx: &Context<K>,
     set: &K,

@@ -35,7 +35,7 @@ use rules::History;
 /// How often metrics are looked at.
 const SYNC_EVERY: Duration = Duration::from_secs(15);
 
-/// The numbers autoscalers go by, in thousandths; `None` where there is no number.
+/// The metrics that autoscalers use, in thousandths; `None` where there is no number.
 pub trait Metrics: fmt::Debug + Send + Sync {
     /// What a pod, or one of its containers, uses of a resource.
     fn resource(
@@ -128,7 +128,8 @@ impl State {
         }
     }
 
-    /// Stores the selector of an autoscaler, and returns all autoscalers that select one of the pods.
+    /// Stores the selector of an autoscaler, and returns all autoscalers that select one of the
+    /// pods.
     fn select(&self, key: &Key, selector: LabelSelector, pods: &[Arc<Pod>]) -> BTreeSet<Key> {
         let mut selectors = self.selectors.lock();
         selectors.insert(key.clone(), selector);
@@ -466,7 +467,7 @@ impl Autoscalers {
     }
 }
 
-/// The server's own words.
+/// The server's own message.
 fn message(error: &Error) -> String {
     error.status().map_or_else(|| error.chain(), |status| status.message.clone())
 }

@@ -1,7 +1,7 @@
-//! PodDisruptionBudgets: how many pods may go at once.
+//! PodDisruptionBudgets: how many pods may be disrupted at once.
 //!
 //! The eviction subresource takes from `disruptionsAllowed` and notes the pod; this controller
-//! counts anew. Both write with the version they read, so neither undoes the other.
+//! counts again. Both write with the version they read, so neither undoes the other.
 
 mod pods;
 mod scale;
@@ -27,7 +27,7 @@ use super::wording;
 use crate::controllers::Shared;
 use crate::controllers::pod;
 
-/// How long a pod that was let go may take until its deletion is seen.
+/// How long the deletion of an evicted pod may take to become visible.
 const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
 
 /// Adds the controller.
@@ -165,7 +165,7 @@ impl Budgets {
         Ok((scales.values().fold(0, |sum, n| sum.saturating_add(*n)), unmanaged))
     }
 
-    /// The pods that were let go and are still there, and when to look again.
+    /// The evicted pods that still exist, and when to look again.
     fn disrupted(
         &self,
         cx: &Context<PodDisruptionBudget>,

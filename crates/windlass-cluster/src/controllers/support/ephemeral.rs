@@ -1,7 +1,7 @@
 //! Ephemeral volumes: claims that are created and deleted with their pod.
 //!
-//! The pod owns its claims, so the garbage collector deletes them with it. An existing claim of that
-//! name that the pod does not own is left alone, and an event on the pod reports it.
+//! The pod owns its claims, so the garbage collector deletes them with it. An existing claim of
+//! that name that the pod does not own is left alone, and an event on the pod reports it.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
 use kube::core::ObjectMeta;
@@ -50,7 +50,7 @@ pub(super) fn claim_name(pod: &Pod, volume: &Volume) -> String {
     format!("{}-{}", pod::name(pod), volume.name)
 }
 
-/// Volumes of a pod never change, so only its coming matters.
+/// Volumes of a pod never change, so only its creation matters.
 fn brings_claims(change: &Change) -> bool {
     change.old.is_none()
         && change

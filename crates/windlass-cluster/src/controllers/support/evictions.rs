@@ -1,7 +1,7 @@
 //! Taint eviction: pods leave a node whose `NoExecute` taints they do not tolerate.
 //!
 //! **Invariant:** the time a toleration allows runs from the moment the taints were first seen on
-//! the pod's node, and begins anew only when they were gone in between.
+//! the pod's node, and starts again only if they were removed in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,11 +50,11 @@ struct Evictions {
     by_node: Index<Pod, String>,
     /// Nodes whose pods have to be looked at.
     tainted: Arc<Mutex<BTreeSet<Key>>>,
-    /// Per node, the pods that have to go some time, by UID, and since when.
+    /// For each node, the pods that are to be evicted at some time, by UID, and since when.
     waiting: Mutex<BTreeMap<String, BTreeMap<String, Instant>>>,
 }
 
-/// When a pod has to go.
+/// When a pod has to be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stay {
     Forever,

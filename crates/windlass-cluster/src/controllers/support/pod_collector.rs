@@ -1,7 +1,7 @@
 //! Pod garbage collection: pods that no kubelet will ever take away.
 //!
-//! Three sorts go: pods of a node that is gone for a while, deleted pods that were never bound to a
-//! node, and the oldest of too many finished pods.
+//! Three sorts of pods are deleted: pods of a node that has been gone for a while, deleted pods
+//! that were never bound to a node, and the oldest of too many finished pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -59,7 +59,7 @@ pub fn node_of(change: &Change) -> Option<Key> {
     change.object::<Brief>()?.node()
 }
 
-/// Sets conditions and other fields of a pod's status; a pod that is gone is no error.
+/// Sets conditions and other fields of a pod's status; a pod that is deleted is not an error.
 pub async fn patch_status(client: &Client, pod: &Pod, status: &Value) -> Result<()> {
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
     let api = client.api::<Pod>();

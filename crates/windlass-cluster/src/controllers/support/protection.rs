@@ -1,4 +1,4 @@
-//! Finalizers that keep claims in use and bound volumes from going.
+//! Finalizers that protect claims in use and bound volumes from deletion.
 
 use std::sync::Arc;
 

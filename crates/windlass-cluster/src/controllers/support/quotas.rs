@@ -1,6 +1,6 @@
 //! ResourceQuotas: what a namespace uses of what it may.
 //!
-//! Admission adds to `used` before it lets an object in; this controller counts anew, so that what
+//! Admission adds to `used` before it lets an object in; this controller counts again, so that what
 //! is deleted or finished is given back.
 //!
 //! **Invariant:** `used` falls only when something was given back. What admission has booked may

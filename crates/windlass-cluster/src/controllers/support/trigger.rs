@@ -1,6 +1,6 @@
 //! When the change happened that led to new endpoints.
 //!
-//! **Invariant:** one entry per known service; a service that is gone is forgotten.
+//! **Invariant:** one entry per known service; a deleted service is forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// A selector in words; `nil` for none.
+/// A selector as text; `nil` without a selector.
 pub fn selector(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else { return "nil".into() };
     let labels = selector.match_labels.iter().flatten();

@@ -259,7 +259,7 @@ mod required_optional {
         #[k8s(required)]
         pub n: Option<String>,
         #[serde(skip)]
-        pub o: String,
+        pub _o: String,
     }
 
     golden!(presence_follows_from_types_and_attributes, "required-optional", Presence);

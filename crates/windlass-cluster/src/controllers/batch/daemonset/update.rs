@@ -58,7 +58,8 @@ impl Sync<'_> {
             && self.limits(amount::number(self.nodes.len())).surge > 0
     }
 
-    /// Old pods to delete: those that are not available anyway, and as many more as the limit allows.
+    /// Old pods to delete: those that are not available anyway, and as many more as the limit
+    /// allows.
     fn replaceable(&self, by_node: &ByNode, max: usize) -> Vec<Arc<Pod>> {
         let mut lacking = 0;
         let (mut leaving, mut candidates) = (Vec::new(), Vec::new());
@@ -82,7 +83,7 @@ impl Sync<'_> {
         leaving
     }
 
-    /// Old pods that go because the new one is there, and nodes that get a new one.
+    /// Old pods to delete because the new pod is available, and nodes that get a new pod.
     fn surging(&self, by_node: &ByNode, max: usize, wanted: i32) -> (Vec<Arc<Pod>>, Vec<String>) {
         let (mut on_top, mut working) = (0, 0);
         let (mut leaving, mut retiring) = (Vec::new(), Vec::new());

@@ -46,7 +46,7 @@ impl Record {
     }
 }
 
-/// How long to wait still after so many failures, the last of them then.
+/// The remaining wait after a number of failures, given the time of the last one.
 pub fn remaining(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
     let Some(doublings) = failures.checked_sub(1) else { return Duration::ZERO };
     let wait = FIRST.saturating_mul(1 << doublings.min(10)).min(LONGEST);

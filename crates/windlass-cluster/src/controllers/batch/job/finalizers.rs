@@ -1,4 +1,5 @@
-//! Removes the tracking finalizer from pods whose job is deleted or finished and will not count them.
+//! Removes the tracking finalizer from pods whose job is deleted or finished and will not count
+//! them.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -44,7 +45,7 @@ fn is_left_alone(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
     }))
 }
 
-/// Lets go the pods of a job that is gone.
+/// Removes the finalizer from the pods of a deleted job.
 pub async fn release_of(cx: &Context<Job>) -> Result<()> {
     for pod in cx.list::<Pod>().labels([(JOB_LABEL, cx.name())]).items()? {
         let mine = owner::controller_of(&*pod);

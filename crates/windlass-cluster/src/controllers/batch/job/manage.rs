@@ -10,7 +10,7 @@ use windlass::Result;
 use super::{Sync, backoff, indexed, pods, replaces_failed_only, suspended};
 use crate::controllers::pod;
 
-/// The most pods started or deleted in one go.
+/// The most pods created or deleted in one reconcile.
 const STEP_MAX: usize = 500;
 
 // === impl Sync ===
@@ -98,7 +98,7 @@ impl Sync<'_> {
         waits.into_iter().filter(|(_, wait)| wait.is_zero()).map(|(at, _)| at).collect()
     }
 
-    /// At least so many running pods to delete: those without place first.
+    /// Running pods to delete, at least the given number: those without a node first.
     fn surplus(&self, at_least: usize) -> Vec<Arc<Pod>> {
         let mut surplus = Vec::new();
         let mut left: Vec<Arc<Pod>> = self.active.clone();
@@ -126,7 +126,7 @@ impl Sync<'_> {
     }
 }
 
-/// How a pod ranks among those of which some have to go: the lowest go first.
+/// The order in which pods are deleted: the lowest first.
 fn rank(pod: &Pod) -> impl Ord + use<> {
     let assigned = pod.spec.as_ref().is_some_and(|s| s.node_name.is_some());
     let phase = match pod::phase(pod) {

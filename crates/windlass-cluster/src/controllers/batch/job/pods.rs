@@ -43,7 +43,7 @@ pub fn failures(of: &Pod) -> (u32, u32) {
     (read(FAILURES), read(IGNORED))
 }
 
-/// Takes the finalizer from a pod; one that is gone is no error.
+/// Removes the finalizer of a pod; a deleted pod is not an error.
 pub async fn release(client: &Client, of: &Pod) -> Result<()> {
     if !is_tracked(of) {
         return Ok(());

@@ -42,7 +42,7 @@ pub fn of_failure(spec: &JobSpec, failed: &Pod) -> Meaning {
     Meaning::Counts
 }
 
-/// What made a rule match, in words.
+/// The text that says what made a rule match.
 fn matched(rule: &PodFailurePolicyRule, failed: &Pod) -> Option<String> {
     let status = failed.status.as_ref()?;
     let meta = &failed.metadata;
@@ -77,7 +77,7 @@ fn exit_code(
     (named && code != 0 && wanted).then_some(code)
 }
 
-/// The rule by which enough indexes have succeeded, in words.
+/// The text that names the rule by which enough indexes have succeeded.
 pub fn of_success(policy: &SuccessPolicy, end: i32, succeeded: &Indexes) -> Option<String> {
     if succeeded.is_empty() {
         return None;

@@ -51,7 +51,8 @@ impl Reconciler<Job> for Ttl {
 }
 
 impl Ttl {
-    /// The time until a finished job is deleted; `None` if it has not finished or has no time to live.
+    /// The time until a finished job is deleted; `None` if it has not finished or has no time to
+    /// live.
     fn left(&self, job: &Job) -> Option<Duration> {
         if job.metadata.deletion_timestamp.is_some() {
             return None;

@@ -154,7 +154,7 @@ impl Sync<'_> {
         Some(condition::new("SuccessCriteriaMet", "SuccessPolicy", &why, self.now))
     }
 
-    /// Whether containers that are started again in place used up the limit.
+    /// Returns `true` if restarts of containers have exceeded the limit.
     fn restarted_too_often(&self) -> bool {
         let policy = self.spec.template.spec.as_ref().and_then(|s| s.restart_policy.as_deref());
         if policy != Some("OnFailure") {

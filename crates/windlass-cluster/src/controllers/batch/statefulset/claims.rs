@@ -1,4 +1,4 @@
-//! The claims of a set's pods: made before the pod, kept or let go by policy.
+//! The claims of a set's pods: created before the pod, kept or deleted by policy.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -53,7 +53,7 @@ fn wanted(set: &StatefulSet, spec: &StatefulSetSpec, ordinal: i32) -> Vec<Persis
 ///
 /// # Errors
 ///
-/// Fails if one could not be made, or is there but on its way out.
+/// Fails if a claim could not be created, or is being deleted.
 pub async fn create(
     cx: &Context<StatefulSet>,
     set: &StatefulSet,

@@ -1,4 +1,4 @@
-//! One step of a set's pods: make, replace, let go, update, each in its order.
+//! One step of a rollout: create, replace, delete and update pods, each in order.
 //!
 //! **Invariant:** unless the set is `Parallel`, at most one pod is made or deleted in a step, and
 //! only when all pods before it are available.
@@ -188,7 +188,7 @@ impl<'a> Rollout<'a> {
         Ok(())
     }
 
-    /// Lets go one pod that is too many.
+    /// Deletes one pod that is too many.
     async fn condemn(
         &mut self,
         at: usize,

@@ -58,7 +58,7 @@ impl Node {
         node
     }
 
-    /// The object waits until its dependents are gone.
+    /// Returns `true` if the object waits until its dependents are deleted.
     pub fn waits(&self) -> bool {
         self.deleting && self.foreground
     }
@@ -95,7 +95,7 @@ impl Graph {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// Those whose reference keeps the owner from going.
+    /// The dependents whose reference blocks the deletion of the owner.
     pub fn blocking(&self, uid: &str) -> Vec<String> {
         let blocks = |dependent: &String| {
             let node = self.nodes.get(dependent).and_then(|node| node.refers(uid));
@@ -168,8 +168,8 @@ impl Graph {
         }
     }
 
-    /// Removes an object. Returns the UIDs of the objects to look at: its dependents, and owners that
-    /// waited for it.
+    /// Removes an object. Returns the UIDs of the objects to look at: its dependents, and owners
+    /// that waited for it.
     pub fn remove(&mut self, uid: &str) -> Vec<String> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         let mut affected = self.dependents(uid);

@@ -138,7 +138,8 @@ impl Collector {
         self.client.kind_of(group, version, &reference.kind).await
     }
 
-    /// Frees an owner whose blocking dependents are gone, or continues with those that are left.
+    /// Deletes an owner whose blocking dependents are deleted, or continues with those that are
+    /// left.
     async fn release(&self, uid: &str, node: &Node, latest: &ObjectMeta) -> Result<()> {
         let (blocking, others) = {
             let graph = self.graph.lock();
@@ -154,7 +155,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes the reference to an owner from all its dependents, then lets the owner go.
+    /// Removes the references to an owner from all its dependents, then deletes the owner.
     async fn orphan(&self, uid: &str, node: &Node) -> Result<()> {
         let dependents = self.graph.lock().dependents(uid);
         for dependent in dependents {
@@ -219,7 +220,7 @@ impl Collector {
         api.patch(key, &Patch::Merge(patch)).await.ignore_not_found().map(drop)
     }
 
-    /// The metadata on the server; `None` if the object is gone or another one has its name.
+    /// The metadata on the server; `None` if the object is deleted or another one has its name.
     async fn latest(&self, kind: &Kind, key: &Key, uid: &str) -> Result<Option<ObjectMeta>> {
         let found = match self.api(kind).get(key).await {
             Err(Error::NoKind { .. }) => None,

@@ -1,4 +1,4 @@
-//! The ReplicaSet of the present template, its revision and the annotations that go with it.
+//! The ReplicaSet of the current template, its revision and its annotations.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 pub const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 /// The same with the surge.
 pub const MAX: &str = "deployment.kubernetes.io/max-replicas";
-/// Asks for going back to a revision.
+/// The annotation that asks for a rollback to a revision.
 pub const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The longest text of earlier revisions.

@@ -13,7 +13,7 @@ use super::{Rollout, template};
 // === impl Rollout ===
 
 impl Rollout<'_> {
-    /// The revision to go back to; 0 is the one before the present.
+    /// The revision to roll back to; 0 is the one before the current.
     pub(super) fn rollback_to(&self) -> Option<i64> {
         self.deployment.metadata.annotations.as_ref()?.get(ROLLBACK)?.parse().ok()
     }

@@ -44,7 +44,7 @@ impl Rollout<'_> {
         Ok(sick + healthy > 0)
     }
 
-    /// Pods that do not work can go without harm.
+    /// Deletes pods that are not available, which does no harm.
     async fn shrink_sick(&mut self, old: &[usize], most: i32) -> Result<i32> {
         let mut gone = 0;
         for at in old {
@@ -58,7 +58,7 @@ impl Rollout<'_> {
         Ok(gone)
     }
 
-    /// Pods that work can go as long as enough others do.
+    /// Deletes available pods as long as enough others remain.
     async fn shrink_healthy(&mut self, old: &[usize], least: i32) -> Result<i32> {
         let works: i32 = self.sets.iter().map(available).sum();
         let most = works - least;

@@ -196,7 +196,7 @@ impl Rollout<'_> {
         self.left(condition).map_or(Next::Done, soon)
     }
 
-    /// What keeps a ReplicaSet from making pods; the current one's word counts first.
+    /// Why a ReplicaSet cannot create pods; that of the current one comes first.
     fn failure(&self) -> Option<DeploymentCondition> {
         let of = |set: &ReplicaSet| {
             let conditions = set.status.as_ref().and_then(|s| s.conditions.as_ref());

@@ -1,7 +1,7 @@
 //! The arithmetic of autoscaling.
 //!
 //! Pods without a number, and pods that are not ready, are counted so that they dampen a change:
-//! on the way up as idle, on the way down as fully used.
+//! when scaling up as idle, when scaling down as fully used.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub fn by_ratio(usage: i64, target: i64, current: i32, ready: usize) -> i32 {
     if tolerated(ratio) { current } else { up(ratio * ready as f64) }
 }
 
-/// Replicas so that each has its share of one number.
+/// The number of replicas for which each has its share of one metric.
 pub fn by_share_of_total(usage: i64, average: i64, current: i32) -> i32 {
     let average = average.max(1) as f64;
     let ratio = usage as f64 / (average * f64::from(current.max(1)));

@@ -1,4 +1,4 @@
-//! How fast and how far an autoscaler may go.
+//! How fast and how far an autoscaler may scale.
 //!
 //! **Invariant:** what is remembered is dropped when it is older than the longest period that asks
 //! for it, an hour.
@@ -42,7 +42,8 @@ const DOWN_LIMIT: (&str, &str) = (
 // === impl History ===
 
 impl History {
-    /// Starts with the present number, so that the first recommendation is no sudden drop.
+    /// Starts with the present number, so that the first recommendation does not cause a sudden
+    /// drop.
     pub fn begin(&mut self, current: i32) {
         if self.recommended.is_empty() {
             self.recommended.push((Instant::now(), current));

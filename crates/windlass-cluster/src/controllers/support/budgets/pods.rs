@@ -16,7 +16,7 @@ use super::Interest;
 use crate::controllers::support::pods::patch_status;
 use crate::controllers::{Shared, pod};
 
-/// How long a pod that was to go is believed to.
+/// For how long the deletion of an evicted pod is expected.
 const STALE_AFTER: SignedDuration = SignedDuration::from_secs(120);
 const TARGET: &str = "DisruptionTarget";
 
@@ -106,8 +106,8 @@ impl Pods {
         }
     }
 
-    /// For how long an eviction of the pod is still expected; `None` if there was no eviction, or the
-    /// pod is already being deleted.
+    /// For how long an eviction of the pod is still expected; `None` if there was no eviction, or
+    /// the pod is already being deleted.
     fn stale_after(&self, pod: &Pod) -> Option<Duration> {
         if pod::is_terminating(pod) || pod::is_finished(pod) {
             return None;

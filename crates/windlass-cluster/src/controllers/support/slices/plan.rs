@@ -1,4 +1,4 @@
-//! Which slices to make, change and delete so that few are touched.
+//! Which slices to create, change and delete, with as few writes as possible.
 //!
 //! **Invariant:** a slice holds endpoints of one set of ports, at most [`MAX`] of them.
 //! **Invariant:** a service always has at least one slice, if need be an empty one.

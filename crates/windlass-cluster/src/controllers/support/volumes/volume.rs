@@ -1,4 +1,5 @@
-//! The side of the volume: follow the claim, and be taken back when it is gone.
+//! The controller of volumes: follows the claim of a volume, and reclaims the volume when the claim
+//! is deleted.
 
 use std::sync::Arc;
 
@@ -94,7 +95,7 @@ impl Volumes {
         volume_phase(cx.client(), &volume, "Available", "").await
     }
 
-    /// Takes a volume back whose claim is gone.
+    /// Reclaims a volume whose claim is deleted.
     async fn release(&self, cx: &Cx, volume: &PersistentVolume) -> Result<()> {
         let phase = volume.status.as_ref().and_then(|s| s.phase.as_deref());
         if !matches!(phase, Some("Released" | "Failed")) {
