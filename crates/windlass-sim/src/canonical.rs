@@ -69,7 +69,7 @@ impl Canonical {
             let canonical = (
                 key.resource.clone(),
                 key.namespace.clone(),
-                name.clone().unwrap_or_else(|| key.name.clone()),
+                name.unwrap_or_else(|| without_uids(&key.name)),
             );
             let mut masked = object.as_ref().clone();
             let own_status = reported.contains(&key.resource);
@@ -125,8 +125,12 @@ fn mask(object: &mut Value, run: &Outcome, key: &ObjectKey, own_status: bool) {
             annotations.remove("deployment.kubernetes.io/revision-history");
         }
     }
-    if !own_status && let Some(status) = object.get_mut("status") {
-        *status = summary(status);
+    if let Some(fields) = object.as_object_mut()
+        && let Some(status) = fields.remove("status")
+    {
+        // A field that is missing and one with its default say the same.
+        let status = if own_status { without_defaults(&status) } else { Some(summary(&status)) };
+        fields.extend(status.map(|status| ("status".to_owned(), status)));
     }
     for (resource, pointer) in &run.masks {
         if *resource == key.resource
@@ -193,6 +197,23 @@ fn summary(status: &Value) -> Value {
     Value::Object(summary)
 }
 
+/// A value without fields that are empty, `false` or 0; `None` if nothing is left.
+fn without_defaults(value: &Value) -> Option<Value> {
+    match value {
+        Value::Null | Value::Bool(false) => None,
+        Value::String(text) if text.is_empty() => None,
+        Value::Number(number) if number.as_f64() == Some(0.0) => None,
+        Value::Array(items) if items.is_empty() => None,
+        Value::Object(fields) => {
+            let kept =
+                fields.iter().filter_map(|(name, v)| Some((name.clone(), without_defaults(v)?)));
+            let kept: Map<String, Value> = kept.collect();
+            (!kept.is_empty()).then_some(Value::Object(kept))
+        }
+        other => Some(other.clone()),
+    }
+}
+
 // === impl Replacer ===
 
 impl Replacer {
@@ -235,9 +256,8 @@ impl Replacer {
     fn replace_text(&self, text: &mut String) {
         if is_time(text) {
             *text = "<time>".into();
-        } else if is_uid(text) {
-            *text = "<uid>".into();
         } else {
+            *text = without_uids(text);
             for (name, stands) in &self.names {
                 if text.contains(name.as_str()) {
                     *text = text.replace(name.as_str(), stands);
@@ -260,6 +280,26 @@ fn is_time(text: &str) -> bool {
         && text.parse::<jiff::Timestamp>().is_ok()
 }
 
+/// The text with every uid in it replaced, as in the names of volumes.
+fn without_uids(text: &str) -> String {
+    const LENGTH: usize = 36;
+    let (mut masked, mut rest) = (String::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let step = match rest.get(..LENGTH).is_some_and(is_uid) {
+            true => {
+                masked.push_str("<uid>");
+                LENGTH
+            }
+            false => {
+                masked.push(first);
+                first.len_utf8()
+            }
+        };
+        rest = &rest[step..];
+    }
+    masked
+}
+
 /// Five groups of hexadecimal digits.
 fn is_uid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
@@ -278,6 +318,13 @@ mod tests {
         assert!(is_time("2026-01-01T00:00:00Z") && is_time("2026-01-01T00:00:00.123456Z"));
         assert!(!is_time("2026-01-01") && !is_time("a text that has twenty characters"));
         assert!(is_uid("123e4567-e89b-12d3-a456-426614174000") && !is_uid("web-1-2-3-4"));
+        assert_eq!(without_uids("pvc-123e4567-e89b-12d3-a456-426614174000-ä"), "pvc-<uid>-ä");
+    }
+
+    #[test]
+    fn a_status_with_defaults_is_no_status() {
+        assert_eq!(without_defaults(&json!({"a": "", "b": [], "c": {"d": false}, "e": 0})), None);
+        assert_eq!(without_defaults(&json!({"a": "x", "b": []})), Some(json!({"a": "x"})));
     }
 
     #[test]

@@ -38,12 +38,17 @@ const NEEDED_FOR: &[(&str, &[&str])] = &[
 /// The controllers that a run like this one needs.
 pub(crate) fn needed(run: &Outcome) -> BTreeSet<&'static str> {
     let mut resources = BTreeSet::new();
-    let (mut owned, mut claims) = (false, false);
+    let (mut owners, mut deleted) = (BTreeSet::new(), BTreeSet::new());
+    let mut claims = false;
     for change in &run.history {
         resources.insert(change.key.resource.as_str());
+        if let (Some(before), None) = (&change.before, &change.after) {
+            deleted.extend(before["metadata"]["uid"].as_str());
+        }
         let states = change.before.iter().chain(&change.after);
         for object in states {
-            owned |= object["metadata"]["ownerReferences"].is_array();
+            let references = object["metadata"]["ownerReferences"].as_array();
+            owners.extend(references.into_iter().flatten().filter_map(|o| o["uid"].as_str()));
             let volumes = object["spec"]["volumes"].as_array();
             claims |= volumes.into_iter().flatten().any(|v| !v["persistentVolumeClaim"].is_null());
         }
@@ -61,7 +66,8 @@ pub(crate) fn needed(run: &Outcome) -> BTreeSet<&'static str> {
             needed.extend(controllers.iter().copied());
         }
     }
-    if owned {
+    // Its many watches cost more than everything else, so it runs only if an owner goes.
+    if !owners.is_disjoint(&deleted) {
         needed.insert("garbagecollector");
     }
     if claims || resources.contains("persistentvolumes") {

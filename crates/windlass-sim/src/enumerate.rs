@@ -24,12 +24,13 @@ pub(crate) fn singles(reference: &Outcome, stale_lists: bool) -> Vec<Plan> {
         }
     };
     let replicated = reference.replicas > 1;
-    for record in sites(reference) {
+    let all: Vec<&Record> = sites(reference).collect();
+    for (place, record) in all.iter().enumerate() {
         let Some(site) = record.site() else { continue };
         match &record.what {
             What::Request { .. } => request(site, replicated, stale_lists, &mut add),
             What::External { .. } => external(site, replicated, &mut add),
-            What::Event { .. } => event(site, &mut add),
+            What::Event { .. } if matters(&all[place + 1..], site) => event(site, &mut add),
             _ => {}
         }
     }
@@ -129,6 +130,23 @@ fn event(site: &Site, add: &mut impl FnMut(u32, Fault, &Site)) {
     if site.subresource == "DELETED" || site.occurrence == 1 {
         add(3, Fault::Expire, site);
     }
+}
+
+/// An event matters if an object comes or goes, or if the operator does something before the next
+/// event of that kind: otherwise a fault at the next event shows the same.
+fn matters(after: &[&Record], event: &Site) -> bool {
+    if event.subresource != "MODIFIED" {
+        return true;
+    }
+    for record in after {
+        match &record.what {
+            What::Request { site, .. } if site.writes() => return true,
+            What::External { .. } => return true,
+            What::Event { site, .. } if site.resource == event.resource => return false,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The requests after which the user's next step can happen: those before a step.

@@ -267,8 +267,8 @@ where
         let without = &self.without[..];
         let ground = Ground { scenario, settings, reference, reference_end, without };
         let mut violations = ground.judge(&ground.reference, true).violations;
-        if violations.is_empty() {
-            violations = ground.from_zero();
+        if !violations.iter().any(|violation| violation.oracle == Oracle::Completes) {
+            violations.extend(ground.from_zero());
         }
         violations.retain(|violation| !self.without.contains(&violation.oracle));
         if !violations.is_empty() {

@@ -15,7 +15,7 @@ use crate::plan::Fault;
 use crate::site::Site;
 use crate::trace::What;
 
-/// Last words of operations that end the existence of something.
+/// First words of operations that end the existence of something.
 const CLOSING: &[&str] = &[
     "delete",
     "remove",
@@ -31,6 +31,11 @@ const CLOSING: &[&str] = &[
     "unset",
     "free",
     "cleanup",
+];
+
+/// First words of operations that change nothing.
+const READING: &[&str] = &[
+    "get", "list", "read", "describe", "head", "query", "check", "poll", "ping", "status", "find",
 ];
 
 thread_local! {
@@ -62,7 +67,8 @@ pub(crate) struct Entry {
 /// Anywhere else this is `call.await`.
 ///
 /// `operation` is the system and the verb, such as `s3.put`. A verb such as `delete`, `remove` or
-/// `release` ends the existence of what has this key or this id; all others begin it. What the call
+/// `release` ends the existence of what has this key or this id, one such as `get` or `list` changes
+/// nothing, and all others begin it. What the call
 /// returns is the id that the other system has chosen: two calls with equal key and equal result
 /// made one thing, as with an idempotency key. Return `()` if the key is the identity.
 ///
@@ -185,6 +191,9 @@ impl Ledger {
         let before = self.open.len();
         let (system, verb) = operation.rsplit_once('.').unwrap_or((operation, ""));
         let first = verb.split(['-', '_']).next().unwrap_or_default();
+        if READING.contains(&first) {
+            return false;
+        }
         if CLOSING.contains(&first) {
             let named =
                 |entry: &Entry| entry.key == key || (!entry.id.is_empty() && entry.id == key);

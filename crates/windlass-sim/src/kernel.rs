@@ -23,7 +23,7 @@ pub(crate) use names::Head;
 pub(crate) use views::{Release, Sight};
 
 /// Requests of the operator after which a run is stopped: something loops.
-const REQUESTS_MAX: u32 = 20_000;
+const REQUESTS_MAX: u32 = 3_000;
 
 /// The state of one run.
 pub(crate) struct Kernel {
@@ -62,8 +62,8 @@ pub(crate) struct State {
     pub interrupted: bool,
     /// Steps of the user so far.
     pub steps: usize,
-    /// The revision before the user's last step.
-    pub step_revision: u64,
+    /// The revisions right after the user's last two steps, the newer one first.
+    pub step_revisions: [u64; 2],
 }
 
 /// A fault of the plan.
@@ -286,6 +286,7 @@ impl Kernel {
     pub(crate) fn heal(&self) {
         let mut state = self.state.lock();
         state.healed = true;
+        state.interrupted = false;
         state.views.release_all();
         for life in &mut state.replicas {
             life.paused_until = life.paused_until.map(|_| Instant::now());
@@ -314,6 +315,16 @@ impl Kernel {
             }
             let _ = tokio::time::timeout_at(deadline, changed).await;
         }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// The user has ended a step.
+    pub(crate) fn stepped(&mut self, revision: u64) {
+        self.steps += 1;
+        self.step_revisions = [revision, self.step_revisions[0]];
     }
 }
 

@@ -1,4 +1,22 @@
 //! Explores an operator under every single fault, in virtual time and with replay.
+//!
+//! A scenario declares the operator, acts as the user and waits for rest in between. [`explore`] runs
+//! it without faults, then once for every fault that is possible at every request, watch event and
+//! external call of the operator, and asks the [oracles](Oracle) whether the result is right.
+//! [`Sim`] has an example; `docs/sim.md` of the repository is the guide.
+//!
+//! # How a run works
+//!
+//! 1. A [`Plan`] says which [`Fault`]s happen at which [`Site`]s.
+//! 2. The scenario runs on a runtime of its own with paused time: an embedded API server, the
+//!    embedded controllers that it needs, the replicas of the operator, and the user.
+//! 3. A layer around the client of each replica names every request, adds a small latency and
+//!    injects the faults. The server knows nothing of them.
+//! 4. Then all faults end, crashed replicas restart, and the cluster has to come to rest.
+//! 5. The oracles compare the end and the way to it with a run without faults.
+//!
+//! Equal seeds and plans give equal runs. A scenario that does not is reported with the first
+//! difference.
 
 use std::time::Duration;
 

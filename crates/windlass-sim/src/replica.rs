@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use windlass::clock::Clock;
 use windlass::manager::Builder;
 
@@ -88,6 +88,12 @@ fn start(
             }
         };
         if let Some(why) = end {
+            // A process that is cut off learns that its lease is lost when it is back; until it has
+            // ended, what it was about to send is sent.
+            let paused = kernel.state.lock().replicas[replica].paused_until;
+            if let Some(until) = paused.filter(|until| *until > Instant::now()) {
+                sleep_until(until + Duration::from_millis(100)).await;
+            }
             kernel.record(&actor, What::Ended(why));
             kernel.state.lock().replicas[replica].alive = false;
             kernel.touch();

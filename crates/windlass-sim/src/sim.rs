@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::CustomResourceExt;
@@ -26,6 +27,9 @@ mod zero;
 pub(crate) use boot::Live;
 pub(crate) use finish::{Outcome, kind_of};
 pub(crate) use zero::{Intent, intents};
+
+/// How many seconds the user waits for an object to exist.
+const PATIENCE: u32 = 300;
 
 /// A simulated cluster with an operator and a user.
 ///
@@ -221,7 +225,8 @@ impl Sim {
     ) -> Result<()> {
         let key = key_of::<K>(name);
         let Some(client) = self.step(step_of::<K>("merge", &key)).await? else { return Ok(()) };
-        let done = client.api::<K>().patch(&key, &Patch::Merge(patch)).await.map(drop);
+        let (api, patch) = (client.api::<K>(), Patch::Merge(patch));
+        let done = self.patiently(async || api.patch(&key, &patch).await.map(drop)).await;
         self.stepped(done)
     }
 
@@ -235,7 +240,7 @@ impl Sim {
         let Some(client) = self.step(step_of::<K>("scale", &key)).await? else { return Ok(()) };
         let patch = Patch::Merge(json!({"spec": {"replicas": to}}));
         let scale = client.api_of::<DynamicObject>(&Kind::of::<K>()).subresource("scale");
-        let done = scale.patch(&key, &patch).await.map(drop);
+        let done = self.patiently(async || scale.patch(&key, &patch).await.map(drop)).await;
         self.stepped(done)
     }
 
@@ -332,14 +337,31 @@ impl Sim {
         }
         let live = self.live.as_ref().expect("begin has started it");
         live.kernel.record(&crate::kernel::Actor::user(), What::Step(step));
-        live.kernel.state.lock().step_revision = live.kernel.server.revision();
         Ok(Some(live.client.clone()))
+    }
+
+    /// Performs a step on an object that a fault may have delayed: the user waits until it exists,
+    /// and faults end so that it can.
+    async fn patiently(&self, step: impl AsyncFn() -> Result<()>) -> Result<()> {
+        let kernel = self.kernel()?;
+        let mut tries = 0;
+        loop {
+            let done = step().await;
+            let missing = done.as_ref().is_err_and(Error::is_not_found);
+            if !missing || self.plan.faults.is_empty() || tries >= PATIENCE {
+                return done;
+            }
+            tries += 1;
+            kernel.heal();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
     }
 
     /// Ends a step of the user.
     fn stepped(&mut self, done: Result<()>) -> Result<()> {
         let kernel = self.kernel()?;
-        kernel.state.lock().steps += 1;
+        let revision = kernel.server.revision();
+        kernel.state.lock().stepped(revision);
         kernel.touch();
         done
     }

@@ -145,12 +145,13 @@ impl Kernel {
 // === the past ===
 
 impl Kernel {
-    /// The next life of a replica begins with lists from before the user's last step.
+    /// The next life of a replica begins with lists from right after the user's last step but one.
     pub(crate) fn remember_the_past(&self, actor: &Actor) {
         let Some(replica) = actor.replica else { return };
         let mut state = self.state.lock();
-        let revision = state.step_revision;
-        state.replicas[replica].past = Some(Past { revision, listed: Vec::new() });
+        let [_, revision] = state.step_revisions;
+        let past = (revision > 0).then(|| Past { revision, listed: Vec::new() });
+        state.replicas[replica].past = past;
     }
 
     /// Returns `true` if a replica has still to be shown the past of a resource.

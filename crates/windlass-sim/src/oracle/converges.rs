@@ -66,7 +66,10 @@ fn compare_objects(
                         "{count} of {object} are left at the end; without the fault {without}"
                     ),
                 };
-                verdict.add(leaks, text, details);
+                verdict.add(leaks, text.clone(), details);
+                if leaks != differs {
+                    verdict.add(differs, text, Vec::new());
+                }
             }
             false => {
                 let text = match count {
@@ -103,7 +106,10 @@ fn compare_external(
             let text = format!(
                 "outside the cluster {with} of {thing} exist at the end; without the fault {without}"
             );
-            verdict.add(leaks, text, Vec::new());
+            verdict.add(leaks, text.clone(), Vec::new());
+            if leaks != differs {
+                verdict.add(differs, text, Vec::new());
+            }
         } else if with < without {
             let text = format!("outside the cluster {thing} is missing at the end");
             verdict.add(differs, text, Vec::new());

@@ -23,7 +23,9 @@ pub(super) fn check(check: &Check<'_>, verdict: &mut Verdict) {
     verdict.looked(Oracle::NoWrongDelete, check.run.history.len());
     of_the_user(check, &deletions, verdict);
     of_a_successor(&deletions, verdict);
-    if !check.is_reference {
+    // A transition is a change of the spec, which may delete what the reference keeps.
+    let transition = check.run.faults.iter().any(|(f, ..)| *f == crate::Fault::Transition);
+    if !check.is_reference && !transition {
         too_many(check, &deletions, verdict);
     }
 }

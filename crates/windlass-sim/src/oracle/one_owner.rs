@@ -1,6 +1,7 @@
 //! `OneOwner`: nobody overwrites what belongs to somebody else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -9,6 +10,7 @@ use crate::diff::{Difference, differences};
 use crate::kernel::Write;
 use crate::plan::Fault;
 use crate::sim::Outcome;
+use crate::trace::What;
 use crate::world::{Change, ObjectKey};
 
 /// How often two writers may take turns with a field.
@@ -89,19 +91,24 @@ fn leaves(fields: &Value, path: String, owned: &mut BTreeSet<String>) {
 
 /// An update does not take back a change of the user that the operator has not seen.
 fn lost_updates(run: &Outcome, verdict: &mut Verdict) {
-    let mut by_user = BTreeMap::<&ObjectKey, Vec<&Change>>::new();
+    let mut by_user = BTreeMap::<&ObjectKey, Vec<(&Change, Duration)>>::new();
     for (change, write) in run.changes() {
         let Some(write) = write else { continue };
         if write.actor == "user" {
-            by_user.entry(&change.key).or_default().push(change);
+            by_user.entry(&change.key).or_default().push((change, write.at));
             continue;
         }
-        let (Some(sight), Some(after)) = (&write.sight, &change.after) else { continue };
-        if write.site.verb != "update" {
+        let Some(after) = &change.after else { continue };
+        if write.site.verb != "update" || write.guarded {
             continue;
         }
-        let unseen = by_user.get(&change.key).into_iter().flatten();
-        for earlier in unseen.filter(|earlier| earlier.revision > sight.revision) {
+        // A reconcile decides on what it read since it began.
+        let seen = write.sight.as_ref().map_or(0, |sight| sight.revision);
+        let began = write.reconcile.and_then(|number| began(run, number));
+        let unseen = by_user.get(&change.key).into_iter().flatten().filter(|(earlier, at)| {
+            earlier.revision > seen || began.is_some_and(|began| *at >= began)
+        });
+        for (earlier, _) in unseen {
             let (Some(was), Some(set)) = (&earlier.before, &earlier.after) else { continue };
             let took_back = changed(set, after);
             let lost = changed(was, set).into_iter().find(|difference| {
@@ -119,6 +126,14 @@ fn lost_updates(run: &Outcome, verdict: &mut Verdict) {
             }
         }
     }
+}
+
+/// When a reconcile began.
+fn began(run: &Outcome, reconcile: u32) -> Option<Duration> {
+    run.trace.iter().find_map(|record| match &record.what {
+        What::Reconcile { number, .. } if *number == reconcile => Some(record.at),
+        _ => None,
+    })
 }
 
 /// Two writers do not take turns with a field.

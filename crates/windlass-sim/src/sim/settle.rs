@@ -65,7 +65,10 @@ impl Sim {
             };
             tokio::select! {
                 biased;
-                () = interrupted => return Ok(Rest::Interrupted),
+                () = interrupted => {
+                    kernel.state.lock().interrupted = false;
+                    return Ok(Rest::Interrupted);
+                }
                 () = sleep(quiet) => {}
             }
             let (busy, starting) = {

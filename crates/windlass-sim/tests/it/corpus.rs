@@ -21,7 +21,7 @@ mod c04_password_then_secret;
 mod c05_external_id_in_status;
 mod c07_finalizer_late;
 mod c08_cleanup_errors_ignored;
-mod c10_generate_name;
+pub mod c10_generate_name;
 mod c11_conflict_is_done;
 mod c12_put_without_version;
 mod c13_delete_by_name;
@@ -73,7 +73,11 @@ pub struct AppStatus {
 /// An App.
 pub fn app(size: i32, config: &str) -> App {
     let config = config.to_owned();
-    App { metadata: named("web"), spec: AppSpec { size, config, ..AppSpec::default() }, status: None }
+    App {
+        metadata: named("web"),
+        spec: AppSpec { size, config, ..AppSpec::default() },
+        status: None,
+    }
 }
 
 /// A ConfigMap with one entry.

@@ -79,10 +79,7 @@ macro_rules! scenario {
             let db = Database::default();
             let truth = db.clone();
             sim.install::<App>().mask::<Secret>("/data/password");
-            sim.operator(watching(
-                |b| b.owns::<Secret>(),
-                move |cx| $reconcile(cx, db.clone()),
-            ));
+            sim.operator(watching(|b| b.owns::<Secret>(), move |cx| $reconcile(cx, db.clone())));
             sim.apply(&app(1, "")).await?;
             sim.settle("the user exists").await?;
             sim.truth("the Secret has the password of the database", move |world| {

@@ -35,7 +35,6 @@ macro_rules! scenario {
         }
     };
 }
-pub(crate) use scenario;
 
 #[test]
 fn a_second_child_is_found() {

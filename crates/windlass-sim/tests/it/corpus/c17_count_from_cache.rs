@@ -6,9 +6,9 @@ use kube::api::PostParams;
 use serde_json::json;
 use windlass::client::Deletion;
 use windlass::{Context, Key, Kind, Next, Result};
-use windlass_sim::{Oracle, Sim};
+use windlass_sim::{Explore, Oracle, Sim};
 
-use super::{App, app, flagged, green, watching};
+use super::{App, app, flagged, watching};
 
 fn pod(metadata: serde_json::Value) -> Result<Pod> {
     let spec = json!({"containers": [{"name": "app", "image": "app"}]});
@@ -65,7 +65,6 @@ fn pods_that_are_created_twice_are_found() {
 
 #[test]
 fn pods_with_names_of_their_own_survive() {
-    use windlass_sim::Explore;
     // Pods that are left over after a transition back are not this operator's concern.
     let explore = Explore::of("count-from-cache-fixed", scenario!(fixed)).all_singles();
     let report = explore.without(Oracle::Rollback).run();

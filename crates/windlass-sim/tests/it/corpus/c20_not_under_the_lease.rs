@@ -1,6 +1,7 @@
 //! A task in the background writes past the client of the manager, and so after the lease is lost.
 //! (kyverno#14984, cilium#42920)
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -33,15 +34,19 @@ async fn fixed(cx: RunContext) -> Result<()> {
     }
 }
 
-fn lease(client: kube::Client) -> Builder {
-    Manager::builder(client).name("app").lease(LeaseOptions::new("app").namespace("default"))
+/// The manager of a replica with an identity of its own.
+fn manager(client: kube::Client, started: &AtomicUsize) -> Builder {
+    let identity = format!("app-{}", started.fetch_add(1, Ordering::Relaxed));
+    let lease = LeaseOptions::new("app").namespace("default").identity(&identity);
+    Manager::builder(client).name("app").lease(lease)
 }
 
 macro_rules! scenario {
     ($beat:expr) => {
         async |sim: &mut Sim| {
             sim.replicas(2).expects_writes::<ConfigMap>();
-            sim.operator(|client| lease(client).runnable("beat", $beat));
+            let started = AtomicUsize::new(0);
+            sim.operator(move |client| manager(client, &started).runnable("beat", $beat));
             sim.create(&config_map("beat", "")).await?;
             sim.settle("it beats").await
         }

@@ -18,8 +18,10 @@ async fn reconcile(cx: Context<App>, early: bool) -> Result<Next> {
     let updated = status.updated_replicas == Some(size);
     let available = status.available_replicas == Some(size);
     let ready = available && (early || (current && updated));
-    cx.status(|status| cx.condition("Ready", ready).reason("Counted").set(&mut status.conditions))
-        .await?;
+    cx.status(|status| {
+        cx.condition("Ready", ready).reason("Counted").set(&mut status.conditions);
+    })
+    .await?;
     Ok(Next::Done)
 }
 

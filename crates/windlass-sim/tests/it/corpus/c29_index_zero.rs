@@ -11,7 +11,7 @@ use super::{App, app, flagged, green, watching};
 async fn reconcile(cx: Context<App>, careless: bool) -> Result<Next> {
     let Some(app) = cx.object() else { return Ok(Next::Done) };
     let deployment = cx.apply(&deployment(Some(app.spec.size), "app")?).await?;
-    let available = deployment.status.and_then(|status| status.available_replicas);
+    let available = deployment.status.as_ref().and_then(|status| status.available_replicas);
     if available.unwrap_or_default() > 0 {
         let pods = cx.list::<Pod>().labels([("app", "web")]).names()?;
         let first = if careless { Some(pods[0].clone()) } else { pods.first().cloned() };

@@ -80,8 +80,10 @@ async fn degrade(cx: Context<App>) -> Result<Next> {
     let Some(app) = cx.object() else { return Ok(Next::Done) };
     let valid = app.spec.config != "nonsense";
     let reason = if valid { "Valid" } else { "Invalid" };
-    cx.status(|status| cx.condition("Ready", valid).reason(reason).set(&mut status.conditions))
-        .await?;
+    cx.status(|status| {
+        cx.condition("Ready", valid).reason(reason).set(&mut status.conditions);
+    })
+    .await?;
     if !valid {
         return Err(Error::terminal("the config is nonsense"));
     }
