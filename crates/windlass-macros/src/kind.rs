@@ -76,7 +76,7 @@ impl Kind {
         };
         let (group, version, kind) = (needed("group")?, needed("version")?, needed("kind")?);
         check_names(&group, &version, &kind, &structure.ident)?;
-        let status = find("status").map(|entry| status_type(entry)).transpose()?;
+        let status = find("status").map(status_type).transpose()?;
         let root = find("crate").map(|entry| syn::parse2(entry.tokens()?)).transpose()?;
         let spec = spec_fields(structure)?;
         Ok((Kind { entries, group, version, kind, status, spec }, root))

@@ -38,7 +38,7 @@ pub fn expand(arguments: TokenStream, item: TokenStream, is_api: bool) -> TokenS
 fn expand_item(arguments: TokenStream, mut item: Item, is_api: bool) -> Result<TokenStream> {
     let attributes = attributes_of(&mut item)?;
     if !is_api && attributes.iter().any(|attribute| last_is(attribute.path(), "api")) {
-        return Err(Error::new_spanned(&item_ident(&item), "put `#[api(..)]` above `#[k8s(..)]`"));
+        return Err(Error::new_spanned(item_ident(&item), "put `#[api(..)]` above `#[k8s(..)]`"));
     }
     let mut entries = attribute::entries(arguments)?;
     let mut kind = None;
@@ -58,9 +58,9 @@ fn expand_item(arguments: TokenStream, mut item: Item, is_api: bool) -> Result<T
         crate_of(&entries)?.or_else(|| kind.as_ref().and_then(|(_, root)| root.clone()));
     let root = root_path.map_or_else(|| default_root.clone(), |path| quote!(#path::__private));
     let reader = Reader { root: &root, ..reader };
-    let mut rules = reader.read(&entries)?;
+    let rules = reader.read(&entries)?;
     let output = match &mut item {
-        Item::Struct(item) => structure::describe(item, &root, &mut rules)?,
+        Item::Struct(item) => structure::describe(item, &root, &rules)?,
         Item::Enum(item) => enumeration::describe(item, &root, &rules)?,
         _ => unreachable_item(&item)?,
     };
