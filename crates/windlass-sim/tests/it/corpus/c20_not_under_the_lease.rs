@@ -29,7 +29,8 @@ async fn fixed(cx: RunContext) -> Result<()> {
     loop {
         let now = json!({"data": {"config": cx.clock().time().0.to_string()}});
         let key = Key::namespaced("default", "beat");
-        let _ = cx.client().api::<ConfigMap>().patch(&key, &windlass::client::Patch::Merge(now)).await;
+        let _ =
+            cx.client().api::<ConfigMap>().patch(&key, &windlass::client::Patch::Merge(now)).await;
         tokio::time::sleep(EVERY).await;
     }
 }
