@@ -52,7 +52,6 @@ async fn bad(cx: Context<App>) -> Result<Next> {
 
 async fn fixed(cx: Context<App>) -> Result<Next> {
     let Some(app) = cx.object() else { return Ok(Next::Done) };
-    let key = Key::new(cx.namespace(), "web-0");
     let (pod_seen, claim_seen) =
         (cx.get::<Pod>("web-0")?, cx.get::<PersistentVolumeClaim>("web-0")?);
     if app.spec.size > 0 {

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use serde_json::json;
 use windlass::client::Deletion;
-use windlass::{Context, Key, Kind, Next, Result};
+use windlass::{Context, Kind, Next, Result};
 use windlass_sim::{Explore, Oracle, Sim};
 
 use super::{App, app, flagged, watching};

@@ -59,7 +59,8 @@ async fn beat(cx: Context<App>) -> Result<Next> {
         return Ok(Next::Done);
     }
     let mut lease = Lease { metadata: named("beat"), ..Lease::default() };
-    let spec = json!({"renewTime": cx.clock().micro_time()});
+    let spec =
+        json!({"renewTime": cx.clock().now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()});
     lease.spec = serde_json::from_value(spec)?;
     cx.apply(&lease).await?;
     Ok(Next::After(Duration::from_secs(10)))
