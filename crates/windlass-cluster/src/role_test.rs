@@ -169,7 +169,7 @@ async fn create(client: &kube::Client, object: Value) -> windlass::Result<()> {
         created => {
             let _: () = drop(created?);
             Ok(())
-        },
+        }
     }
 }
 

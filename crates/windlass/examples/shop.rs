@@ -50,7 +50,7 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
         return Ok(Next::Done);
     }
 
-    let Some(prices) = cx.get::<ConfigMap>(&*shop.spec.prices)? else {
+    let Some(prices) = cx.get::<ConfigMap>(&shop.spec.prices)? else {
         let message = format!("there is no price list {}", shop.spec.prices);
         cx.report("PricesFound", &Readiness::InProgress { reason: "Missing".into(), message });
         return Ok(Next::Done); // its creation leads to another reconcile
