@@ -1,5 +1,7 @@
 //! Numbers.
 
+#![allow(clippy::approx_constant, reason = "3.14 is what the recorded definition has")]
+
 mod floats {
     use crate::cases::prelude::*;
 
