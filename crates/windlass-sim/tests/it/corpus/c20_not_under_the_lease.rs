@@ -18,11 +18,17 @@ const EVERY: Duration = Duration::from_secs(5);
 
 async fn bad(cx: RunContext) -> Result<()> {
     let maps: Api<ConfigMap> = Api::namespaced(cx.client().kube().clone(), "default");
-    loop {
-        let now = json!({"data": {"config": cx.clock().time().0.to_string()}});
-        let _ = maps.patch("beat", &PatchParams::default(), &Patch::Merge(now)).await;
-        tokio::time::sleep(EVERY).await;
-    }
+    let clock = cx.clock().clone();
+    // The task is not the manager's, so it does not end with the lease.
+    tokio::spawn(async move {
+        loop {
+            let now = json!({"data": {"config": clock.time().0.to_string()}});
+            let _ = maps.patch("beat", &PatchParams::default(), &Patch::Merge(now)).await;
+            tokio::time::sleep(EVERY).await;
+        }
+    });
+    cx.stopping().await;
+    Ok(())
 }
 
 async fn fixed(cx: RunContext) -> Result<()> {
