@@ -1,6 +1,8 @@
 //! The chores of this repository: `cargo xtask api`, `cargo xtask bench`, `cargo xtask fuzz`,
 //! `cargo xtask go-patterns`.
 
+#![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
+
 mod api;
 mod bench;
 mod fuzz;

@@ -4,6 +4,8 @@
 //! has come to the point from which something is measured, waits for a line on its standard
 //! input where the scenario waits for another process, and prints its result as one line of JSON.
 
+#![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, Write};

@@ -48,7 +48,15 @@ pub struct LogEntry {
     pub code: u16,
     /// The store's revision after it.
     pub revision: u64,
+    /// The revision of its last write; `None` if it wrote nothing.
+    pub written: Option<u64>,
 }
+
+/// The revision of the last write of a request, in the extensions of its response.
+///
+/// A response without it changed nothing: a read, a refused write, a write without effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written(pub u64);
 
 /// Takes requests as they are answered.
 pub type LogSink = dyn Fn(&LogEntry) + Send + Sync;

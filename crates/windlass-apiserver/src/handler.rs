@@ -4,6 +4,7 @@
 //! [`Call`] is one request on its way through it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -58,6 +59,8 @@ pub(crate) struct Call {
     /// Whether it came over a connection, not from within the process.
     pub over_wire: bool,
     warnings: Mutex<Vec<String>>,
+    /// The revision of its last write; 0 if there is none.
+    written: AtomicU64,
 }
 
 /// An answer before it is encoded.
@@ -99,7 +102,13 @@ impl Call {
             admitted: false,
             over_wire: false,
             warnings: Mutex::default(),
+            written: AtomicU64::new(0),
         }
+    }
+
+    /// The revision of the last write of this request.
+    pub fn written(&self) -> Option<u64> {
+        Some(self.written.load(Ordering::Relaxed)).filter(|revision| *revision > 0)
     }
 
     /// Handles the request.

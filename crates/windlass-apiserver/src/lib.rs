@@ -32,5 +32,5 @@ mod work;
 
 pub use admission::ExpressionWarning;
 pub use auth::User;
-pub use server::{ApiServer, Options};
+pub use server::{ApiServer, Options, Snapshot};
 pub use status::Status;

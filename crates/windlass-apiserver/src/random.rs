@@ -36,6 +36,7 @@ impl Randomness {
         let source = match seed {
             Some(seed) => Source::Seeded(seed, Mutex::default()),
             None => {
+                #[expect(clippy::disallowed_methods, reason = "there is no seed to repeat")]
                 let rng = StdRng::seed_from_u64(rand::rng().next_u64());
                 Source::System(Box::new(Mutex::new(rng)))
             }
@@ -43,13 +44,22 @@ impl Randomness {
         Self { source }
     }
 
-    /// Creates a source for a copy of the server: reproducible if this one is.
+    /// Creates a source for a copy of the server: with a seed, it goes on as this one would.
     pub fn fork(&self) -> Self {
-        let seed = match &self.source {
+        match &self.source {
+            Source::System(_) => Self::new(None),
+            Source::Seeded(seed, counts) => {
+                Self { source: Source::Seeded(*seed, Mutex::new(counts.lock().clone())) }
+            }
+        }
+    }
+
+    /// The seed, if there is one.
+    pub fn seed(&self) -> Option<u64> {
+        match &self.source {
             Source::System(_) => None,
-            Source::Seeded(..) => Some(self.draw(&["fork"], |rng| rng.next_u64())),
-        };
-        Self::new(seed)
+            Source::Seeded(seed, _) => Some(*seed),
+        }
     }
 
     /// Returns a version 4 UUID.
@@ -108,7 +118,17 @@ mod tests {
             one.uuid(&purpose),
             "the second of a name is another object"
         );
-        assert_eq!(one.fork().suffix(&["a"]), other.fork().suffix(&["a"]));
+    }
+
+    #[test]
+    fn a_fork_goes_on_as_its_origin_would() {
+        let random = Randomness::new(Some(7));
+        let first = random.suffix(&["a"]);
+        let fork = random.fork();
+        let second = random.suffix(&["a"]);
+        assert_eq!(fork.suffix(&["a"]), second);
+        assert_ne!(first, second);
+        assert_eq!(fork.seed(), Some(7));
     }
 
     #[test]

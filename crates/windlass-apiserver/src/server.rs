@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::ExpressionWarning;
 use crate::alloc::Allocator;
-use crate::auth::{Authenticator, Authorizer, Impersonator, Signer, User};
+use crate::auth::{Authenticator, Authorizer, DEFAULT_ISSUER, Impersonator, Signer, User};
 use crate::clock::Clock;
-use crate::fault::{Fault, FaultHook, Faults, LogEntry, RequestLog};
+use crate::fault::{Fault, FaultHook, Faults, LogEntry, RequestLog, Written};
 use crate::random::Randomness;
 use crate::registry::{Registry, storage_of};
 use crate::request::{Query, RequestInfo};
@@ -37,6 +37,9 @@ mod flight;
 mod health;
 mod history;
 mod read;
+mod snapshot;
+
+pub use snapshot::Snapshot;
 
 use flight::{InFlight, TimeLimit};
 
@@ -71,7 +74,9 @@ pub struct ApiServer {
 pub struct Options {
     /// Tokens and whose they are.
     pub tokens: Vec<(String, User)>,
-    /// A seed for names and uids; `None` takes one from the operating system.
+    /// A seed for names, UIDs and keys; `None` takes one from the operating system.
+    ///
+    /// Two servers with one seed and start time answer equal requests equally, byte for byte.
     pub seed: Option<u64>,
     /// How much history watches can go back.
     pub history: LogLimits,
@@ -79,12 +84,23 @@ pub struct Options {
     pub journal: Option<Journal>,
     /// Whether requests are authorized by RBAC; otherwise everybody may do everything.
     pub authorize: bool,
-    /// The key for service account tokens; `None` makes a new one.
+    /// The key for service account tokens; `None` makes a new one, from the seed if there is one.
     pub signer: Option<Signer>,
     /// Whether pods are given a service account and its token, and refused without one.
     pub service_account_admission: bool,
-    /// The time that the server's clock shows at the start; `None` is the current time.
+    /// The time that the server's clock shows at the start; it moves with `tokio::time` from there.
+    /// `None` follows the wall clock, or `tokio::time` if that is paused.
     pub start_time: Option<jiff::Timestamp>,
+}
+
+/// What servers differ in when they start.
+struct Assembly {
+    store: Store,
+    clock: Clock,
+    random: Randomness,
+    authenticator: Authenticator,
+    admission: crate::admission::State,
+    authorize: bool,
 }
 
 pub(crate) struct Inner {
@@ -141,20 +157,28 @@ impl ApiServer {
             Some(journal) => Store::open(options.history, journal)?,
             None => Store::new(options.history),
         };
-        let signer = options.signer.unwrap_or_else(|| {
-            Signer::generate("https://kubernetes.default.svc.cluster.local")
-                .expect("the operating system gives randomness")
-        });
-        let inner = Inner {
+        let signer = options.signer.unwrap_or_else(|| signer(options.seed));
+        Ok(Self::assemble(Assembly {
             store,
-            registry: Registry::default(),
             clock: options.start_time.map_or_else(Clock::default, Clock::starting_at),
             random: Randomness::new(options.seed),
             authenticator: Authenticator::new(options.tokens, signer),
+            admission: crate::admission::State::new(options.service_account_admission),
+            authorize: options.authorize,
+        }))
+    }
+
+    fn assemble(parts: Assembly) -> Self {
+        let inner = Inner {
+            store: parts.store,
+            registry: Registry::default(),
+            clock: parts.clock,
+            random: parts.random,
+            authenticator: parts.authenticator,
             authorizer: Authorizer::new(),
             impersonator: Impersonator::new(),
             allocator: Allocator::default(),
-            admission: crate::admission::State::new(options.service_account_admission),
+            admission: parts.admission,
             definitions: Mutex::default(),
             faults: Faults::default(),
             log: RequestLog::default(),
@@ -162,12 +186,12 @@ impl ApiServer {
             expiry: expiry::Expiry::default(),
             in_flight: InFlight::default(),
             controllers_run: AtomicBool::new(false),
-            authorize: options.authorize,
+            authorize: parts.authorize,
         };
         inner.bootstrap();
         let inner = Arc::new(inner);
         inner.start_expiry();
-        Ok(Self { inner })
+        Self { inner }
     }
 
     /// A client with all rights, with no socket in between.
@@ -184,16 +208,6 @@ impl ApiServer {
     /// Outside of a tokio runtime, as every `kube::Client`.
     pub fn client_as(&self, user: User) -> kube::Client {
         kube::Client::new(AsUser { server: self.clone(), user }, "default")
-    }
-
-    /// The newest revision.
-    pub fn revision(&self) -> u64 {
-        self.inner.store.revision()
-    }
-
-    /// Forgets the history: watches from older versions get 410.
-    pub fn compact(&self) {
-        self.inner.store.compact();
     }
 
     /// Decides what requests suffer from now on; `None` ends it.
@@ -228,35 +242,6 @@ impl ApiServer {
     /// If the data directory cannot be synced.
     pub fn sync(&self) -> Result<(), JournalError> {
         self.inner.store.sync()
-    }
-
-    /// An independent copy of the newest state, in memory.
-    pub fn fork(&self) -> Self {
-        let signer = Signer::generate("https://kubernetes.default.svc.cluster.local")
-            .expect("the operating system gives randomness");
-        let inner = Inner {
-            store: self.inner.store.fork(),
-            registry: Registry::default(),
-            clock: Clock::starting_at(self.inner.clock.now()),
-            random: self.inner.random.fork(),
-            authenticator: Authenticator::new([], signer),
-            authorizer: Authorizer::new(),
-            impersonator: Impersonator::new(),
-            allocator: Allocator::default(),
-            admission: self.inner.admission.fork(),
-            definitions: Mutex::default(),
-            faults: Faults::default(),
-            log: RequestLog::default(),
-            shutdown: CancellationToken::new(),
-            expiry: expiry::Expiry::default(),
-            in_flight: InFlight::default(),
-            controllers_run: AtomicBool::new(false),
-            authorize: self.inner.authorize,
-        };
-        inner.bootstrap();
-        let inner = Arc::new(inner);
-        inner.start_expiry();
-        Self { inner }
     }
 
     /// Answers calls of a webhook within the process, with no socket in between.
@@ -416,7 +401,11 @@ impl Inner {
             }
         };
         let mut response = match (outcome, fault.fail_after) {
-            (Ok(_), Some(status)) => crate::response::failure(&status, failing),
+            (Ok(done), Some(status)) => {
+                let mut lost = crate::response::failure(&status, failing);
+                lost.extensions_mut().extend(done.extensions().clone());
+                lost
+            }
             (Ok(response), None) => response,
             (Err(status), _) => crate::response::failure(&status, failing),
         };
@@ -458,6 +447,7 @@ impl Inner {
                 request: info,
                 code: response.status().as_u16(),
                 revision: self.store.revision(),
+                written: response.extensions().get::<Written>().map(|written| written.0),
             });
         }
     }
@@ -531,6 +521,15 @@ fn is_own_service(resource: &Resource, key: &Key) -> bool {
             (&*resource.gvk.group, &*resource.plural),
             ("", "services" | "endpoints") | ("discovery.k8s.io", "endpointslices")
         )
+}
+
+/// A signer with a new key, from the seed if there is one.
+fn signer(seed: Option<u64>) -> Signer {
+    match seed {
+        Some(seed) => Signer::seeded(seed, DEFAULT_ISSUER),
+        None => Signer::generate(DEFAULT_ISSUER),
+    }
+    .expect("the operating system gives randomness, and every seed a key")
 }
 
 pub(crate) async fn read_body<B>(body: B) -> Result<Bytes>

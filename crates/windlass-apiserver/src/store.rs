@@ -79,7 +79,7 @@ pub struct Entry {
 pub struct World {
     /// The revision.
     pub revision: u64,
-    tables: imbl::HashMap<ResourceKey, Table>,
+    tables: OrdMap<ResourceKey, Table>,
 }
 
 /// All objects of one resource at one revision.
@@ -144,7 +144,7 @@ impl Default for Store {
 impl Store {
     /// An empty store in memory.
     pub fn new(limits: LogLimits) -> Self {
-        let world = World { revision: 0, tables: imbl::HashMap::new() };
+        let world = World { revision: 0, tables: OrdMap::new() };
         Self::from_world(world, limits, None)
     }
 
@@ -153,7 +153,7 @@ impl Store {
     /// # Errors
     /// If the journal cannot be read.
     pub fn open(limits: LogLimits, journal: Journal) -> Result<Self, JournalError> {
-        let mut world = World { revision: 0, tables: imbl::HashMap::new() };
+        let mut world = World { revision: 0, tables: OrdMap::new() };
         let mut journal = journal;
         journal.replay(|record| world.apply_record(record))?;
         journal.weigh(&world);
@@ -177,7 +177,17 @@ impl Store {
 
     /// An independent copy of the newest state, in memory; it shares what neither side changes.
     pub fn fork(&self) -> Self {
-        Self::from_world(World::clone(&self.world.load()), self.limits, None)
+        Self::starting_from(&self.world.load(), self.limits)
+    }
+
+    /// A store in memory that starts with a state; its history starts there, too.
+    pub fn starting_from(world: &World, limits: LogLimits) -> Self {
+        Self::from_world(World::clone(world), limits, None)
+    }
+
+    /// How much history is kept.
+    pub fn limits(&self) -> LogLimits {
+        self.limits
     }
 
     /// The newest state.
@@ -215,6 +225,42 @@ impl Store {
         }
     }
 
+    /// Forgets the history of one resource, as [`compact`](Self::compact) does of all.
+    pub fn compact_resource(&self, resource: &ResourceKey) {
+        let log = self.log(resource);
+        let _writer = self.writer.lock();
+        log.compact(self.world.load().revision);
+    }
+
+    /// Returns the state at a revision.
+    ///
+    /// # Errors
+    /// If that revision is no longer remembered.
+    pub fn world_at(&self, revision: u64) -> Result<World, Gone> {
+        let newest = self.world();
+        let mut past = World { revision: revision.min(newest.revision), tables: OrdMap::new() };
+        for (resource, _) in newest.resources() {
+            past.tables.insert(resource.clone(), self.at(resource, revision)?);
+        }
+        Ok(past)
+    }
+
+    /// Returns what changed after a revision, over all resources, in order.
+    ///
+    /// # Errors
+    /// If some of it is no longer remembered.
+    pub fn changes_since(&self, revision: u64) -> Result<Vec<(ResourceKey, Arc<Event>)>, Gone> {
+        let mut changes = Vec::new();
+        for (resource, table) in self.world().resources() {
+            if table.revision > revision {
+                let events = self.log(resource).since(revision)?;
+                changes.extend(events.into_iter().map(|event| (resource.clone(), event)));
+            }
+        }
+        changes.sort_by_key(|(_, event)| event.revision);
+        Ok(changes)
+    }
+
     /// The event log of a resource.
     pub fn log(&self, resource: &ResourceKey) -> Arc<EventLog> {
         if let Some(log) = self.logs.read().get(resource) {
@@ -226,23 +272,6 @@ impl Store {
         logs.entry(resource.clone())
             .or_insert_with(|| Arc::new(EventLog::new(self.limits, floor)))
             .clone()
-    }
-
-    /// All changes after a revision, over all resources and in order.
-    ///
-    /// # Errors
-    /// If some of them are forgotten.
-    pub fn changes_since(&self, revision: u64) -> Result<Vec<(ResourceKey, Arc<Event>)>, Gone> {
-        let mut changes = Vec::new();
-        for (resource, log) in self.logs.read().iter() {
-            // A log may begin later than the revision: what was before it changed nothing.
-            if self.world.load().table(resource).revision > revision {
-                let events = log.since(revision)?;
-                changes.extend(events.into_iter().map(|event| (resource.clone(), event)));
-            }
-        }
-        changes.sort_by_key(|(_, event)| event.revision);
-        Ok(changes)
     }
 
     /// Drops the history of a resource that has no objects: its definition is gone. Watches and
@@ -400,7 +429,7 @@ impl World {
         self.tables.get(resource)?.items.get(key).cloned()
     }
 
-    /// All resources that ever had objects.
+    /// All resources that ever had objects, by group and plural.
     pub fn resources(&self) -> impl Iterator<Item = (&ResourceKey, &Table)> {
         self.tables.iter()
     }

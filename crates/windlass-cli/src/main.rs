@@ -1,5 +1,10 @@
 //! The command `windlass`: an embedded Kubernetes cluster.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command runs in real time, with real keys and files"
+)]
+
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;

@@ -2,20 +2,21 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
+use windlass::Manager;
 use windlass::cache::CacheOptions;
 use windlass::clock::Clock;
 use windlass::events::EventsApi;
 use windlass::manager::{Handle, Running};
-use windlass::{Manager, Result};
 use windlass_apiserver::ApiServer;
-use windlass_apiserver::pki::Ca;
 
 use crate::controllers::{self, Settings, Shared};
 use crate::node;
 
+/// The root certificate of clusters that are not reached over TLS: nobody has its key.
+const ROOT_CA: &str = include_str!("cluster/root-ca.pem");
+
 /// How a cluster is made.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// How many simulated nodes there are; without any there is no scheduler either.
     pub nodes: usize,
@@ -23,6 +24,10 @@ pub struct Options {
     pub without: Vec<String>,
     /// Settings of single controllers.
     pub settings: Settings,
+    /// The client of the controllers; `None` is one of the server with all rights.
+    pub client: Option<kube::Client>,
+    /// Whether the controllers write Events.
+    pub events: bool,
 }
 
 /// A running cluster; dropping it ends it.
@@ -47,7 +52,24 @@ pub struct Cluster {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 1, without: Vec::new(), settings: Settings::default() }
+        Self {
+            nodes: 1,
+            without: Vec::new(),
+            settings: Settings::default(),
+            client: None,
+            events: true,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("nodes", &self.nodes)
+            .field("without", &self.without)
+            .field("settings", &self.settings)
+            .field("events", &self.events)
+            .finish_non_exhaustive()
     }
 }
 
@@ -65,22 +87,46 @@ impl Cluster {
     }
 
     /// Controllers and nodes on an API server; returns once all of them work.
+    ///
+    /// If the server has a seed and a start time and tokio's time is paused, two clusters that are
+    /// used alike do the same, request by request and byte for byte:
+    ///
+    /// ```
+    /// use windlass_apiserver::{ApiServer, Options};
+    /// use windlass_cluster::Cluster;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let server = || {
+    ///     let start_time = "2026-01-01T00:00:00Z".parse().ok();
+    ///     ApiServer::with_options(Options { seed: Some(7), start_time, ..Options::default() })
+    ///         .expect("a server in memory has nothing to open")
+    /// };
+    /// let one = Cluster::with_options(server(), Default::default()).await;
+    /// let other = Cluster::with_options(server(), Default::default()).await;
+    /// assert_eq!(one.server().revision(), other.server().revision());
+    /// # }
+    /// ```
     pub async fn with_options(server: ApiServer, options: Options) -> Self {
         let mut settings = options.settings;
         if settings.root_ca.is_empty() {
-            settings.root_ca = root_ca(server.clock().now()).into();
+            settings.root_ca = ROOT_CA.into();
         }
         let shared = Shared { server: server.clone(), settings: settings.into() };
         // Timestamps of controllers and server come from one clock, virtual time included.
         let clock = Clock::fixed(server.clock().now());
         // The server of this process stores JSON, so protobuf would be a detour.
         let cache = CacheOptions::default().protobuf(false);
-        let mut builder = Manager::builder(server.client())
+        let client = options.client.unwrap_or_else(|| server.client());
+        let mut builder = Manager::builder(client)
             .name("kube-controller-manager")
             .clock(clock)
             .cache(cache)
             // Sources, counts and times as the controllers of Kubernetes write them.
-            .events_api(EventsApi::CoreV1);
+            .events_api(options.events.then_some(EventsApi::CoreV1));
+        if let Some(seed) = server.seed() {
+            builder = builder.seed(seed);
+        }
         if options.nodes > 0 {
             node::register(&server, options.nodes).await.expect("a fresh node is a valid object");
             builder = node::add(builder);
@@ -139,12 +185,4 @@ impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster").field("revision", &self.server.revision()).finish_non_exhaustive()
     }
-}
-
-/// A certificate for clusters that are not reached over TLS.
-fn root_ca(now: Timestamp) -> String {
-    let made: Result<String> = Ca::generate("windlass", now)
-        .map(|ca| ca.certificate().to_string())
-        .map_err(windlass::Error::other);
-    made.unwrap_or_default()
 }

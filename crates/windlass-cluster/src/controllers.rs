@@ -24,7 +24,7 @@ pub struct Shared {
 /// Settings of single controllers.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The certificate every namespace gets, as PEM; empty makes one.
+    /// The certificate every namespace gets, as PEM; empty for one that nobody has the key of.
     pub root_ca: Arc<str>,
     /// Where autoscalers get their numbers from; without it they find no metrics API.
     pub metrics: Option<Arc<dyn support::Metrics>>,

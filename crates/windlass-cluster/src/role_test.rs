@@ -166,7 +166,10 @@ async fn create(client: &kube::Client, object: Value) -> windlass::Result<()> {
     let object = serde_json::from_value(object)?;
     match api.create(&PostParams::default(), &object).await {
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
-        created => Ok(drop(created?)),
+        created => {
+            let _: () = drop(created?);
+            Ok(())
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, LitStr, Result};
 
+use crate::argument;
 use crate::attribute::{self, Entry};
-use crate::rule;
 
 const TYPES: &[&str] = &["string", "integer", "number", "boolean", "date"];
 const FORMATS: &[&str] =
@@ -24,12 +24,12 @@ pub fn column(root: &TokenStream, entry: &Entry, spec: &[String]) -> Result<Toke
         match argument.name().as_str() {
             "type" => {
                 let text = argument.string()?;
-                rule::one_of(argument, &text.value(), TYPES)?;
+                argument::one_of(argument, &text.value(), TYPES)?;
                 fields.push(quote!(kind: ::core::option::Option::Some(#text)));
             }
             "format" => {
                 let text = argument.string()?;
-                rule::one_of(argument, &text.value(), FORMATS)?;
+                argument::one_of(argument, &text.value(), FORMATS)?;
                 fields.push(quote!(format: ::core::option::Option::Some(#text)));
             }
             "description" => {

@@ -5,9 +5,10 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::{Error, Ident, Item, LitStr, Path, Result, Type};
 
+use crate::argument;
 use crate::attribute::{self, Entry};
 use crate::column::{check_path, column};
-use crate::rule::{self, join};
+use crate::rule::join;
 use crate::{names, plural, serde_attribute, text};
 
 const KEYS: &[&str] = &[
@@ -75,7 +76,7 @@ impl Kind {
         };
         let (group, version, kind) = (needed("group")?, needed("version")?, needed("kind")?);
         check_names(&group, &version, &kind, &structure.ident)?;
-        let status = find("status").map(|entry| status_type(entry)).transpose()?;
+        let status = find("status").map(status_type).transpose()?;
         let root = find("crate").map(|entry| syn::parse2(entry.tokens()?)).transpose()?;
         let spec = spec_fields(structure)?;
         Ok((Kind { entries, group, version, kind, status, spec }, root))
@@ -303,7 +304,7 @@ impl Kind {
     fn is_cluster(&self) -> Result<bool> {
         let Some(entry) = self.find("scope") else { return Ok(false) };
         let word = entry.word()?.to_string();
-        rule::one_of(entry, &word, &["Namespaced", "Cluster"])?;
+        argument::one_of(entry, &word, &["Namespaced", "Cluster"])?;
         Ok(word == "Cluster")
     }
 
@@ -338,13 +339,13 @@ impl Kind {
         }
         let (labels, annotations) = (self.pairs("label")?, self.pairs("annotation")?);
         let rules =
-            self.all("cel").map(|entry| rule::cel(root, entry)).collect::<Result<Vec<_>>>()?;
+            self.all("cel").map(|entry| argument::cel(root, entry)).collect::<Result<Vec<_>>>()?;
         let spec_required = self.find("optional_spec").map(Entry::flag).transpose()?.is_none();
         let subschema =
             |kind: &TokenStream| quote!(#root::schemars::SchemaGenerator::subschema_for::<#kind>);
         let spec = subschema(&quote!(#spec));
         let status = option(self.status.as_ref().map(|status| subschema(&quote!(#status))));
-        let ui = self.find("ui").map(rule::ui).transpose()?.map(|ui| ui.to_string());
+        let ui = self.find("ui").map(argument::ui).transpose()?.map(|ui| ui.to_string());
         let ui = option(ui.map(|ui| quote!(#ui)));
         Ok(quote! {
             #root::Definition {

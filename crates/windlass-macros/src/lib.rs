@@ -4,6 +4,7 @@
 
 use proc_macro::TokenStream;
 
+mod argument;
 mod attribute;
 mod column;
 mod enumeration;

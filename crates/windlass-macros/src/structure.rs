@@ -10,7 +10,7 @@ use crate::type_item::{Output, rule_tokens};
 use crate::{serde_attribute, text};
 
 /// Describes a struct, and takes its attributes away.
-pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &mut Rules) -> Result<Output> {
+pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Result<Output> {
     let doc = text::doc(&item.attrs);
     let serde = serde_attribute::read(&item.attrs)?;
     let owner = item.ident.clone();

@@ -38,7 +38,7 @@ pub fn expand(arguments: TokenStream, item: TokenStream, is_api: bool) -> TokenS
 fn expand_item(arguments: TokenStream, mut item: Item, is_api: bool) -> Result<TokenStream> {
     let attributes = attributes_of(&mut item)?;
     if !is_api && attributes.iter().any(|attribute| last_is(attribute.path(), "api")) {
-        return Err(Error::new_spanned(&item_ident(&item), "put `#[api(..)]` above `#[k8s(..)]`"));
+        return Err(Error::new_spanned(item_ident(&item), "put `#[api(..)]` above `#[k8s(..)]`"));
     }
     let mut entries = attribute::entries(arguments)?;
     let mut kind = None;
@@ -58,9 +58,9 @@ fn expand_item(arguments: TokenStream, mut item: Item, is_api: bool) -> Result<T
         crate_of(&entries)?.or_else(|| kind.as_ref().and_then(|(_, root)| root.clone()));
     let root = root_path.map_or_else(|| default_root.clone(), |path| quote!(#path::__private));
     let reader = Reader { root: &root, ..reader };
-    let mut rules = reader.read(&entries)?;
+    let rules = reader.read(&entries)?;
     let output = match &mut item {
-        Item::Struct(item) => structure::describe(item, &root, &mut rules)?,
+        Item::Struct(item) => structure::describe(item, &root, &rules)?,
         Item::Enum(item) => enumeration::describe(item, &root, &rules)?,
         _ => unreachable_item(&item)?,
     };
@@ -171,28 +171,21 @@ fn json_schema(item: &Item, root: &TokenStream, output: &Output) -> TokenStream 
     }
 }
 
-/// Removes what only these attributes understand, so that an error is the only one.
+/// Removes attributes of derives, so that an error is the only one.
 fn strip(item: &mut Item) {
-    if let Ok(attributes) = attributes_of(item) {
-        attributes.retain(|attribute| {
-            !attribute.path().is_ident("k8s") && !attribute.path().is_ident("serde")
-        });
-    }
-    let clean = |fields: &mut syn::Fields| {
-        for field in fields.iter_mut() {
-            field.attrs.retain(|attribute| {
-                !attribute.path().is_ident("k8s") && !attribute.path().is_ident("serde")
-            });
-        }
+    let clean = |attributes: &mut Vec<Attribute>| {
+        let ours = ["k8s", "api", "serde", "derive", "default"];
+        attributes.retain(|attribute| !ours.iter().any(|name| last_is(attribute.path(), name)));
     };
+    if let Ok(attributes) = attributes_of(item) {
+        clean(attributes);
+    }
     match item {
-        Item::Struct(item) => clean(&mut item.fields),
+        Item::Struct(item) => item.fields.iter_mut().for_each(|field| clean(&mut field.attrs)),
         Item::Enum(item) => {
             for variant in &mut item.variants {
-                variant.attrs.retain(|attribute| {
-                    !attribute.path().is_ident("k8s") && !attribute.path().is_ident("serde")
-                });
-                clean(&mut variant.fields);
+                clean(&mut variant.attrs);
+                variant.fields.iter_mut().for_each(|field| clean(&mut field.attrs));
             }
         }
         _ => {}
@@ -248,7 +241,7 @@ pub fn rule_tokens(
                 Err(error) => errors.push(error),
             }
         }
-        tokens.push(crate::rule::one_of_tokens(root, count, &names));
+        tokens.push(crate::argument::one_of_tokens(root, count, &names));
     }
     crate::rule::join(errors)?;
     Ok(tokens)

@@ -51,7 +51,8 @@ pub struct Rule {
 /// let secrets = Rule::new("", "secrets", ["get"]).name("license");
 /// let grants = [Grant::new(secrets, Reach::Namespace("vault".into()))];
 /// let roles = roles("manager-role", "system", &[], &grants);
-/// assert_eq!((roles[0].name.as_str(), roles[0].namespace.as_deref()), ("manager-role", Some("vault")));
+/// assert_eq!(roles[0].name, "manager-role");
+/// assert_eq!(roles[0].namespace.as_deref(), Some("vault"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -272,7 +273,12 @@ impl Role {
         let kind = if self.namespace.is_some() { "Role" } else { "ClusterRole" };
         let rules: Vec<Value> = self.rules.iter().map(Rule::to_value).collect();
         let metadata = metadata(&self.name, self.namespace.as_deref(), labels);
-        json!({"apiVersion": format!("{API}/v1"), "kind": kind, "metadata": metadata, "rules": rules})
+        json!({
+            "apiVersion": format!("{API}/v1"),
+            "kind": kind,
+            "metadata": metadata,
+            "rules": rules,
+        })
     }
 
     /// Returns the manifest of a binding of the role to a service account.

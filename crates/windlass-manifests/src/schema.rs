@@ -142,9 +142,9 @@ fn flatten(schema: &mut Map<String, Value>, mut value: Map<String, Value>, requi
             rule::bound(schema, key, bound);
         }
     }
-    let open = value.contains_key("additionalProperties") || value.contains_key(rule::PRESERVE);
+    let open = value.contains_key("additionalProperties") || value.contains_key(PRESERVE);
     if open {
-        schema.insert(rule::PRESERVE.into(), true.into());
+        schema.insert(PRESERVE.into(), true.into());
     }
     if let Some(reference) = value.remove("$ref") {
         schema.insert("$ref".into(), reference);

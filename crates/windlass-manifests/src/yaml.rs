@@ -10,7 +10,8 @@ use serde_json::Value;
 /// ```
 /// use serde_json::json;
 ///
-/// let text = windlass_manifests::yaml::document(&json!({"verbs": ["get", "*"], "apiGroups": [""]}));
+/// let rule = json!({"verbs": ["get", "*"], "apiGroups": [""]});
+/// let text = windlass_manifests::yaml::document(&rule);
 /// assert_eq!(text, "apiGroups:\n- \"\"\nverbs:\n- get\n- \"*\"\n");
 /// ```
 pub fn document(value: &Value) -> String {

@@ -203,10 +203,7 @@ where
     pub fn run(self) -> Report {
         let began = Instant::now();
         let mut report = Report::new(&self.name, self.seed);
-        let ground = match self.prepare(&mut report) {
-            Some(ground) => ground,
-            None => return report.took(began),
-        };
+        let Some(ground) = self.prepare(&mut report) else { return report.took(began) };
         let mut plans = enumerate::singles(&ground.reference, self.stale_lists);
         if let Some(faults) = &self.faults {
             plans.retain(|plan| plan.faults.iter().all(|(fault, _)| faults.contains(fault)));
@@ -268,7 +265,7 @@ where
         let ground = Ground { scenario, settings, reference, reference_end, without };
         let mut violations = ground.judge(&ground.reference, true).violations;
         if !violations.iter().any(|violation| violation.oracle == Oracle::Completes) {
-            violations.extend(ground.from_zero());
+            violations.extend(ground.compare_with_zero());
         }
         violations.retain(|violation| !self.without.contains(&violation.oracle));
         if !violations.is_empty() {
@@ -380,7 +377,7 @@ where
     }
 
     /// `SameFromZero`: what the user wants in the end, from nothing.
-    fn from_zero(&self) -> Vec<Violation> {
+    fn compare_with_zero(&self) -> Vec<Violation> {
         let reference = &self.reference;
         let kinds = reference.kinds();
         let by_user = |change: &crate::world::Change| {

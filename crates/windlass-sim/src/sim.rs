@@ -331,7 +331,7 @@ impl Sim {
         self.begin().await?;
         self.steps += 1;
         if matches!(self.mode, Mode::FromZero(_)) {
-            self.from_zero().await?;
+            self.begin_at_zero().await?;
             return Ok(None);
         }
         if self.plan.skipped.contains(&self.steps) {
@@ -378,7 +378,7 @@ impl Sim {
     }
 
     /// Ends a step of the user.
-    fn stepped(&mut self, done: Result<()>) -> Result<()> {
+    fn stepped(&self, done: Result<()>) -> Result<()> {
         let kernel = self.kernel()?;
         let revision = kernel.server.revision();
         kernel.state.lock().stepped(revision);

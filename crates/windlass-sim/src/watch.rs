@@ -118,9 +118,8 @@ impl Events {
             if let Some(line) = self.lines.pop_front() {
                 return Some(line);
             }
-            let frame = match self.inner.frame().await {
-                Some(Ok(frame)) => frame,
-                None => return Some(self.rest.split().freeze()).filter(|rest| !rest.is_empty()),
+            let Some(Ok(frame)) = self.inner.frame().await else {
+                return Some(self.rest.split().freeze()).filter(|rest| !rest.is_empty());
             };
             if let Ok(data) = frame.into_data() {
                 self.rest.extend_from_slice(&data);

@@ -12,9 +12,8 @@ use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::cache::Cache;
+use windlass::cache::{Cache, Change};
 use windlass::client::Patch;
-use windlass::controller::Change;
 use windlass::{
     Client, Context, Controller, Error, Key, Kind, Manager, Next, Readiness, Result, Watch,
 };
@@ -51,7 +50,7 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
         return Ok(Next::Done);
     }
 
-    let Some(prices) = cx.get::<ConfigMap>(&*shop.spec.prices)? else {
+    let Some(prices) = cx.get::<ConfigMap>(&shop.spec.prices)? else {
         let message = format!("there is no price list {}", shop.spec.prices);
         cx.report("PricesFound", &Readiness::InProgress { reason: "Missing".into(), message });
         return Ok(Next::Done); // its creation leads to another reconcile
@@ -87,7 +86,7 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
 
 /// Returns the shops that use a price list.
 fn shops_of(change: &Change, cache: &Cache) -> Result<Vec<Key>> {
-    let Some(list) = change.entry().map(|entry| entry.key()) else { return Ok(Vec::new()) };
+    let list = change.key();
     let shops = cache.list::<Shop>().namespace(list.namespace().unwrap_or_default()).items()?;
     let users = shops.iter().filter(|shop| shop.spec.prices == list.name());
     Ok(users.map(|shop| Key::of(&**shop)).collect())

@@ -151,6 +151,7 @@ impl Clock {
 }
 
 /// The clock of the machine, or tokio's time if that is paused.
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
 fn machine_or_paused() -> Timestamp {
     static ANCHOR: OnceLock<(Timestamp, std::time::Instant)> = OnceLock::new();
     let (start, since) = ANCHOR.get_or_init(|| (Timestamp::now(), std::time::Instant::now()));
@@ -213,6 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "compares with the machine")]
     async fn the_system_clock_is_that_of_the_machine_otherwise() {
         let (before, shown, after) = (Timestamp::now(), Clock::system().now(), Timestamp::now());
         assert!(before <= shown && shown <= after, "{before} {shown} {after}");

@@ -103,7 +103,8 @@ pub struct Recorder {
     queue: mpsc::Sender<Message>,
     controller: Arc<str>,
     instance: Arc<str>,
-    api: EventsApi,
+    /// The API that events are written to; `None` writes none.
+    api: Option<EventsApi>,
     client: Client,
 }
 
@@ -146,23 +147,29 @@ impl Recorder {
     ///
     /// Panics outside of a tokio runtime.
     pub fn spawn(client: &Client, controller: &str, clock: Clock) -> Self {
-        let (recorder, publisher) = Self::new(client, controller, clock);
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".into());
+        let instance: String = format!("{controller}-{host}").chars().take(128).collect();
+        let (recorder, publisher) = Self::new(client, controller, &instance, clock);
         tokio::spawn(publisher.run());
         recorder
     }
 
-    /// Creates a recorder for `controller`, and the publisher that has to run for it.
-    pub(crate) fn new(client: &Client, controller: &str, clock: Clock) -> (Self, Publisher) {
+    /// Creates a recorder for `controller` in the process `instance`, and the publisher that has to
+    /// run for it.
+    pub(crate) fn new(
+        client: &Client,
+        controller: &str,
+        instance: &str,
+        clock: Clock,
+    ) -> (Self, Publisher) {
         let (queue, inbox) = mpsc::channel(QUEUE_MAX);
         // Events of a process that lost its lease are still useful.
         let client = client.unfenced();
-        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".into());
-        let instance: String = format!("{controller}-{host}").chars().take(128).collect();
         let recorder = Self {
             queue,
             controller: controller.into(),
             instance: instance.into(),
-            api: EventsApi::default(),
+            api: Some(EventsApi::default()),
             client: client.clone(),
         };
         (recorder, Publisher::new(inbox, client, clock))
@@ -178,11 +185,11 @@ impl Recorder {
         Self { instance: host.into(), ..self.clone() }
     }
 
-    /// Returns a recorder that writes to this API; events of the core API have no host.
-    pub(crate) fn with_api(&self, api: EventsApi) -> Self {
+    /// Returns a recorder that writes to this API, or none; events of the core API have no host.
+    pub(crate) fn with_api(&self, api: Option<EventsApi>) -> Self {
         let instance = match api {
-            EventsApi::EventsV1 => self.instance.clone(),
-            EventsApi::CoreV1 => "".into(),
+            Some(EventsApi::CoreV1) => "".into(),
+            Some(EventsApi::EventsV1) | None => self.instance.clone(),
         };
         Self { api, instance, ..self.clone() }
     }
@@ -202,6 +209,7 @@ impl Recorder {
             Key::new(regarding.namespace.as_deref(), regarding.name.as_deref().unwrap_or_default())
         );
         tracing::debug!(object, reason, note, "event");
+        let Some(api) = self.api else { return };
         let event = Published {
             event_type,
             reason: reason.into(),
@@ -209,7 +217,7 @@ impl Recorder {
             note,
             controller: self.controller.to_string(),
             instance: self.instance.to_string(),
-            api: self.api,
+            api,
             regarding: regarding.into(),
         };
         if let Err(error) = self.queue.try_send(Message::Event(Box::new(event))) {

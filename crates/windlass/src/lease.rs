@@ -61,7 +61,8 @@ pub(crate) use elector::Elector;
 pub struct LeaseOptions {
     namespace: Option<String>,
     name: String,
-    identity: String,
+    /// `None` takes the one that the manager makes.
+    identity: Option<String>,
     duration: Duration,
     renew_deadline: Duration,
     retry_period: Duration,
@@ -101,11 +102,10 @@ pub struct LeaseStatus {
 impl LeaseOptions {
     /// Asks for the lease `name`.
     pub fn new(name: &str) -> Self {
-        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".into());
         Self {
             namespace: None,
             name: name.into(),
-            identity: format!("{host}_{}", uuid::Uuid::new_v4()),
+            identity: None,
             duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -119,9 +119,9 @@ impl LeaseOptions {
     }
 
     /// Sets the identity of this process, which has to be unique among all that ask for the lease;
-    /// by default the host name and a random part.
+    /// by default the name of the [replica](crate::manager::Builder::replica) and a random part.
     pub fn identity(mut self, identity: &str) -> Self {
-        self.identity = identity.into();
+        self.identity = Some(identity.into());
         self
     }
 
@@ -145,7 +145,7 @@ impl LeaseOptions {
 
     fn check(&self) -> Result<()> {
         let wrong = |text: &str| Err(Error::Invalid(format!("lease {}: {text}", self.name)));
-        if self.name.is_empty() || self.identity.is_empty() {
+        if self.name.is_empty() || self.identity.as_deref() == Some("") {
             return wrong("name and identity must not be empty");
         }
         if self.duration < Duration::from_secs(1) || self.retry_period.is_zero() {

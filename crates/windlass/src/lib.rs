@@ -95,6 +95,7 @@
 //! | `tls` | TLS for these servers; includes `serve` |
 //! | `metrics` | Prometheus metrics ([`metrics`]); without it, nothing is counted |
 //! | `log` | a subscriber for structured logs ([`log`]) |
+//! | `api` | [`macro@api`] and [`macro@k8s`]: kinds from Rust types, and [`manifests`] |
 //! | `operator` | [`Operator`]: the program of an operator, with its command line and manifests |
 //! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
 //!
@@ -178,6 +179,11 @@ pub use manager::Manager;
 #[cfg(feature = "operator")]
 pub use operator::Operator;
 pub use readiness::Readiness;
-/// Manifests: roles, and everything else that installs an operator.
-#[cfg(feature = "operator")]
+/// Manifests: definitions, roles, and everything else that installs an operator.
+#[cfg(feature = "api")]
 pub use windlass_manifests as manifests;
+#[cfg(feature = "api")]
+#[doc(hidden)]
+pub use windlass_manifests::__private;
+#[cfg(feature = "api")]
+pub use windlass_manifests::{api, k8s};

@@ -17,6 +17,8 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
 use json::JsonLines;
 
+use crate::clock::Clock;
+
 /// The filter if `RUST_LOG` is not set. `kube_client` logs as an error what this crate retries and
 /// reports itself.
 const FILTER: &str = "info,kube_client=off";
@@ -35,16 +37,16 @@ const FILTER: &str = "info,kube_client=off";
 /// assert!(!windlass::log::init(), "there is one already");
 /// ```
 pub fn init() -> bool {
-    start(None, None)
+    start(None, None, &Clock::system())
 }
 
-/// Starts the log with a filter and a format, if they are given.
-pub(crate) fn start(filter: Option<EnvFilter>, json: Option<bool>) -> bool {
+/// Starts the log with a filter and a format, if they are given, and the times of this clock.
+pub(crate) fn start(filter: Option<EnvFilter>, json: Option<bool>, clock: &Clock) -> bool {
     let default = || EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
     let filter = filter.unwrap_or_else(default);
     let layer = match !json.unwrap_or_else(|| !std::io::stderr().is_terminal()) {
         true => fmt::layer().with_writer(std::io::stderr).boxed(),
-        false => JsonLines::new(std::io::stderr).boxed(),
+        false => JsonLines::new(std::io::stderr, clock.clone()).boxed(),
     };
     Registry::default().with(filter).with(layer).try_init().is_ok()
 }
@@ -69,12 +71,12 @@ where
     S: tracing::Subscriber + for<'a> LookupSpan<'a>,
     W: for<'a> MakeWriter<'a> + 'static,
 {
-    JsonLines::new(writer)
+    JsonLines::new(writer, Clock::system())
 }
 
-/// Calls [`init`] if the process has no subscriber, so that no operator runs without a log.
-pub(crate) fn ensure() {
+/// Sends the log to stderr if the process has no subscriber, so that no operator runs without a log.
+pub(crate) fn ensure(clock: &Clock) {
     if !tracing::dispatcher::has_been_set() {
-        init();
+        start(None, None, clock);
     }
 }

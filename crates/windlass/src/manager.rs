@@ -33,6 +33,7 @@ mod diagnostics;
 mod group;
 mod handle;
 mod readiness;
+mod replica;
 mod runnable;
 mod running;
 mod runtime;
@@ -213,17 +214,18 @@ impl Manager {
             let serve = server.listen().await?;
             http.spawn(Job::new(name, move |stop, _abort| serve(stop)));
         }
-        let publishers: Vec<_> = std::mem::take(&mut self.publishers)
-            .into_iter()
-            .map(|p| tokio::spawn(p.run()))
-            .collect();
+        // Dropped with this future, so that nothing of the manager survives it.
+        let mut publishers = JoinSet::new();
+        for publisher in std::mem::take(&mut self.publishers) {
+            publishers.spawn(publisher.run());
+        }
         let (result, deadline) = self.work(shutdown, &abort).await;
         http.stop(deadline).await;
         let flushes = self.runtime.clusters.iter().map(|cluster| cluster.ground.recorder.flush());
         let flushes = futures::future::join_all(flushes);
         let deadline = shutdown::final_request_deadline(deadline);
         let _ = tokio::time::timeout_at(deadline, flushes).await;
-        publishers.iter().for_each(tokio::task::JoinHandle::abort);
+        drop(publishers);
         tracing::info!("Wait completed, proceeding to shutdown the manager");
         result
     }

@@ -35,16 +35,20 @@ const GRACE: Duration = Duration::from_secs(30);
 ///
 /// A whole `main.rs`:
 ///
-/// ```no_run
+/// ```
 /// // Reads the command line and runs until a signal.
+/// # mod program {
 /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 /// # use windlass::{Controller, Next, Operator};
 /// # fn controller() -> Controller<ConfigMap> {
 /// #     Controller::builder("mirror").owns::<Secret>().build(|_| async { Ok(Next::Done) })
 /// # }
+/// # #[allow(dead_code)]
 /// fn main() -> std::process::ExitCode {
 ///     Operator::new("mirror-operator").controller(controller()).main()
 /// }
+/// # }
+/// # fn main() {}
 /// ```
 ///
 /// In a test, the manager runs without a command line:

@@ -1,5 +1,6 @@
 //! Signals, sent to a process of their own: this test binary, started once more.
 
+#![allow(clippy::disallowed_methods, reason = "one receiver waits, in a process with real signals")]
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Read};

@@ -239,6 +239,7 @@ impl Target {
         };
         tokio::pin!(connection);
         tokio::select! {
+            biased;
             answer = answer => answer,
             ended = async {
                 let ended = (&mut connection).await;

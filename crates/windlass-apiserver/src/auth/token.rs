@@ -11,12 +11,6 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use ring::digest;
-use ring::rand::SystemRandom;
-use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
-    UnparsedPublicKey,
-};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
@@ -24,8 +18,12 @@ use serde_json::{Value, json};
 use super::rule::quoted;
 use super::{User, service_account_name, strings, text};
 use crate::lookup::Lookup;
+use crate::random::Randomness;
 
+mod key;
 mod request;
+
+use key::SigningKey;
 
 pub use request::token_request;
 
@@ -40,25 +38,20 @@ const LEEWAY: i64 = 60;
 const LENGTH_MAX: usize = 16 * 1024;
 /// How many verified tokens are remembered.
 const VERIFIED_MAX: usize = 4096;
-/// What a P-256 public key starts with in its DER form, up to the point.
-const SPKI_PREFIX: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
-    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
 
 /// Why a key cannot sign tokens.
 #[derive(Debug, thiserror::Error)]
 #[error("service account key: {0}")]
 pub struct KeyError(String);
 
-/// Signs tokens of service accounts with a P-256 key, and knows them again.
+/// Signs tokens of service accounts, and knows them again.
 pub struct Signer {
-    key: EcdsaKeyPair,
-    pkcs8: Vec<u8>,
+    key: SigningKey,
     kid: String,
     issuer: String,
     audiences: Vec<String>,
-    random: SystemRandom,
+    /// The identifiers of tokens.
+    ids: Randomness,
     /// Claims of tokens whose signature was found good; saves the curve arithmetic next time.
     verified: Mutex<HashMap<String, Arc<Value>>>,
 }
@@ -98,12 +91,15 @@ pub struct Claims<'a> {
 // === impl Signer ===
 
 impl Signer {
-    /// A signer with a new key.
+    /// A signer with a new P-256 key.
     pub fn generate(issuer: impl Into<String>) -> Result<Self, KeyError> {
-        let random = SystemRandom::new();
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random)
-            .map_err(|_| KeyError("the system has no randomness".into()))?;
-        Self::from_pkcs8(pkcs8.as_ref(), issuer)
+        Ok(Self::new(SigningKey::generate()?, issuer.into(), None))
+    }
+
+    /// A signer whose key and tokens depend on the seed alone: anybody who knows the seed can sign
+    /// as well, so it is for tests.
+    pub fn seeded(seed: u64, issuer: impl Into<String>) -> Result<Self, KeyError> {
+        Ok(Self::new(SigningKey::seeded(seed)?, issuer.into(), Some(seed)))
     }
 
     /// A signer with the key of a PEM file (PKCS#8, P-256).
@@ -115,22 +111,18 @@ impl Signer {
 
     /// A signer with a key in PKCS#8 form.
     pub fn from_pkcs8(pkcs8: &[u8], issuer: impl Into<String>) -> Result<Self, KeyError> {
-        let random = SystemRandom::new();
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random)
-            .map_err(|error| KeyError(format!("not a P-256 key in PKCS#8 form: {error}")))?;
-        let mut spki = SPKI_PREFIX.to_vec();
-        spki.extend_from_slice(key.public_key().as_ref());
-        let kid = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, &spki));
-        let issuer = issuer.into();
-        Ok(Self {
+        Ok(Self::new(SigningKey::from_pkcs8(pkcs8)?, issuer.into(), None))
+    }
+
+    fn new(key: SigningKey, issuer: String, seed: Option<u64>) -> Self {
+        Self {
+            kid: key.id(),
             key,
-            pkcs8: pkcs8.to_vec(),
-            kid,
             audiences: vec![issuer.clone()],
             issuer,
-            random,
+            ids: Randomness::new(seed),
             verified: Mutex::default(),
-        })
+        }
     }
 
     /// The audiences of the server itself.
@@ -141,7 +133,7 @@ impl Signer {
     /// The private key as PEM, to keep it over restarts.
     pub fn to_pem(&self) -> String {
         let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
-        for line in STANDARD.encode(&self.pkcs8).as_bytes().chunks(64) {
+        for line in STANDARD.encode(self.key.pkcs8()).as_bytes().chunks(64) {
             pem.extend(line.iter().map(|&b| char::from(b)));
             pem.push('\n');
         }
@@ -174,7 +166,8 @@ impl Signer {
             "aud": claims.audiences, "iss": self.issuer,
             "sub": service_account_name(claims.namespace, claims.name),
             "iat": now, "nbf": now, "exp": now.saturating_add(claims.seconds),
-            "jti": uuid::Uuid::new_v4().to_string(), "kubernetes.io": private,
+            "jti": self.ids.uuid(&["token", claims.namespace, claims.name]),
+            "kubernetes.io": private,
         }))
     }
 
@@ -190,14 +183,11 @@ impl Signer {
     }
 
     fn sign_json(&self, claims: &Value) -> String {
-        let header = json!({"alg": "ES256", "kid": self.kid}).to_string();
+        let header = json!({"alg": self.key.algorithm(), "kid": self.kid}).to_string();
         let mut token = URL_SAFE_NO_PAD.encode(header);
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(claims.to_string(), &mut token);
-        let signature = self
-            .key
-            .sign(&self.random, token.as_bytes())
-            .expect("signing fails only without randomness, and the key was made with it");
+        let signature = self.key.sign(token.as_bytes());
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(signature, &mut token);
         token
@@ -255,11 +245,10 @@ impl Signer {
         if claims["iss"] != self.issuer.as_str() && claims["iss"] != LEGACY_ISSUER {
             return Ok(None);
         }
-        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key());
-        let good = header["alg"] == "ES256"
+        let good = header["alg"] == self.key.algorithm()
             && URL_SAFE_NO_PAD
                 .decode(signature)
-                .is_ok_and(|signature| key.verify(signed.as_bytes(), &signature).is_ok());
+                .is_ok_and(|signature| self.key.verifies(signed.as_bytes(), &signature));
         if !good {
             return Err("go-jose/go-jose: error in cryptographic primitive".into());
         }
@@ -279,19 +268,13 @@ impl Signer {
             "jwks_uri": format!("{}/openid/v1/jwks", server_url.trim_end_matches('/')),
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": ["ES256"],
+            "id_token_signing_alg_values_supported": [self.key.algorithm()],
         })
     }
 
     /// The document at `/openid/v1/jwks`: the public key.
     pub fn jwks(&self) -> Value {
-        // An uncompressed point: one byte of form, then 32 bytes for each coordinate.
-        let point = self.key.public_key().as_ref();
-        let coordinate = |from: usize| URL_SAFE_NO_PAD.encode(&point[from..from + 32]);
-        json!({"keys": [{
-            "use": "sig", "kty": "EC", "kid": self.kid, "crv": "P-256", "alg": "ES256",
-            "x": coordinate(1), "y": coordinate(33),
-        }]})
+        json!({"keys": [self.key.jwk()]})
     }
 }
 

@@ -1,6 +1,7 @@
 //! The last step of a write: into the store, and the failures that shows.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Call;
 use crate::object;
@@ -15,6 +16,19 @@ impl Call {
     ///
     /// An object that is too large is stored without its managed fields, as the real server does.
     pub(super) fn write(
+        &self,
+        key: &Key,
+        expected: Option<u64>,
+        change: Change,
+    ) -> Result<Arc<Entry>, WriteError> {
+        let written = self.write_whole(key, expected, change);
+        if let Ok(entry) = &written {
+            self.written.store(entry.revision, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn write_whole(
         &self,
         key: &Key,
         expected: Option<u64>,

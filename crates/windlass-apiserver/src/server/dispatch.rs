@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Identity, Inner, Routed, health, warning_header};
 use crate::auth::{Attributes, PeerCertificate, User};
+use crate::fault::Written;
 use crate::handler::Call;
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
@@ -69,6 +70,9 @@ impl Inner {
                 Err(status) => failure(&status, failing),
             };
             add_warnings(&mut response, &call.warnings());
+            if let Some(revision) = call.written() {
+                response.extensions_mut().insert(Written(revision));
+            }
             response
         };
         match heavy {

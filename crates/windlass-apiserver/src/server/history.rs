@@ -1,4 +1,4 @@
-//! The state and the history of a server, for tests and tools in the same process.
+//! The states of a server, read without requests.
 
 use std::sync::Arc;
 
@@ -6,26 +6,52 @@ use super::ApiServer;
 use crate::store::{Event, Gone, ResourceKey, World};
 
 impl ApiServer {
-    /// Returns the newest state: all objects of all resources.
+    /// The newest revision.
+    pub fn revision(&self) -> u64 {
+        self.inner.store.revision()
+    }
+
+    /// The newest state of every resource.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let server = windlass_apiserver::ApiServer::start();
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::start();
     /// let world = server.world();
-    /// assert!(world.resources().any(|(resource, _)| &*resource.plural == "namespaces"));
-    /// # }
+    /// let names: Vec<&str> = world
+    ///     .resources()
+    ///     .filter(|(resource, _)| &*resource.plural == "namespaces")
+    ///     .flat_map(|(_, table)| table.items.keys().map(|key| &*key.name))
+    ///     .collect();
+    /// assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
     /// ```
     pub fn world(&self) -> Arc<World> {
         self.inner.store.world()
     }
 
-    /// Returns all changes after a revision, in order.
+    /// The state of every resource at a revision.
     ///
     /// # Errors
+    /// If that revision is no longer remembered.
+    pub fn world_at(&self, revision: u64) -> Result<World, Gone> {
+        self.inner.store.world_at(revision)
+    }
+
+    /// What changed after a revision, over all resources, in order.
     ///
-    /// Fails if some of them are forgotten.
+    /// # Errors
+    /// If some of it is no longer remembered.
     pub fn changes_since(&self, revision: u64) -> Result<Vec<(ResourceKey, Arc<Event>)>, Gone> {
         self.inner.store.changes_since(revision)
+    }
+
+    /// Forgets the history: watches and exact lists from older versions get 410.
+    pub fn compact(&self) {
+        self.inner.store.compact();
+    }
+
+    /// Forgets the history of one resource.
+    pub fn compact_resource(&self, resource: &ResourceKey) {
+        self.inner.store.compact_resource(resource);
     }
 }

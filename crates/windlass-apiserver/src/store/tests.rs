@@ -1,3 +1,8 @@
+#![allow(
+    clippy::disallowed_methods,
+    reason = "certificates and files of real servers belong to real time"
+)]
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,5 +1,9 @@
 //! The command `windlass` as a process: what it says, how it ends, what it keeps.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command runs in real time, with real keys and files"
+)]
 #![cfg(unix)]
 
 mod durability;

@@ -41,7 +41,7 @@ pub fn watch<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSelect
 pub fn labels_of(change: &Change) -> Vec<BTreeMap<String, String>> {
     let states = [&change.old, &change.new].into_iter().flatten();
     let free = states.filter(|entry| !entry.owners().iter().any(|o| o.controller));
-    let labels = free
-        .map(|entry| entry.labels().map(|(k, v)| (k.to_string(), v.to_string())).collect());
+    let labels =
+        free.map(|entry| entry.labels().map(|(k, v)| (k.to_string(), v.to_string())).collect());
     labels.collect()
 }

@@ -10,6 +10,7 @@ mod core_namespace;
 mod core_replica_set;
 mod cronjob_time;
 mod daemonset_nodes;
+mod determinism;
 mod endpoints_slices;
 mod ephemeral_claims;
 mod job_ends;

@@ -85,7 +85,7 @@ fn sentences(text: String, length: usize) -> String {
         let after = text[at + letter.len_utf8()..].chars().next();
         *letter == '.' && *at < end && after.is_none_or(char::is_whitespace)
     });
-    match ends.map(|(at, _)| at + 1).last() {
+    match ends.map(|(at, _)| at + 1).next_back() {
         Some(at) => text[..at].to_owned(),
         None => text[..end].trim_end().to_owned(),
     }

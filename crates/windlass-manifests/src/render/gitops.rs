@@ -21,11 +21,12 @@ if obj.status == nil or obj.status.conditions == nil then
   return health
 end
 local function current(condition)
-  return condition.observedGeneration == nil or condition.observedGeneration == obj.metadata.generation
+  local observed = condition.observedGeneration
+  return observed == nil or observed == obj.metadata.generation
 end
+local failures = {Stalled = true, Degraded = true, Failed = true}
 for _, condition in ipairs(obj.status.conditions) do
-  local failed = condition.type == "Stalled" or condition.type == "Degraded" or condition.type == "Failed"
-  if failed and condition.status == "True" and current(condition) then
+  if failures[condition.type] and condition.status == "True" and current(condition) then
     return {status = "Degraded", message = condition.message}
   end
 end

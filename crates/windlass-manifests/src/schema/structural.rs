@@ -81,11 +81,11 @@ impl Resolver<'_> {
             Value::Bool(false) => return unsupported("no value is allowed here"),
             _ => Map::new(),
         };
-        if let Some(Value::String(reference)) = schema.remove("$ref") {
-            return self.reference(&reference, schema);
-        }
         if schema.remove(STRUCTURAL).is_some() {
             return schema;
+        }
+        if let Some(Value::String(reference)) = schema.remove("$ref") {
+            return self.reference(&reference, schema);
         }
         drop_null(&mut schema);
         for keyword in ["anyOf", "oneOf"] {

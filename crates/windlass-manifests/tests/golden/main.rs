@@ -9,3 +9,4 @@ mod cases;
 mod compare;
 
 mod accepted;
+mod shapes;

@@ -29,7 +29,7 @@ pub(crate) enum Wish {
 
 impl Sim {
     /// Performs the intents once; all later steps do nothing.
-    pub(super) async fn from_zero(&mut self) -> Result<()> {
+    pub(super) async fn begin_at_zero(&mut self) -> Result<()> {
         let Mode::FromZero(intents) = std::mem::replace(&mut self.mode, done()) else {
             return Ok(());
         };

@@ -42,7 +42,8 @@ use super::transform::Transform;
 /// let cache = Cache::new(server.client());
 /// let maps = cache.informer::<PartialObjectMeta<ConfigMap>>(&part.metadata_only());
 /// maps.synced(Duration::from_secs(30)).await.expect("can be watched");
-/// assert_eq!(maps.reader().keys(), [Key::namespaced("default", "a")]);
+/// let listed = maps.reader().list();
+/// assert_eq!(listed.iter().map(Key::of).collect::<Vec<_>>(), [Key::namespaced("default", "a")]);
 /// assert!(maps.state().synced());
 /// # Ok(())
 /// # }

@@ -114,6 +114,7 @@ impl Subscription {
 
     /// Returns the next change if there is one; the one before counts as handled.
     #[cfg(test)]
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "a subscription has one reader")]
     pub(super) fn try_recv(&mut self) -> Option<Change> {
         self.mailbox.take()
     }

@@ -193,7 +193,7 @@ impl Watch {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let mut map = config_map("uses-gold");
     /// # map.data = Some([("secret".into(), "gold".into())].into());
-    /// # windlass::Client::new(server.client()).create(&map).await?;
+    /// # windlass::Client::new(server.client()).api().create(&map).await?;
     /// let (sender, mut keys) = tokio::sync::mpsc::channel(8);
     /// // Reconciles all config maps that refer to the secret.
     /// let users = Watch::reading(Kind::of::<Secret>(), |change, cache| {

@@ -138,7 +138,7 @@ impl Publisher {
         }
     }
 
-    fn use_core(&mut self, namespace: &str, error: &Error) {
+    fn use_core(&self, namespace: &str, error: &Error) {
         let error = error.chain();
         tracing::warn!(namespace, error, "events.k8s.io is refused, using core events for an hour");
         self.core.insert(namespace.into(), ());

@@ -24,6 +24,7 @@ const RELEASE_TRIES_MAX: u32 = 4;
 /// Acquires, renews and releases a lease, and opens and closes the fence of the client accordingly.
 pub(crate) struct Elector {
     options: LeaseOptions,
+    identity: String,
     namespace: String,
     api: Api<Lease>,
     clock: Clock,
@@ -46,13 +47,20 @@ struct Observed {
 // === impl Elector ===
 
 impl Elector {
-    /// Asks for a lease with `client`, whose fence is closed until the lease is held.
+    /// Asks for a lease with `client`, whose fence is closed until the lease is held, as `identity`
+    /// unless the options have one.
     ///
     /// # Errors
     ///
     /// Fails if the durations leave no margin.
-    pub(crate) fn new(client: &Client, clock: Clock, options: LeaseOptions) -> Result<Self> {
+    pub(crate) fn new(
+        client: &Client,
+        clock: Clock,
+        options: LeaseOptions,
+        identity: String,
+    ) -> Result<Self> {
         options.check()?;
+        let identity = options.identity.clone().unwrap_or(identity);
         let namespace =
             options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_string());
         let timeout = (options.renew_deadline / 2).max(Duration::from_secs(1));
@@ -66,7 +74,8 @@ impl Elector {
             observed: None,
             status: Arc::new(ordered_watch::Sender::new(LeaseStatus::default())),
             has_led: false,
-            jitter: options.identity.bytes().fold(7, |h, b| h * 31 % 1_000_003 + u64::from(b)),
+            jitter: identity.bytes().fold(7, |h, b| h * 31 % 1_000_003 + u64::from(b)),
+            identity,
             options,
         };
         lease.fence.close(&lease.label());
@@ -94,7 +103,7 @@ impl Elector {
         let key = Key::namespaced(&self.namespace, &self.options.name);
         let mut regarding = key.object_reference(&Kind::of::<Lease>().api_resource());
         regarding.uid = self.observed.as_ref().and_then(|seen| seen.object.metadata.uid.clone());
-        let note = format!("{} {what}", self.options.identity);
+        let note = format!("{} {what}", self.identity);
         recorder.publish(EventType::Normal, regarding, "LeaderElection", "LeaderElection", note);
     }
 
@@ -186,7 +195,7 @@ impl Elector {
             let key = Key::namespaced(&self.namespace, &self.options.name);
             let Some(found) = self.api.get(&key).await? else { return Ok(()) };
             self.observe((*found).clone());
-            if self.holder() != self.options.identity {
+            if self.holder() != self.identity {
                 return Ok(());
             }
             object = (*found).clone();
@@ -231,7 +240,7 @@ impl Elector {
             return Ok(true);
         };
         self.observe((*found).clone());
-        let mine = self.holder() == self.options.identity;
+        let mine = self.holder() == self.identity;
         if !mine && !self.holder().is_empty() && !self.expired() {
             return Ok(false);
         }
@@ -295,7 +304,7 @@ impl Elector {
                 |object| object.metadata.clone(),
             ),
             spec: Some(LeaseSpec {
-                holder_identity: Some(self.options.identity.clone()),
+                holder_identity: Some(self.identity.clone()),
                 lease_duration_seconds: Some(seconds),
                 acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
                 renew_time: Some(now),

@@ -12,10 +12,13 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::clock::Clock;
+
 /// A `tracing` layer that writes every log event as a line of JSON with flat keys.
 #[derive(Debug, Clone)]
 pub(super) struct JsonLines<W> {
     writer: W,
+    clock: Clock,
 }
 
 /// The fields of a span.
@@ -24,9 +27,9 @@ struct Fields(Map<String, Value>);
 // === impl JsonLines ===
 
 impl<W> JsonLines<W> {
-    /// Creates a layer that writes lines to `writer`.
-    pub(super) fn new(writer: W) -> Self {
-        Self { writer }
+    /// Creates a layer that writes lines to `writer`, with the times of `clock`.
+    pub(super) fn new(writer: W, clock: Clock) -> Self {
+        Self { writer, clock }
     }
 }
 
@@ -75,7 +78,7 @@ where
         }
         line.0.insert("level".into(), level.into());
         line.0.insert("logger".into(), meta.target().into());
-        line.0.insert("ts".into(), jiff::Timestamp::now().to_string().into());
+        line.0.insert("ts".into(), self.clock.now().to_string().into());
         let mut text = Value::Object(line.0).to_string();
         text.push('\n');
         // There is nowhere else to report an error.

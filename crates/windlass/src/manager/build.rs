@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{assign, check_names, counted};
+use super::replica::Replica;
 use super::runtime::Runtime;
 use super::{Builder, Cluster, Manager, Running, Server, State, diagnostics};
 use crate::cache::Cache;
@@ -30,7 +31,8 @@ impl Builder {
         crate::panic::install_hook();
         check_names(&self.others)?;
         let stopping = CancellationToken::new();
-        let (clusters, publishers) = self.clusters(&stopping)?;
+        let replica = Replica::new(self.seed, self.replica.take());
+        let (clusters, publishers) = self.clusters(&replica, &stopping)?;
         let components = std::mem::take(&mut self.components);
         let pending = assign(&clusters, components)?;
         for controller in &pending {
@@ -42,7 +44,10 @@ impl Builder {
         };
         let elector = match self.lease.take() {
             None => None,
-            Some(options) => Some(Elector::new(&home.client, self.clock.clone(), options)?),
+            Some(options) => {
+                let (clock, identity) = (self.clock.clone(), replica.identity());
+                Some(Elector::new(&home.client, clock, options, identity)?)
+            }
         };
         let probes = self.probe_server();
         let mut metrics = self.metrics_server(&home.client);
@@ -80,12 +85,17 @@ impl Builder {
     }
 
     /// Creates the caches and the client of every cluster, the home cluster first.
-    fn clusters(&mut self, stopping: &CancellationToken) -> Result<(Vec<Cluster>, Vec<Publisher>)> {
+    fn clusters(
+        &mut self,
+        replica: &Replica,
+        stopping: &CancellationToken,
+    ) -> Result<(Vec<Cluster>, Vec<Publisher>)> {
         let fence = Fence::new();
         let others = std::mem::take(&mut self.others);
         let all = [(String::new(), self.home.clone())].into_iter().chain(others);
         let create = |(name, kube): (String, kube::Client)| {
             let mut options = self.cache.clone();
+            options.seed = options.seed.or(self.seed.map(|_| replica.seed()));
             let host = match name.as_str() {
                 "" => self.host.as_deref().unwrap_or(HOST),
                 cluster => cluster,
@@ -100,14 +110,16 @@ impl Builder {
             });
             let (fence, registry) = (fence.clone(), self.registry.clone());
             let client = Client::build(kube, host, cache, fence, registry).field_owner(&self.name);
-            let (recorder, publisher) = Recorder::new(&client, &self.name, self.clock.clone());
+            let instance = replica.instance(&self.name);
+            let (recorder, publisher) =
+                Recorder::new(&client, &self.name, &instance, self.clock.clone());
             let ground = ControllerEnv {
                 client,
                 recorder: recorder.with_api(self.events_api),
                 clock: self.clock.clone(),
                 metrics: self.registry.clone(),
                 stopping: stopping.clone(),
-                seed: self.seed.unwrap_or_else(rand::random),
+                seed: replica.seed(),
                 cluster: name.clone(),
             };
             Ok((Cluster { name, ground }, publisher))
@@ -142,7 +154,7 @@ impl Builder {
     /// ```
     pub async fn run_until_signal(self) -> Result<()> {
         #[cfg(feature = "log")]
-        crate::log::ensure();
+        crate::log::ensure(&self.clock);
         let mut signals = Signals::new();
         let manager = self.build()?;
         let stopping = manager.runtime.state.stopping.clone();

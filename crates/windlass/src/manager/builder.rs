@@ -62,8 +62,9 @@ pub struct Builder {
     pub(super) registry: Metrics,
     pub(super) grace: Duration,
     pub(super) clock: Clock,
-    pub(super) events_api: EventsApi,
+    pub(super) events_api: Option<EventsApi>,
     pub(super) seed: Option<u64>,
+    pub(super) replica: Option<String>,
 }
 
 // === impl Builder ===
@@ -87,8 +88,9 @@ impl Builder {
             registry: Metrics::new(),
             grace: GRACE,
             clock: Clock::system(),
-            events_api: EventsApi::default(),
+            events_api: Some(EventsApi::default()),
             seed: None,
+            replica: None,
         }
     }
 
@@ -105,9 +107,10 @@ impl Builder {
         self
     }
 
-    /// Sets the API that events are written to; `events.k8s.io/v1` by default.
-    pub fn events_api(mut self, api: EventsApi) -> Self {
-        self.events_api = api;
+    /// Sets the API that events are written to; `events.k8s.io/v1` by default. With `None`, events
+    /// are logged at level `debug` and not written.
+    pub fn events_api(mut self, api: impl Into<Option<EventsApi>>) -> Self {
+        self.events_api = api.into();
         self
     }
 
@@ -358,11 +361,37 @@ impl Builder {
 
     /// Sets the seed of all random decisions.
     ///
-    /// With tokio's time paused and a [fixed clock](Clock::fixed), two runs with the same seed do
-    /// exactly the same.
+    /// With tokio's time paused and a [fixed clock](Clock::fixed), two runs with the same seed and
+    /// [replica](Self::replica) do exactly the same.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
-        self.cache.seed = Some(seed);
+        self
+    }
+
+    /// Sets the name of this replica, which has to be unique among the replicas of the operator; by
+    /// default the environment variable `HOSTNAME`, which is the name of the pod.
+    ///
+    /// Events are reported by this instance, and the lease is held under this name. Replicas with
+    /// equal seeds make different random decisions.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::Manager;
+    /// use windlass::lease::LeaseOptions;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let lease = LeaseOptions::new("shop").namespace("default");
+    /// let builder = Manager::builder(server.client()).lease(lease);
+    /// let handle = builder.replica("shop-0").seed(7).spawn()?;
+    /// tokio::time::sleep(Duration::from_secs(1)).await;
+    /// assert!(handle.lease().expect("configured").holder.starts_with("shop-0_"));
+    /// handle.stop().await
+    /// # }
+    /// ```
+    pub fn replica(mut self, name: &str) -> Self {
+        self.replica = Some(name.into());
         self
     }
 }

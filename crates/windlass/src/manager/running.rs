@@ -53,6 +53,29 @@ impl Running {
         self.wait().await
     }
 
+    /// Drops the manager with everything that it runs, as a crash of the process would: nothing
+    /// drains, no event is sent, and the lease expires.
+    ///
+    /// Tasks that the author's code has spawned run on.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let running = Manager::builder(server.client()).spawn()?;
+    /// running.ready().await;
+    /// running.abort().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn abort(self) {
+        self.task.abort();
+        // Returns once the manager is dropped; whether it had ended before does not matter.
+        let _ = self.task.await;
+    }
+
     /// Waits until the manager ends.
     ///
     /// # Errors

@@ -61,7 +61,8 @@ pub(super) struct RunArgs {
         default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub(super) leader_elect: bool,
     /// The namespace of the lease; by default that of the pod or of the kubeconfig.
-    #[arg(long, env = "LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
+    #[arg(long, env = "LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE",
+        value_parser = namespace)]
     pub(super) leader_election_namespace: Option<String>,
     /// Watch these namespaces only, separated by commas.
     #[arg(long, env = "WATCH_NAMESPACE", value_delimiter = ',', value_name = "NAMESPACES",

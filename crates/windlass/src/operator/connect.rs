@@ -7,6 +7,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::Operator;
 use super::cli::{LogFormat, RunArgs};
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lease::LeaseOptions;
 use crate::manager::Builder;
@@ -17,7 +18,8 @@ use crate::serve::Tls;
 pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
     operator.model()?;
     let filter = args.log_level.as_deref().and_then(|level| EnvFilter::try_new(level).ok());
-    crate::log::start(filter, args.log_format.map(|format| format == LogFormat::Json));
+    let json = args.log_format.map(|format| format == LogFormat::Json);
+    crate::log::start(filter, json, &Clock::system());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let config = config(args.kubeconfig.as_deref()).await?;

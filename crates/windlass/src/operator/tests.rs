@@ -168,7 +168,7 @@ async fn every_metric_of_alerts_and_dashboard_exists() {
     let lease = crate::lease::LeaseOptions::new("map-operator").namespace("default");
     let handle = operator.manager(server.client()).lease(lease).spawn().expect("starts");
     handle.ready().await;
-    let served = handle.metrics().encode();
+    let served = handle.metrics();
 
     let alerts = model.alerts();
     let rules = alerts["spec"]["groups"][0]["rules"].as_array().expect("rules");

@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(of(&[]), Readiness::Ready);
         assert_eq!(of(&[Readiness::Ready, Readiness::Ready]), Readiness::Ready);
         assert_eq!(
-            of(&[unknown.clone()]),
+            of(std::slice::from_ref(&unknown)),
             Readiness::unknown("NoReadyCondition", "Pod 0: NoReadyCondition")
         );
         assert_eq!(

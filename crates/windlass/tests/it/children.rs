@@ -23,6 +23,9 @@ const FIRST: [(&str, &str); 2] =
     [("1", "secret:default:a role::r"), ("2", "map:other:m secret:default:b")];
 const SECOND: [(&str, &str); 2] = [("1", "secret:default:a"), ("2", "map:other:n")];
 
+/// The waves of children of an operator, and the children that must exist afterwards.
+type Phase<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
 /// Takes an owner through its life with one fault; returns `false` if it did not happen.
 async fn life(fault: Fault, at: usize) -> bool {
     let (server, client) = world().await;
@@ -31,7 +34,7 @@ async fn life(fault: Fault, at: usize) -> bool {
     let second = Wire::new(&server, None);
     let mut running = operator(wire.client());
     let mut replaced = false;
-    let phases: [(&[(&str, &str)], &[&str]); 3] = [
+    let phases: [Phase; 3] = [
         (&FIRST, &["map:other:m", "role::r", "secret:default:a", "secret:default:b"]),
         (&SECOND, &["map:other:n", "secret:default:a"]),
         (&[], &[]),

@@ -87,7 +87,7 @@ async fn a_watch_added_at_run_time_does_not_end_one_that_was_declared() {
     let kind = Kind::of::<Secret>();
     let cache = handle.client().cached();
     drop(cache.informer_of::<Secret>(&kind, &Scope::all().metadata_only()));
-    assert!(cache.list_of::<DynamicObject>(&kind).count().is_ok(), "the controller uses it still");
+    assert!(cache.list_of::<DynamicObject>(&kind).items().is_ok(), "the controller uses it still");
     handle.client().api().create(&secret("a")).await.expect("created");
     assert!(handle.client().cached().get::<Secret>(&key("a")).expect("cached").is_some());
     handle.client().api().create(&config_map("m", &[])).await.expect("created");
@@ -217,6 +217,6 @@ async fn nothing_is_watched_once_the_manager_has_stopped() {
     handle.stop().await.expect("stops");
     let error = controller.watch(secrets()).expect_err("nobody would end it");
     assert_eq!(error.to_string(), "cannot watch Secret.v1: the manager has stopped");
-    assert!(client.cached().list::<Secret>().count().is_err());
+    assert!(client.cached().list::<Secret>().items().is_err());
     controller.synced().await;
 }

@@ -33,7 +33,7 @@ fn is_test(files: &[String], name: &str) -> bool {
 #[test]
 fn every_promise_names_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let code = files(&["src", "tests"]);
+    let code = files(&["src", "tests", "../windlass-cluster/tests"]);
     let crate_docs = std::fs::read_to_string(root.join("src/lib.rs")).expect("text");
     let (_, promised) = crate_docs.split_once("//! # Promises").expect("has promises");
     let (promised, refused) = promised.split_once("//! # What is not promised").expect("and not");

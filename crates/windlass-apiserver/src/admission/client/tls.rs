@@ -229,6 +229,7 @@ fn address(bytes: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "certificates are valid in real time")]
 mod tests {
     use super::*;
     use crate::pki::Ca;

@@ -87,6 +87,22 @@ fn a_key_survives_as_pem() {
 }
 
 #[test]
+fn equal_seeds_sign_equal_tokens() {
+    let (fake, _) = setup();
+    let signer = |seed| Signer::seeded(seed, DEFAULT_ISSUER).unwrap();
+    let tokens = |signer: &Signer| [json!({}), json!({})].map(|spec| token(&fake, signer, spec));
+    let (one, again, other) = (signer(7), signer(7), signer(8));
+    let [first, second] = tokens(&one);
+    assert_eq!(tokens(&again), [first.clone(), second.clone()]);
+    assert_ne!(first, second, "each token has an identifier of its own");
+    assert!(one.authenticate(&fake, &first, one.audiences(), at(NOW)).unwrap().is_some());
+    assert!(other.authenticate(&fake, &first, other.audiences(), at(NOW)).is_err());
+    let kept = Signer::from_pem(&one.to_pem(), DEFAULT_ISSUER).unwrap();
+    assert_eq!(kept.jwks(), one.jwks());
+    assert_eq!(one.jwks()["keys"][0]["crv"], "Ed25519");
+}
+
+#[test]
 fn wrong_requests_get_the_real_texts() {
     let (fake, signer) = setup();
     let message = |spec| ask(&fake, &signer, spec).unwrap_err().message;

@@ -73,10 +73,8 @@ fn compact(shared: &Shared, world: &World, from: u64) -> io::Result<()> {
 
 /// Writes the live objects; returns the length of the file.
 fn write_world(shared: &Shared, world: &World, file: &File) -> io::Result<u64> {
-    let mut resources: Vec<_> = world.resources().collect();
-    resources.sort_by_key(|(resource, _)| *resource);
     let (mut buffer, mut length) = (MAGIC.to_vec(), 0);
-    for (resource, table) in resources {
+    for (resource, table) in world.resources() {
         let mut newest = 0;
         for entry in table.items.values() {
             newest = newest.max(entry.revision);

@@ -81,8 +81,7 @@ async fn reconcile(cx: &Context<Deployment>) -> Result<Next> {
         );
         return Ok(Next::Done);
     }
-    let sets =
-        cx.claim(spec.selector.clone())?.objects::<ReplicaSet>(|_| true).await?;
+    let sets = cx.claim(spec.selector.clone())?.objects::<ReplicaSet>(|_| true).await?;
     let sets = sets.iter().map(|set| (**set).clone()).collect();
     let mut rollout = Rollout { cx, deployment: (*deployment).clone(), sets };
     rollout.sort();

@@ -153,9 +153,9 @@ fn list(schema: &Map<String, Value>, path: &str, report: &mut Report) {
                 report.add(path, "items of a set cannot be null");
             }
         }
-        (Some("atomic"), _) | (None, _) | (_, None) => {}
+        (Some("atomic") | None, _) | (_, None) => {}
         (Some(other), _) => {
-            report.add(path, format_args!("a list is not `{other}` but `atomic`, `set` or `map`"))
+            report.add(path, format_args!("a list is not `{other}` but `atomic`, `set` or `map`"));
         }
     }
     if keys.is_some() && list_type != Some("map") {

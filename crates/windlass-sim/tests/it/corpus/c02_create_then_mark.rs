@@ -20,7 +20,7 @@ async fn remove(cx: &Context<App>, node: &str) -> Result<()> {
 async fn bad(cx: Context<App>) -> Result<Next> {
     let Some(app) = cx.object() else { return Ok(Next::Done) };
     for index in 0..app.spec.size {
-        if cx.get::<ConfigMap>(&*name(index))?.is_none() {
+        if cx.get::<ConfigMap>(&name(index))?.is_none() {
             cx.create(&config_map(&name(index), "")).await?;
             cx.status(|status| status.marks.push(format!("created {}", name(index)))).await?;
             cx.status(|status| status.marks.push(format!("ready {}", name(index)))).await?;
@@ -42,7 +42,7 @@ async fn fixed(cx: Context<App>) -> Result<Next> {
         cx.apply(&config_map(&name(index), "")).await?;
     }
     for index in app.spec.size..5 {
-        if cx.get::<ConfigMap>(&*name(index))?.is_some() {
+        if cx.get::<ConfigMap>(&name(index))?.is_some() {
             remove(&cx, &name(index)).await?;
         }
     }

@@ -37,7 +37,7 @@ async fn fixed(cx: Context<App>) -> Result<Next> {
     let Some(app) = cx.object() else { return Ok(Next::Done) };
     for index in 0..app.spec.size {
         let name = format!("web-{index}");
-        if cx.get::<Pod>(&*name)?.is_none() {
+        if cx.get::<Pod>(&name)?.is_none() {
             cx.create(&pod(json!({"name": name}))?).await?;
         }
     }

@@ -74,8 +74,8 @@ impl<'a> World<'a> {
     }
 
     fn expected(&self) -> Option<&Arc<Entry>> {
-        let beyond = self.observed.range(self.cursor..).map(|at| &self.ops[*at]);
-        let newest = beyond.filter(|op| !op.deleted).last().map(|op| &op.entry);
+        let mut beyond = self.observed.range(self.cursor..).map(|at| &self.ops[*at]);
+        let newest = beyond.rfind(|op| !op.deleted).map(|op| &op.entry);
         let deleted = |entry: &&Arc<Entry>| {
             let mut observed = self.observed.iter().map(|at| &self.ops[*at]);
             observed.any(|op| op.deleted && op.entry.uid() == entry.uid())

@@ -39,6 +39,10 @@ impl Cache {
         let stats = Arc::default();
         let token = CancellationToken::new();
         let rules = self.rules(states.whole());
+        // Kinds whose watches break together must not come back together.
+        let seed = format!("{}.{}", kind.plural(), kind.group())
+            .bytes()
+            .fold(rules.seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         for (source, namespace) in namespaces.into_iter().enumerate() {
             let target = Target {
                 kind: resource.clone(),
@@ -50,7 +54,7 @@ impl Cache {
             let reflector = Reflector::new(
                 shared.client.clone(),
                 target,
-                Rules { seed: rules.seed.wrapping_add(source as u64), ..rules.clone() },
+                Rules { seed: seed.wrapping_add(source as u64), ..rules.clone() },
                 Batch::new(source, store.clone(), states.clone()),
                 Arc::clone(&stats),
             );
@@ -73,10 +77,15 @@ impl Cache {
             object_max: options.object_max,
             keep_managed_fields: options.store.keep_managed_fields,
             pack: options.store.pack,
-            seed: options.seed.unwrap_or_else(rand::random),
+            seed: options.seed.unwrap_or_else(unseeded),
             transform: options.transform.clone(),
             observe: options.observe.clone(),
             whole,
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a cache without a seed does not repeat its jitter")]
+fn unseeded() -> u64 {
+    rand::random()
 }

@@ -1,7 +1,5 @@
-extern crate windlass_manifests as windlass;
-
 use std::collections::BTreeMap;
-use windlass::k8s;
+use windlass_macros::k8s;
 
 #[k8s]
 pub struct Types {
@@ -36,7 +34,7 @@ pub struct MissingMember {
 pub struct Pair(pub i32, pub i32);
 
 #[k8s]
-#[derive(schemars::JsonSchema)]
+#[derive(JsonSchema)]
 pub struct Twice {
     pub x: String,
 }

@@ -1,7 +1,5 @@
-extern crate windlass_manifests as windlass;
-
 use std::collections::BTreeMap;
-use windlass::{api, k8s};
+use windlass_macros::api;
 
 #[api(group = "example.com", version = "v1", kind = "Wrong")]
 pub struct WrongSpec {

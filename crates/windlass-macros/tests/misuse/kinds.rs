@@ -1,6 +1,4 @@
-extern crate windlass_manifests as windlass;
-
-use windlass::{api, k8s};
+use windlass_macros::{api, k8s};
 
 #[api(group = "example.com", version = "v1", kind = "Columns", column("A"))]
 pub struct ColumnsSpec {
