@@ -277,6 +277,9 @@ impl Exchange {
             body.ok().and_then(|b| serde_json::from_slice(&b).ok()).unwrap_or_default();
         let set = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
         let (meta, wanted) = (&body["metadata"], &body["preconditions"]);
+        if self.info.verb == "update" {
+            return set(&meta["resourceVersion"]); // a uid does not protect from a lost update
+        }
         [&meta["resourceVersion"], &meta["uid"], &wanted["uid"], &wanted["resourceVersion"]]
             .into_iter()
             .any(set)

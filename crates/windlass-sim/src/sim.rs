@@ -196,6 +196,7 @@ impl Sim {
         let object = in_namespace(object);
         let step = step_of::<K>("apply", &Key::of(&object));
         let Some(client) = self.step(step).await? else { return Ok(()) };
+        self.until_gone::<K>(&Key::of(&object)).await?;
         let done = client.api::<K>().apply(&object).await.map(drop);
         self.stepped(done)
     }
@@ -209,6 +210,7 @@ impl Sim {
         let object = in_namespace(object);
         let step = step_of::<K>("create", &Key::of(&object));
         let Some(client) = self.step(step).await? else { return Ok(()) };
+        self.until_gone::<K>(&Key::of(&object)).await?;
         let done = client.api::<K>().create(&object).await.map(drop);
         self.stepped(done)
     }
@@ -355,6 +357,24 @@ impl Sim {
             kernel.heal();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
+    }
+
+    /// Waits until an object that is being deleted is gone, as `kubectl delete` does: the user creates
+    /// a new object of that name, and does not change the old one.
+    async fn until_gone<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<()> {
+        let kernel = self.kernel()?;
+        for _ in 0..PATIENCE {
+            let found = World::of(&kernel.server);
+            let going = found.list::<K>().iter().any(|object| {
+                Key::of(object) == *key && object.meta().deletion_timestamp.is_some()
+            });
+            if !going {
+                break;
+            }
+            kernel.heal();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        Ok(())
     }
 
     /// Ends a step of the user.

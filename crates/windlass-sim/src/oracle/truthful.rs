@@ -90,19 +90,36 @@ fn too_early(run: &Outcome, verdict: &mut Verdict) {
             continue;
         }
         for (key, child) in children(&world, after) {
-            let observed = observed_generation(child).unwrap_or_default();
-            if makers.get(key) == Some(&true) && observed < generation(child) {
+            if makers.get(key) == Some(&true)
+                && let Some(why) = unfinished(key, child)
+            {
                 let text = format!(
-                    "{} claims to be ready for generation {claimed} before {key} has been looked at \
-                     by its controller: it is at generation {}, and its status at {observed}",
-                    change.key,
-                    generation(child)
+                    "{} claims to be ready for generation {claimed} although {key}, which the \
+                     operator has changed for it, is not: {why}",
+                    change.key
                 );
                 verdict.add(Oracle::Truthful, text, Vec::new());
                 return;
             }
         }
     }
+}
+
+/// Why the newest generation of a workload is not in effect yet, if it is not.
+fn unfinished(key: &ObjectKey, workload: &Value) -> Option<String> {
+    let (newest, observed) = (generation(workload), observed_generation(workload).unwrap_or(0));
+    if observed < newest {
+        return Some(format!("it is at generation {newest}, and its status at {observed}"));
+    }
+    let status = |field: &str| workload["status"][field].as_i64().unwrap_or_default();
+    if key.resource == "deployments.apps" {
+        let (wanted, _) = replicas(key, workload);
+        let (updated, all) = (status("updatedReplicas"), status("replicas"));
+        if updated < wanted || all > updated {
+            return Some(format!("{updated} of {wanted} pods are updated, and {all} exist"));
+        }
+    }
+    None
 }
 
 /// The generation for which an object claims to be ready.

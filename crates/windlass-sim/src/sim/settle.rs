@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 use windlass::Result;
 
 use super::{Mode, Sim};
-use crate::kernel::Actor;
+use crate::kernel::{Actor, Life};
 use crate::trace::What;
 
 /// How long nothing may happen before the cluster is at rest between two steps.
@@ -73,10 +73,12 @@ impl Sim {
             }
             let (busy, starting) = {
                 let state = kernel.state.lock();
-                (state.in_flight, state.starting)
+                let cut_off = |life: &Life| life.paused_until.is_some_and(|t| t > Instant::now());
+                let busy = state.in_flight > 0 || state.replicas.iter().any(cut_off);
+                (busy, state.starting)
             };
             let now = self.mark()?;
-            if now == mark && busy == 0 && starting == 0 {
+            if now == mark && !busy && starting == 0 {
                 return Ok(Rest::Settled);
             }
             if Instant::now() >= deadline {

@@ -16,16 +16,22 @@ use super::config_map;
 
 const EVERY: Duration = Duration::from_secs(5);
 
-async fn bad(cx: RunContext) -> Result<()> {
-    let maps: Api<ConfigMap> = Api::namespaced(cx.client().kube().clone(), "default");
-    loop {
-        let now = json!({"data": {"config": cx.clock().time().0.to_string()}});
-        let _ = maps.patch("beat", &PatchParams::default(), &Patch::Merge(now)).await;
-        tokio::time::sleep(EVERY).await;
-    }
+async fn bad(cx: RunContext, client: kube::Client) -> Result<()> {
+    let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+    let clock = cx.clock().clone();
+    // The task is not the manager's, so it does not end with the lease.
+    tokio::spawn(async move {
+        loop {
+            let now = json!({"data": {"config": clock.time().0.to_string()}});
+            let _ = maps.patch("beat", &PatchParams::default(), &Patch::Merge(now)).await;
+            tokio::time::sleep(EVERY).await;
+        }
+    });
+    cx.stopping().await;
+    Ok(())
 }
 
-async fn fixed(cx: RunContext) -> Result<()> {
+async fn fixed(cx: RunContext, _: kube::Client) -> Result<()> {
     loop {
         let now = json!({"data": {"config": cx.clock().time().0.to_string()}});
         let key = Key::namespaced("default", "beat");
@@ -47,7 +53,10 @@ macro_rules! scenario {
         async |sim: &mut Sim| {
             sim.replicas(2).expects_writes::<ConfigMap>();
             let started = AtomicUsize::new(0);
-            sim.operator(move |client| manager(client, &started).runnable("beat", $beat));
+            sim.operator(move |client| {
+                let own = client.clone();
+                manager(client, &started).runnable("beat", |cx| $beat(cx, own))
+            });
             sim.create(&config_map("beat", "")).await?;
             sim.settle("it beats").await
         }

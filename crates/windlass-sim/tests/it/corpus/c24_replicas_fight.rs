@@ -16,7 +16,10 @@ pub fn deployment(replicas: Option<i32>, image: &str) -> Result<Deployment> {
         "spec": {
             "selector": {"matchLabels": labels},
             "template": {
-                "metadata": {"labels": labels},
+                "metadata": {
+                    "labels": labels,
+                    "annotations": {"windlass.dev/ready-after": "2s"},
+                },
                 "spec": {"containers": [{"name": "app", "image": image}]},
             },
         },

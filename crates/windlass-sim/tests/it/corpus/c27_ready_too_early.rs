@@ -15,7 +15,7 @@ async fn reconcile(cx: Context<App>, early: bool) -> Result<Next> {
     let deployment = cx.apply(&deployment(Some(size), &app.spec.config)?).await?;
     let status = deployment.status.clone().unwrap_or_default();
     let current = status.observed_generation == deployment.metadata.generation;
-    let updated = status.updated_replicas == Some(size);
+    let updated = status.updated_replicas == Some(size) && status.replicas == Some(size);
     let available = status.available_replicas == Some(size);
     let ready = available && (early || (current && updated));
     cx.status(|status| {
