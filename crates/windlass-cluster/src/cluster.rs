@@ -102,9 +102,10 @@ impl Cluster {
     ///     ApiServer::with_options(Options { seed: Some(7), start_time, ..Options::default() })
     ///         .expect("a server in memory has nothing to open")
     /// };
-    /// let one = Cluster::with_options(server(), Default::default()).await;
-    /// let other = Cluster::with_options(server(), Default::default()).await;
-    /// assert_eq!(one.server().revision(), other.server().revision());
+    /// let start = async || Cluster::with_options(server(), Default::default()).await;
+    /// let one = start().await.server().revision();
+    /// let other = start().await.server().revision();
+    /// assert_eq!(one, other);
     /// # }
     /// ```
     pub async fn with_options(server: ApiServer, options: Options) -> Self {

@@ -127,7 +127,7 @@
 pub mod clock;
 pub mod error;
 pub mod kind;
-pub mod ordered_watch;
+mod ordered_watch;
 pub mod scheme;
 
 pub mod cache;

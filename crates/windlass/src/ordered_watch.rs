@@ -17,25 +17,7 @@ use tokio::sync::Notify;
 /// The latest value of something that changes, and a way to wait for its changes.
 ///
 /// Values in between may be missed; the latest one never is.
-///
-/// # Examples
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Namespace;
-/// use windlass::cache::{Cache, Scope, SyncState};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = server.client();
-/// let namespaces = Cache::new(client).informer::<Namespace>(&Scope::all());
-/// let mut states = namespaces.states();
-/// assert_eq!(*states.borrow(), SyncState::Pending);
-/// let state = states.wait_for(SyncState::synced).await.expect("the informer is not dropped");
-/// assert!(state.synced());
-/// # }
-/// ```
-pub struct Receiver<T> {
+pub(crate) struct Receiver<T> {
     shared: Arc<Shared<T>>,
     /// The number of the change that was seen last.
     seen: u64,
@@ -44,10 +26,10 @@ pub struct Receiver<T> {
 /// The sender is gone, so the value does not change any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the value does not change any more, because its sender was dropped")]
-pub struct Closed(());
+pub(crate) struct Closed(());
 
 /// A borrowed value, which cannot change meanwhile: keep it only for a moment.
-pub struct Ref<'a, T>(RwLockReadGuard<'a, T>);
+pub(crate) struct Ref<'a, T>(RwLockReadGuard<'a, T>);
 
 /// Changes the value.
 pub(crate) struct Sender<T> {

@@ -38,6 +38,12 @@ pub(super) fn resolve(root: &Map<String, Value>, path: &str) -> Target {
                 if seen == ".metadata" {
                     return metadata(&name);
                 }
+                // Definitions need not mention it.
+                if seen.is_empty() && name == "metadata" {
+                    here = json!({ "type": "object" });
+                    seen.push_str(".metadata");
+                    continue;
+                }
                 match field(&here, &name) {
                     Found::Value(value) => here = value,
                     Found::Open => return Target::Open,

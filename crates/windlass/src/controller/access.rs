@@ -12,13 +12,14 @@ use crate::kind::{Kind, Object};
 /// ```
 /// use k8s_openapi::api::apps::v1::Deployment;
 /// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::controller::Access;
 /// use windlass::{Controller, Next};
 ///
 /// let controller = Controller::<ConfigMap>::builder("maps")
 ///     .owns::<Deployment>()
 ///     .writes_status()
 ///     .build(|_| async { Ok(Next::Done) });
-/// let access = controller.access();
+/// let access: Vec<Access> = controller.access();
 /// let declared = |resource: &str, verb: &str| {
 ///     access.iter().any(|access| access.resource() == resource && access.verbs.contains(&verb))
 /// };

@@ -264,7 +264,7 @@ impl<K: Object> Builder<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
-    /// # windlass::Client::new(server.client()).create(&config_map("a")).await?;
+    /// # windlass::Client::new(server.client()).api().create(&config_map("a")).await?;
     /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
     /// let hour = Duration::from_secs(3600);
     /// let controller = Controller::<ConfigMap>::builder("hourly")
@@ -320,7 +320,7 @@ impl<K: Object> Builder<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
-    /// # windlass::Client::new(server.client()).create(&config_map("a")).await?;
+    /// # windlass::Client::new(server.client()).api().create(&config_map("a")).await?;
     /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
     /// let second = Duration::from_secs(1);
     /// let controller = Controller::<ConfigMap>::builder("slow")

@@ -75,12 +75,13 @@ const TIMED: Duration = Duration::from_secs(15);
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass::controller::Children;
 /// use windlass::{Context, Controller, Key, Manager, Next, Result};
 ///
 /// /// Creates one secret per word of `data.secrets`.
 /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
 ///     let Some(map) = cx.object() else { return Ok(Next::Done) };
-///     let mut children = cx.children("example.com/secrets");
+///     let mut children: Children<ConfigMap> = cx.children("example.com/secrets");
 ///     let names = map.data.as_ref().and_then(|data| data.get("secrets"));
 ///     for name in names.iter().flat_map(|names| names.split_whitespace()) {
 ///         let mut secret = Secret::default();

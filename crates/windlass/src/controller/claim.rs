@@ -29,12 +29,14 @@ use crate::readiness::is_built_in;
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+/// use windlass::controller::Claim;
 /// use windlass::{Context, Controller, Next, Result};
 ///
 /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
 ///     let labels = [("collect".to_string(), cx.name().to_string())].into();
 ///     let selector = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
-///     let secrets = cx.claim(selector)?.objects::<Secret>(|_| true).await?;
+///     let claim: Claim<ConfigMap> = cx.claim(selector)?;
+///     let secrets = claim.objects::<Secret>(|_| true).await?;
 ///     cx.event("Collected", format!("{} secrets", secrets.len()));
 ///     Ok(Next::Done)
 /// }

@@ -204,7 +204,7 @@ impl Watch {
     ///             == Some(secret.name())
     ///     };
     ///     let maps = maps.unwrap_or_default();
-    ///     maps.iter().filter(|map| names(map)).map(|map| Key::of(&**map)).collect()
+    ///     maps.iter().filter(|map| names(map)).map(|map| Key::of(&**map)).collect::<Vec<_>>()
     /// });
     /// let controller = Controller::<ConfigMap>::builder("users").watch(users.priority(10)).build(
     ///     move |cx: Context<ConfigMap>| {

@@ -59,7 +59,7 @@ fn the_role_follows_from_the_declarations() {
         Rule::new("apps", "deployments", ["list", "watch", "create", "patch"]),
         Rule::new("", "nodes", ["list", "watch"]),
         Rule::new("", "secrets", ["list", "watch"]),
-        Rule::new("", "configmaps", ["delete"]),
+        Rule::new("", "configmaps", ["get", "delete"]),
         Rule::new("events.k8s.io", "events", ["create", "patch"]),
     ]);
     assert_eq!(role.rules, rules);

@@ -17,10 +17,14 @@ use tokio::time::Instant;
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::queue::WorkQueue;
+/// use windlass::queue::{Limiter, WorkQueue};
+///
+/// fn fast_slow(fast: Duration, slow: Duration) -> impl Limiter<&'static str> {
+///     move |_: &&str, failures| if failures <= 2 { fast } else { slow }
+/// }
 ///
 /// let (fast, slow) = (Duration::from_millis(10), Duration::from_secs(60));
-/// let limiter = move |_: &&str, failures| if failures <= 2 { fast } else { slow };
+/// let limiter = fast_slow(fast, slow);
 /// let queue = WorkQueue::with_limiter(limiter);
 /// let delays = [(); 4].map(|()| queue.add_rate_limited("a"));
 /// assert_eq!(delays, [fast, fast, slow, slow]);
