@@ -18,10 +18,10 @@ use source::Source;
 use surface::{Surface, surface};
 
 /// The most public types that the crate may have. The goal is 60.
-const TYPES_MAX: usize = 68;
+const TYPES_MAX: usize = 65;
 
 /// The most public functions that the crate may have. The goal is 250.
-const FUNCTIONS_MAX: usize = 342;
+const FUNCTIONS_MAX: usize = 340;
 
 const SOURCE: &str = "crates/windlass/src";
 const LIST: &str = "crates/windlass/api.txt";

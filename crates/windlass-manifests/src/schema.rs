@@ -3,7 +3,7 @@
 //! Every type of an API implements [`schemars::JsonSchema`]; [`macro@crate::k8s`] implements it by
 //! handing a description of the type to [`object`], [`newtype`] or [`union`](union()). What these
 //! return is a structural schema already: references are resolved, types of other crates are made
-//! structural ([`structural`]), types of Kubernetes get the facts that their schemas lack
+//! structural (`structural`), types of Kubernetes get the facts that their schemas lack
 //! (`overlay`), and rules are applied (`rule`).
 //!
 //! **Invariant:** building a schema never fails. What a structural schema cannot express becomes a
