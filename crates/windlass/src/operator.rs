@@ -150,7 +150,11 @@ impl Operator {
     ///     .allow(Rule::new("", "pods/log", ["get"]))
     ///     .allow(nodes);
     /// let roles = operator.model().unwrap().roles();
-    /// assert!(roles.iter().any(|role| role.rules.contains(&Rule::new("", "pods/log", ["get"]))));
+    /// let merged = Rule::normalize([
+    ///     Rule::new("", "nodes", ["get"]),
+    ///     Rule::new("", "pods/log", ["get"]),
+    /// ]);
+    /// assert_eq!(roles[0].rules, merged);
     /// ```
     pub fn allow(mut self, grant: impl Into<Grant>) -> Self {
         self.model.grants.push(grant.into());
