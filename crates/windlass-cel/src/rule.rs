@@ -1,7 +1,7 @@
 //! Validation rules (`x-kubernetes-validations`): reading, compiling and running one of them.
 //!
 //! Which rules run on an object, against which old value and with which budget, is decided by
-//! whoever validates the object.
+//! the code that validates the object.
 
 use std::sync::{Arc, OnceLock};
 

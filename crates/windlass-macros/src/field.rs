@@ -1,4 +1,4 @@
-//! One field: its rules, its schema, and what serde is told.
+//! One field: its rules, its schema, and the serde attributes it gets.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};

@@ -373,7 +373,7 @@ impl Exchange {
     }
 }
 
-/// Asks for JSON, so that events can be told apart.
+/// Asks for JSON, so that the events can be separated.
 fn json_only(headers: &mut http::HeaderMap) {
     let Some(accept) = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()) else {
         return;

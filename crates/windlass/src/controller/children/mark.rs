@@ -5,7 +5,7 @@
 //! owner's UID, by which people can find all children of an owner.
 //!
 //! **Invariant:** a child is deleted only if its mark names the owner. The inventory alone is not
-//! trusted: whoever may edit the owner may not be allowed to delete what is listed there.
+//! trusted: a user who may edit the owner may not be allowed to delete what is listed there.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
