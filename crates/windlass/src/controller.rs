@@ -19,6 +19,8 @@
 mod access;
 mod attempt_id;
 mod builder;
+mod cause;
+mod cause_table;
 mod children;
 mod claim;
 mod component;
@@ -36,7 +38,9 @@ mod pool;
 mod predicate;
 mod reconcile;
 mod report;
+mod requests;
 mod running_watch;
+mod runs;
 mod source;
 mod status;
 mod watch_guard;
@@ -56,6 +60,7 @@ use crate::queue::QueueOptions;
 
 pub use access::Access;
 pub use builder::Builder;
+pub use cause::Cause;
 pub use children::Children;
 pub use claim::Claim;
 pub use context::Context;
@@ -67,6 +72,7 @@ pub use watch_guard::WatchGuard;
 
 pub(crate) use component::{Component, Prepared};
 pub(crate) use env::ControllerEnv;
+pub(crate) use requests::note as note_request;
 pub(crate) use worker::panic_text;
 
 use source::Mapper;

@@ -144,7 +144,7 @@ impl<K: QueueKey> WorkQueue<K> {
 
     /// Adds a key, or a clone of a reference to one, at once and with priority 0.
     pub fn add(&self, key: impl ToKey<K>) {
-        self.add_now(key, 0);
+        self.add_now(key, (0, 0));
     }
 
     /// Adds a key after a delay. A key that is already delayed keeps the earlier time.
@@ -163,7 +163,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// the queue is shut down.
     pub fn add_with(&self, key: impl ToKey<K>, add: Add) -> Duration {
         if add.after.is_none() && !add.rate_limited {
-            self.add_now(key, add.priority);
+            self.add_now(key, (add.priority, add.flags));
             return Duration::ZERO;
         }
         let hash = self.shared.hasher.hash_one(key.key());
@@ -180,10 +180,11 @@ impl<K: QueueKey> WorkQueue<K> {
             return delay;
         }
         let changed = if delay.is_zero() {
-            state.enqueue(key, hash, add.priority)
+            state.enqueue(key, hash, (add.priority, add.flags))
         } else {
             state.stats.retries += 1;
-            Some(state.delay(key, hash, add.priority, delay.min(clock::FAR)))
+            let rank = (add.priority, add.flags);
+            Some(state.delay(key, hash, rank, delay.min(clock::FAR)))
         };
         if let Some(now) = changed {
             self.shared.wake(state, now);
@@ -314,11 +315,11 @@ impl<K: QueueKey> WorkQueue<K> {
     }
 
     /// Adds a key without a delay or a rate limit.
-    fn add_now(&self, key: impl ToKey<K>, priority: i32) {
+    fn add_now(&self, key: impl ToKey<K>, rank: (i32, u8)) {
         let hash = self.shared.hasher.hash_one(key.key());
         let mut state = self.shared.state.lock();
         if state.open
-            && let Some(now) = state.enqueue(key, hash, priority)
+            && let Some(now) = state.enqueue(key, hash, rank)
         {
             self.shared.wake(state, now);
         }

@@ -183,7 +183,7 @@ impl Entry {
     }
 
     /// Returns the bytes this entry keeps.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         let body = match &self.body {
             Body::Plain(bytes) | Body::Packed { bytes, .. } => bytes.len(),
         };

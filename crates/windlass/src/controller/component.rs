@@ -7,6 +7,7 @@ use futures::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 
 use super::attempt_id::AttemptIds;
+use super::cause_table::CauseTable;
 use super::children::Memory;
 use super::conflicts::Conflicts;
 use super::context::Shared;
@@ -14,6 +15,7 @@ use super::env::ControllerEnv;
 use super::handle::ControllerHandle;
 use super::key_sink::KeySink;
 use super::key_stream::KeyStreams;
+use super::runs::Runs;
 use super::worker::Worker;
 use super::write_loop::WriteLoopDetector;
 use super::{Controller, pool};
@@ -89,17 +91,19 @@ impl<K: Object> Component for Controller<K> {
             client.cached().clone(),
         ));
         let client = client.observed_by(loops.clone());
+        let (causes, runs) = (Arc::new(CauseTable::default()), Arc::new(Runs::default()));
         let handle = ControllerHandle::new(super::handle::Inner {
             name: options.name.as_str().into(),
             kind: options.kind.clone(),
             client: client.clone(),
-            sink: KeySink::new(options.kind.clone(), queue.clone()),
+            sink: KeySink::new(options.kind.clone(), queue.clone(), causes.clone()),
             queue: queue.clone(),
             filter: options.filter,
             watches: Default::default(),
             panics: Arc::default(),
             metrics: metrics.clone(),
             loops,
+            runs: runs.clone(),
         });
         let weak = handle.downgrade();
         env.metrics.handlers(&display_name, move || {
@@ -134,6 +138,8 @@ impl<K: Object> Component for Controller<K> {
             timeout: options.timeout,
             conditions: options.conditions,
             conflicts: Conflicts::default(),
+            causes,
+            runs,
             ids: AttemptIds::new(env.seed_of(&options.name)),
         };
         let workers = Workers {

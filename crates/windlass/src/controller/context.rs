@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::Next;
+use super::cause::{Cause, Causes};
 use super::children::Memory;
 use super::report::Notes;
 use crate::apply::Applied;
@@ -99,6 +101,9 @@ struct Inner<K> {
     /// The decoded object, once it was needed.
     decoded: OnceLock<Arc<K>>,
     failures: u32,
+    causes: Causes,
+    /// How many objects and lists were read from the cache.
+    reads: AtomicU32,
     notes: Mutex<Notes>,
 }
 
@@ -122,12 +127,13 @@ impl<K: kind::Object> Context<K> {
     /// # Errors
     ///
     /// Fails if the object does not decode into `K`.
-    pub(crate) fn new(
+    pub(super) fn new(
         before: Option<Self>,
         shared: &Arc<Shared>,
         reader: &Reader<K>,
         key: Key,
         failures: u32,
+        causes: Causes,
     ) -> Result<Self, Malformed> {
         let object = reader.object(&key);
         let decoded = OnceLock::new();
@@ -139,18 +145,30 @@ impl<K: kind::Object> Context<K> {
         {
             (inner.key, inner.failures) = (key, failures);
             (inner.object, inner.decoded) = (object, decoded);
+            (inner.causes, *inner.reads.get_mut()) = (causes, 0);
             *inner.notes.get_mut() = Notes::default();
             return Ok(before);
         }
-        let (shared, notes) = (shared.clone(), Mutex::default());
-        Ok(Self(Arc::new(Inner { shared, key, object, decoded, failures, notes })))
+        let (shared, notes, reads) = (shared.clone(), Mutex::default(), AtomicU32::new(0));
+        let inner = Inner { shared, key, object, decoded, failures, causes, reads, notes };
+        Ok(Self(Arc::new(inner)))
     }
 
-    /// Drops the object when the reconcile is over; `None` if somebody else holds the context.
-    pub(crate) fn cleared(mut self) -> Option<Self> {
-        let inner = Arc::get_mut(&mut self.0)?;
+    /// Drops the object when the reconcile is over, and returns its causes; `None` if somebody else
+    /// holds the context.
+    pub(super) fn cleared(mut self) -> (Option<Self>, Causes, u32) {
+        let Some(inner) = Arc::get_mut(&mut self.0) else {
+            let reads = self.0.reads.load(Ordering::Relaxed);
+            return (None, self.0.causes.clone(), reads);
+        };
         (inner.object, inner.decoded) = (None, OnceLock::new());
-        Some(self)
+        let (causes, reads) = (std::mem::take(&mut inner.causes), *inner.reads.get_mut());
+        (Some(self), causes, reads)
+    }
+
+    /// Counts a read of the cache.
+    fn count_read(&self) {
+        self.0.reads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The last applies of the controller.
@@ -233,6 +251,15 @@ impl<K: kind::Object> Context<K> {
         self.0.failures
     }
 
+    /// Returns what led to this reconcile: at most eight objects and errors, and one cause of each
+    /// other sort.
+    ///
+    /// The log span of a reconcile has them as well, and the diagnostics page those of the last 256
+    /// reconciles. [`Cause`] has an example.
+    pub fn causes(&self) -> Vec<Cause> {
+        self.0.causes.list(true)
+    }
+
     /// Returns the clock, for timestamps in a status.
     pub fn clock(&self) -> &Clock {
         &self.0.shared.clock
@@ -257,6 +284,7 @@ impl<K: kind::Object> Context<K> {
     /// Fails if the kind was not declared with `owns`, `watches` or `reads`, or if the object does
     /// not decode.
     pub fn get<T: kind::Object<DynamicType = ()>>(&self, name: &str) -> Result<Option<Arc<T>>> {
+        self.count_read();
         self.client().cached().get(&Key::new(self.namespace(), name))
     }
 
@@ -267,6 +295,7 @@ impl<K: kind::Object> Context<K> {
     /// [`Cache::list`](crate::cache::Cache::list) and
     /// [`Cache::list_of`](crate::cache::Cache::list_of) of [`Client::cached`].
     pub fn list<T: kind::Object<DynamicType = ()>>(&self) -> List<T> {
+        self.count_read();
         let uid = self.found().map(|object| object.uid());
         self.client().cached().list().beside(self.namespace(), uid)
     }

@@ -15,7 +15,7 @@ use super::{Predicate, Watch};
 use crate::cache::{Change, Key};
 use crate::client::Client;
 use crate::kind::Kind;
-use crate::queue::{Add, LOW_PRIORITY};
+use crate::queue::LOW_PRIORITY;
 
 /// The handler of one watch of a controller.
 pub(super) struct EventHandler {
@@ -89,7 +89,7 @@ impl EventHandler {
         let usual = if change.is_old_news() { LOW_PRIORITY } else { 0 };
         let priority = self.watch.priority.unwrap_or(usual);
         for key in &*keys {
-            self.sink.add(key, Add::default().priority(priority));
+            self.sink.changed(key, &self.watch.kind, change, priority);
         }
         true
     }

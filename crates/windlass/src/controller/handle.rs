@@ -13,6 +13,7 @@ use super::key_sink::KeySink;
 use super::key_stream::KeyStreams;
 use super::map_retries::MapRetries;
 use super::running_watch::{RunningWatch, RunningWatches};
+use super::runs::Runs;
 use super::watch_guard::WatchGuard;
 use super::write_loop::WriteLoopDetector;
 use super::{Predicate, Watch};
@@ -65,6 +66,7 @@ pub(super) struct Inner {
     pub(super) panics: Arc<AtomicU64>,
     pub(super) metrics: ControllerMetrics,
     pub(super) loops: Arc<WriteLoopDetector>,
+    pub(super) runs: Arc<Runs>,
 }
 
 /// A handle that does not keep the controller alive.
@@ -93,7 +95,7 @@ impl ControllerHandle {
 
     /// Queues a key for a reconcile.
     pub fn enqueue(&self, key: Key) {
-        self.0.sink.add(key, Add::default());
+        self.0.sink.request(key, Add::default());
     }
 
     /// Queues a key with a priority, a delay or a rate limit.
@@ -131,7 +133,7 @@ impl ControllerHandle {
     /// # }
     /// ```
     pub fn enqueue_with(&self, key: Key, add: Add) {
-        self.0.sink.add(key, add);
+        self.0.sink.request(key, add);
     }
 
     /// Returns the statistics of the queue.
@@ -176,6 +178,11 @@ impl ControllerHandle {
     /// Returns the objects that the controller writes again and again.
     pub(crate) fn loops(&self) -> Vec<serde_json::Value> {
         self.0.loops.report()
+    }
+
+    /// Returns the last reconciles, the newest first.
+    pub(crate) fn runs(&self) -> Vec<serde_json::Value> {
+        self.0.runs.report()
     }
 
     /// Returns the watched kinds, each with the number of changes that wait to be handled.

@@ -38,7 +38,7 @@ impl KeyStreams {
                 key = AssertUnwindSafe(keys.next()).catch_unwind() => key,
             };
             match key {
-                Ok(Some(key)) => drop(self.sink.add(key, Add::default())),
+                Ok(Some(key)) => drop(self.sink.request(key, Add::default())),
                 Ok(None) => return,
                 Err(panic) => {
                     self.panics.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,6 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +14,12 @@ use tokio_util::sync::{CancellationToken, ReusableBoxFuture};
 use tracing::Instrument;
 
 use super::attempt_id::AttemptIds;
+use super::cause::{Causes, flag};
+use super::cause_table::CauseTable;
 use super::conflicts::Conflicts;
 use super::context::Shared;
+use super::requests::Requests;
+use super::runs::{Run as PastRun, Runs};
 use super::{Context, Next, Reconciler};
 use crate::cache::{Key, Malformed, Reader};
 use crate::error::{Error, Result};
@@ -65,6 +68,8 @@ pub(crate) struct Worker<K: Object> {
     /// Whether the conditions of the object are written after each reconcile.
     pub(crate) conditions: bool,
     pub(super) conflicts: Conflicts,
+    pub(super) causes: Arc<CauseTable>,
+    pub(super) runs: Arc<Runs>,
     pub(crate) ids: AttemptIds,
 }
 
@@ -73,6 +78,18 @@ pub(crate) struct Worker<K: Object> {
 pub(super) struct Scratch<K: Object> {
     cx: Option<Context<K>>,
     run: Option<Run>,
+    requests: Arc<Requests>,
+    /// What is known about the current reconcile, besides its result.
+    causes: Causes,
+    reads: u32,
+}
+
+/// How a reconcile ended.
+struct Ended {
+    outcome: &'static str,
+    error: Option<String>,
+    /// After which time the key is reconciled again.
+    next: Option<Duration>,
 }
 
 /// Logs and counts a reconcile that is dropped before it has ended.
@@ -85,7 +102,8 @@ struct AttemptGuard<'a> {
 
 impl<K: Object> Default for Scratch<K> {
     fn default() -> Self {
-        Self { cx: None, run: None }
+        let (requests, causes) = (Arc::default(), Causes::default());
+        Self { cx: None, run: None, requests, causes, reads: 0 }
     }
 }
 
@@ -139,26 +157,34 @@ impl<K: Object> Worker<K> {
             namespace = key.namespace().unwrap_or_default(),
             name = key.name(),
             reconcileID = tracing::field::Empty,
+            causes = tracing::field::Empty,
         );
+        let (flags, causes) = (work.flags(), self.causes.take(key, work.flags()));
         if !span.is_disabled() {
             span.record("reconcileID", tracing::field::display(self.ids.next()));
+            span.record("causes", causes.text());
         }
-        let mut attempt = pin!(self.attempt(key, abort, scratch).instrument(span));
-        let (result, took) = attempt.as_mut().await;
-        let span = attempt.span();
-        let settled = catch_unwind(AssertUnwindSafe(|| {
-            span.in_scope(|| self.record(work, result, took));
-        }));
-        if let Err(panic) = settled {
+        (scratch.causes, scratch.reads) = (causes, 0);
+        let (result, took) = self.attempt(key, abort, scratch).instrument(span.clone()).await;
+        let settled =
+            catch_unwind(AssertUnwindSafe(|| span.in_scope(|| self.record(work, result, took))));
+        let mut causes = std::mem::take(&mut scratch.causes);
+        causes.flags = flags;
+        let ended = settled.unwrap_or_else(|panic| {
             // Only the author's limiter can panic here; the key must not be lost.
             self.metrics.panicked();
             let panic = panic_text(&*panic);
             span.in_scope(|| {
                 tracing::error!(panic, "the limiter panicked; the key is retried in a second");
             });
-            let add = Add::default().priority(work.priority()).after(Duration::from_secs(1));
-            self.queue.add_with(key, add);
-        }
+            let next = Duration::from_secs(1);
+            self.queue.add_with(key, Add::default().priority(work.priority()).after(next));
+            Ended { outcome: "panic", error: Some(panic), next: Some(next) }
+        });
+        let Ended { outcome, error, next } = ended;
+        let (reads, requests) = (scratch.reads, scratch.requests.take());
+        let (key, ended) = (key.clone(), Instant::now());
+        self.runs.add(PastRun { key, ended, took, causes, reads, requests, outcome, error, next });
     }
 
     async fn attempt(
@@ -172,7 +198,9 @@ impl<K: Object> Worker<K> {
         self.metrics.started();
         tracing::trace!("Reconciling");
         // All code of the author runs in here: decoding, the reconcile and its drop.
-        let caught = AssertUnwindSafe(self.reconcile(key, scratch)).catch_unwind().await;
+        let requests = scratch.requests.clone();
+        let run = AssertUnwindSafe(self.reconcile(key, scratch)).catch_unwind();
+        let caught = requests.of(run).await;
         let result = match caught {
             Ok(result) => result,
             Err(panic) => {
@@ -204,7 +232,8 @@ impl<K: Object> Worker<K> {
     async fn reconcile(&self, key: &Key, scratch: &mut Scratch<K>) -> Result<Next> {
         let failures = self.queue.failures(key);
         let before = scratch.cx.take();
-        let cx = Context::new(before, &self.shared, &self.reader, key.clone(), failures)
+        let causes = std::mem::take(&mut scratch.causes);
+        let cx = Context::new(before, &self.shared, &self.reader, key.clone(), failures, causes)
             .map_err(|malformed| self.undecodable(key, &malformed))?;
         let run = self.reconciler.clone().run(cx.clone(), &mut scratch.run);
         let result = match self.timeout {
@@ -220,7 +249,7 @@ impl<K: Object> Worker<K> {
             },
         };
         let result = self.report(&cx, result.map(|next| cx.next(next))).await;
-        scratch.cx = cx.cleared();
+        (scratch.cx, scratch.causes, scratch.reads) = cx.cleared();
         result
     }
 
@@ -243,15 +272,16 @@ impl<K: Object> Worker<K> {
     /// Reports a reconcile that panicked: its own context is lost.
     async fn report_panic(&self, key: &Key, error: Error) -> Result<Next> {
         let failures = self.queue.failures(key);
-        match Context::new(None, &self.shared, &self.reader, key.clone(), failures) {
+        let causes = Causes::default();
+        match Context::new(None, &self.shared, &self.reader, key.clone(), failures, causes) {
             Ok(cx) if self.conditions => self.report(&cx, Err(error)).await,
             _ => Err(error),
         }
     }
 
     /// Records the outcome: forget the failures, queue the key again later, or back off.
-    fn record(&self, work: &Work<Key>, result: Result<Next>, took: Duration) {
-        let (key, priority) = (work.key(), work.priority());
+    fn record(&self, work: &Work<Key>, result: Result<Next>, took: Duration) -> Ended {
+        let (key, add) = (work.key(), Add::default().priority(work.priority()));
         if let Err(error) = &result
             && error.is_conflict()
         {
@@ -259,8 +289,9 @@ impl<K: Object> Worker<K> {
             if let Some(wait) = self.conflicts.wait(key).filter(|_| !error.is_terminal()) {
                 self.metrics.ended(Outcome::RequeueAfter, took);
                 tracing::debug!(error = error.chain(), ?wait, "Conflict, reconciling again");
-                self.queue.add_with(key, Add::default().priority(priority).after(wait));
-                return;
+                self.causes.failed(key, &error.chain());
+                self.queue.add_with(key, add.flags(flag::RETRY).after(wait));
+                return Ended::failed("conflict", error, Some(wait));
             }
         } else {
             self.conflicts.forget(key);
@@ -270,35 +301,45 @@ impl<K: Object> Worker<K> {
                 self.metrics.ended(Outcome::Success, took);
                 self.queue.forget(key);
                 tracing::trace!("Reconcile successful");
-            }
-            Ok(Next::After(Duration::ZERO)) => {
-                self.metrics.ended(Outcome::RequeueAfter, took);
-                let add = Add::default().priority(priority).rate_limited();
-                let retry = self.queue.add_with(key, add);
-                tracing::trace!(?retry, "Reconcile successful");
+                Ended { outcome: "done", error: None, next: None }
             }
             Ok(Next::After(after)) => {
                 self.metrics.ended(Outcome::RequeueAfter, took);
-                self.queue.forget(key);
+                let add = add.flags(flag::DUE);
+                let after = if after.is_zero() {
+                    self.queue.add_with(key, add.rate_limited())
+                } else {
+                    self.queue.forget(key);
+                    self.queue.add_with(key, add.after(after))
+                };
                 tracing::trace!(?after, "Reconcile successful");
-                let add = Add::default().priority(priority).after(after);
-                self.queue.add_with(key, add);
+                Ended { outcome: "done", error: None, next: Some(after) }
             }
             Err(error) if error.is_terminal() => {
                 self.metrics.ended(Outcome::Terminal, took);
                 tracing::error!(error = error.chain(), "Reconciler error, not retried");
+                Ended::failed("terminal error", &error, None)
             }
             Err(error) => {
                 self.metrics.ended(Outcome::Error, took);
-                let add = Add::default().priority(priority).rate_limited();
-                let retry = self.queue.add_with(key, add);
+                self.causes.failed(key, &error.chain());
+                let retry = self.queue.add_with(key, add.flags(flag::RETRY).rate_limited());
                 if error.is_fenced() {
                     tracing::debug!(error = error.chain(), ?retry, "Reconciler error");
                 } else {
                     tracing::error!(error = error.chain(), ?retry, "Reconciler error");
                 }
+                Ended::failed("error", &error, Some(retry))
             }
         }
+    }
+}
+
+// === impl Ended ===
+
+impl Ended {
+    fn failed(outcome: &'static str, error: &Error, next: Option<Duration>) -> Self {
+        Self { outcome, error: Some(error.chain()), next }
     }
 }
 

@@ -84,6 +84,7 @@ fn controller(cluster: &str, controller: &ControllerHandle) -> Value {
         "handlerPanics": controller.handler_panics(),
         "reconciles": controller.outcomes(),
         "updateLoops": controller.loops(),
+        "runs": controller.runs(),
         "queue": {
             "depth": queue.depth,
             "waiting": queue.waiting,

@@ -27,6 +27,7 @@ pub struct Add {
     pub(super) priority: i32,
     pub(super) after: Option<Duration>,
     pub(super) rate_limited: bool,
+    pub(super) flags: u8,
 }
 
 // === impl Add ===
@@ -50,6 +51,13 @@ impl Add {
     /// is used.
     pub fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
+        self
+    }
+
+    /// Sets flags that the worker who takes the key gets: those of all adds since the key was
+    /// handed out last.
+    pub(crate) fn flags(mut self, flags: u8) -> Self {
+        self.flags |= flags;
         self
     }
 }

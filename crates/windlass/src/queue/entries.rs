@@ -35,6 +35,8 @@ pub(super) struct Entry<K> {
     pub(super) priority: i32,
     /// The priority of the adds that came while the key was being worked on, if `dirty`.
     pub(super) dirty_priority: i32,
+    /// The flags of all adds since it was handed out.
+    pub(super) flags: u8,
     pub(super) phase: Phase,
     pub(super) dirty: bool,
     pub(super) delayed: bool,
@@ -86,6 +88,7 @@ impl<K: QueueKey> Entries<K> {
             since: 0,
             priority: 0,
             dirty_priority: 0,
+            flags: 0,
             phase: Phase::Idle,
             dirty: false,
             delayed: false,

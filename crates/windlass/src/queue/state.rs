@@ -55,6 +55,7 @@ pub(super) struct Taken<K> {
     pub(super) slot: u32,
     pub(super) key: K,
     pub(super) priority: i32,
+    pub(super) flags: u8,
 }
 
 // === impl State ===
@@ -79,10 +80,16 @@ impl<K: QueueKey> State<K> {
 
     /// Adds a key that is ready now. Returns the time if a worker may have to be woken for it.
     #[inline]
-    pub(super) fn enqueue(&mut self, key: impl ToKey<K>, hash: u64, priority: i32) -> Option<u64> {
+    pub(super) fn enqueue(
+        &mut self,
+        key: impl ToKey<K>,
+        hash: u64,
+        (priority, flags): (i32, u8),
+    ) -> Option<u64> {
         let slot = self.entries.find_or_insert(key, hash);
         // Most adds are of keys that are queued already: not even the clock is read.
         let entry = self.entries.at(slot);
+        entry.flags |= flags;
         if entry.phase == Phase::Queued && entry.priority >= priority {
             return None;
         }
@@ -104,7 +111,7 @@ impl<K: QueueKey> State<K> {
             }
             return;
         }
-        // A delay ends here; the higher of both priorities is kept.
+        // A delay ends here; the higher of both priorities is kept, and the flags of this add.
         let mut priority = priority;
         if std::mem::take(&mut entry.delayed) {
             priority = priority.max(self.timers.cancel(slot).priority);
@@ -130,7 +137,7 @@ impl<K: QueueKey> State<K> {
         &mut self,
         key: impl ToKey<K>,
         hash: u64,
-        priority: i32,
+        (priority, flags): (i32, u8),
         delay: Duration,
     ) -> u64 {
         let now = self.clock.now();
@@ -139,13 +146,14 @@ impl<K: QueueKey> State<K> {
         let slot = self.entries.find_or_insert(key, hash);
         let entry = self.entries.at(slot);
         if entry.phase == Phase::Queued {
+            entry.flags |= flags;
             if entry.priority < priority {
                 self.enqueue_at(slot, priority, now);
             }
             return now;
         }
         let already = std::mem::replace(&mut entry.delayed, true);
-        self.timers.set(slot, already, (priority, until), self.seq);
+        self.timers.set(slot, already, (priority, flags, until), self.seq);
         let entries = &self.entries;
         self.timers.compact(|slot| entries.get(slot).is_some_and(|entry| entry.delayed));
         now
@@ -158,7 +166,9 @@ impl<K: QueueKey> State<K> {
             let delayed = |slot| entries.get(slot).is_some_and(|entry| entry.delayed);
             let Some(due) = self.timers.pop(now, delayed) else { return };
             if let Some((slot, delay)) = due {
-                self.entries.at(slot).delayed = false;
+                let entry = self.entries.at(slot);
+                entry.delayed = false;
+                entry.flags |= delay.flags;
                 self.enqueue_at(slot, delay.priority, now);
             }
         }
@@ -174,7 +184,8 @@ impl<K: QueueKey> State<K> {
         entry.phase = Phase::Working;
         entry.since = now;
         self.processing += 1;
-        Some(Taken { slot, key: entry.key.clone(), priority: entry.priority })
+        let flags = std::mem::take(&mut entry.flags);
+        Some(Taken { slot, key: entry.key.clone(), priority: entry.priority, flags })
     }
 
     /// Marks the key of a slot, which was handed out, as done.
@@ -210,8 +221,9 @@ impl<K: QueueKey> State<K> {
     }
 
     /// Puts a key back that was given to a worker that has not begun to work on it.
-    fn put_back(&mut self, slot: u32, now: u64) {
+    fn put_back(&mut self, slot: u32, flags: u8, now: u64) {
         let entry = self.entries.at(slot);
+        entry.flags |= flags;
         entry.phase = Phase::Idle;
         self.processing -= 1;
         let mut priority = entry.priority;
@@ -271,7 +283,7 @@ impl<K: QueueKey> State<K> {
         }
         let slot = self.waiters.leave(waiter);
         if let Slot::Key(taken) = &slot {
-            self.put_back(taken.slot, now);
+            self.put_back(taken.slot, taken.flags, now);
         }
         slot
     }

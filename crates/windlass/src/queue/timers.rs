@@ -20,6 +20,7 @@ pub(super) struct Timers {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Delay {
     pub(super) priority: i32,
+    pub(super) flags: u8,
     seq: u64,
     until: u64,
 }
@@ -36,20 +37,21 @@ struct Timer {
 impl Timers {
     /// Delays a key until `until`. One that is delayed already keeps the earlier time and the
     /// higher priority.
-    pub(super) fn set(&mut self, slot: u32, already: bool, new: (i32, u64), seq: u64) {
-        let (priority, until) = new;
+    pub(super) fn set(&mut self, slot: u32, already: bool, new: (i32, u8, u64), seq: u64) {
+        let (priority, flags, until) = new;
         if self.delays.len() <= slot as usize {
             self.delays.resize(slot as usize + 1, Delay::default());
         }
         let delay = &mut self.delays[slot as usize];
         if already {
             delay.priority = delay.priority.max(priority);
+            delay.flags |= flags;
             if delay.until <= until {
                 return;
             }
             (delay.until, delay.seq) = (until, seq);
         } else {
-            *delay = Delay { priority, seq, until };
+            *delay = Delay { priority, flags, seq, until };
             self.live += 1;
         }
         self.heap.push(Timer { until, seq, slot });

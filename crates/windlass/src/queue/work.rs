@@ -31,6 +31,7 @@ pub struct Work<K: QueueKey> {
     /// The slot of the key in the queue's table, or `DONE`.
     slot: u32,
     priority: i32,
+    flags: u8,
     shared: Arc<Shared<K>>,
 }
 
@@ -40,8 +41,9 @@ const DONE: u32 = u32::MAX;
 // === impl Work ===
 
 impl<K: QueueKey> Work<K> {
-    pub(super) fn new(Taken { slot, key, priority }: Taken<K>, shared: &Arc<Shared<K>>) -> Self {
-        Self { key, slot, priority, shared: shared.clone() }
+    pub(super) fn new(taken: Taken<K>, shared: &Arc<Shared<K>>) -> Self {
+        let Taken { slot, key, priority, flags } = taken;
+        Self { key, slot, priority, flags, shared: shared.clone() }
     }
 
     /// Returns the key.
@@ -52,6 +54,11 @@ impl<K: QueueKey> Work<K> {
     /// Returns the priority with which the key was queued.
     pub(crate) fn priority(&self) -> i32 {
         self.priority
+    }
+
+    /// Returns the flags of all adds of the key since it was handed out last.
+    pub(crate) fn flags(&self) -> u8 {
+        self.flags
     }
 
     /// Marks this work as done and takes the next key if one is ready. Locks the queue once
@@ -70,8 +77,9 @@ impl<K: QueueKey> Work<K> {
     /// ```
     pub fn next(mut self) -> Option<Self> {
         let slot = replace(&mut self.slot, DONE);
-        let Taken { slot, key, priority } = self.shared.finish(slot, true)?;
-        (self.slot, self.key, self.priority) = (slot, key, priority);
+        let Taken { slot, key, priority, flags } = self.shared.finish(slot, true)?;
+        (self.slot, self.key) = (slot, key);
+        (self.priority, self.flags) = (priority, flags);
         Some(self)
     }
 }

@@ -6,6 +6,7 @@
 )]
 
 mod cache;
+mod causes;
 mod children;
 mod children_world;
 mod claims;
