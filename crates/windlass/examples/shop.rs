@@ -1,4 +1,4 @@
-//! A finished operator: children as a set, conditions, ordered deletion.
+//! A finished operator: children as a set, steps, references, conditions, ordered deletion.
 //!
 //! `docs/finished-operator.md` explains it. Here it runs against the embedded API server, in virtual
 //! time: `cargo run -p windlass --example shop`.
@@ -12,11 +12,9 @@ use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::cache::{Cache, Change};
 use windlass::client::Patch;
-use windlass::{
-    Client, Context, Controller, Error, Key, Kind, Manager, Next, Readiness, Result, Watch,
-};
+use windlass::schedule::Schedule;
+use windlass::{Client, Context, Controller, Error, Key, Manager, Next, Readiness, Result};
 use windlass_apiserver::ApiServer;
 
 /// The finalizer of a shop, and the name of the annotation that lists its children.
@@ -31,6 +29,9 @@ pub struct ShopSpec {
     /// Whether visitors may enter.
     #[serde(default)]
     open: bool,
+    /// When the shop is looked at although nothing changed, such as `0 6 * * *`.
+    #[serde(default)]
+    checked: Option<String>,
 }
 
 /// What is known about a shop.
@@ -50,7 +51,8 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
         return Ok(Next::Done);
     }
 
-    let Some(prices) = cx.get::<ConfigMap>(&shop.spec.prices)? else {
+    let prices = Key::new(cx.namespace(), &shop.spec.prices);
+    let Some(prices) = cx.reference::<ConfigMap>(&prices).await? else {
         let message = format!("there is no price list {}", shop.spec.prices);
         cx.report("PricesFound", &Readiness::InProgress { reason: "Missing".into(), message });
         return Ok(Next::Done); // its creation leads to another reconcile
@@ -61,13 +63,15 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
     }
 
     let mut children = cx.children(CHILDREN);
+    let ready = children.step("SettingsReady", &[]);
     let name = format!("{}-settings", cx.name());
     let mut settings = ConfigMap { data: prices.data.clone(), ..ConfigMap::default() };
     settings.metadata.name = Some(name.clone());
     settings.metadata.namespace = Some("shops".into());
     children.add(&settings)?;
 
-    children.then(); // created after the settings, and gone before they are deleted
+    // Created once the settings are ready, and gone before they are deleted.
+    children.step("VisitorsReady", &[&ready]);
     if shop.spec.open {
         let rule = PolicyRule {
             api_groups: Some(vec![String::new()]),
@@ -81,15 +85,10 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
         children.add(&visitors)?; // deleted when the shop closes
     }
     children.apply().await?;
-    Ok(Next::Done)
-}
 
-/// Returns the shops that use a price list.
-fn shops_of(change: &Change, cache: &Cache) -> Result<Vec<Key>> {
-    let list = change.key();
-    let shops = cache.list::<Shop>().namespace(list.namespace().unwrap_or_default()).items()?;
-    let users = shops.iter().filter(|shop| shop.spec.prices == list.name());
-    Ok(users.map(|shop| Key::of(&**shop)).collect())
+    let Some(times) = &shop.spec.checked else { return Ok(Next::Done) };
+    let schedule = Schedule::new(times, "Europe/Berlin").map_err(Error::terminal)?;
+    Ok(schedule.next(cx.clock().now()))
 }
 
 fn controller() -> Controller<Shop> {
@@ -99,7 +98,7 @@ fn controller() -> Controller<Shop> {
         .owns::<ConfigMap>()
         .deletes::<ConfigMap>()
         .finalizes()
-        .watch(Watch::reading(Kind::of::<ConfigMap>(), shops_of))
+        .references::<ConfigMap>()
         .conditions()
         .build(reconcile)
 }
@@ -136,7 +135,8 @@ pub async fn run() -> Result<Vec<String>> {
     let running = Manager::builder(server.client()).add(controller()).spawn()?;
     let mut seen = Vec::new();
 
-    let mut shop = Shop::new("books", ShopSpec { prices: "prices".into(), open: true });
+    let (prices, checked) = ("prices".to_string(), Some("0 6 * * *".to_string()));
+    let mut shop = Shop::new("books", ShopSpec { prices, open: true, checked });
     shop.metadata.namespace = Some("default".into());
     client.api().create(&shop).await?;
     seen.push(look(&client).await?);

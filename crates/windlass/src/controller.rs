@@ -37,6 +37,7 @@ mod owned;
 mod pool;
 mod predicate;
 mod reconcile;
+mod reference;
 mod report;
 mod requests;
 mod running_watch;
@@ -61,7 +62,7 @@ use crate::queue::QueueOptions;
 pub use access::Access;
 pub use builder::Builder;
 pub use cause::Cause;
-pub use children::Children;
+pub use children::{Children, Step};
 pub use claim::Claim;
 pub use context::Context;
 pub use handle::ControllerHandle;
@@ -75,6 +76,7 @@ pub(crate) use env::ControllerEnv;
 pub(crate) use requests::note as note_request;
 pub(crate) use worker::panic_text;
 
+use reference::References;
 use source::Mapper;
 use worker::DynReconciler;
 
@@ -118,6 +120,7 @@ struct Options {
     queue: QueueOptions<Key>,
     leader: bool,
     conditions: bool,
+    references: Option<Arc<References>>,
 }
 
 // === impl Options ===

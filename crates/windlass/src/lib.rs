@@ -148,6 +148,7 @@ pub mod finalizer;
 pub mod owner;
 mod panic;
 mod readiness;
+pub mod schedule;
 pub mod wait;
 
 pub mod controller;

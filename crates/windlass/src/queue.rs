@@ -53,6 +53,7 @@ mod epoch;
 mod failures;
 mod get;
 mod key;
+mod lane;
 mod limiter;
 mod options;
 mod ready;

@@ -83,6 +83,12 @@ impl<K: Object> Builder<K> {
         self
     }
 
+    /// Declares that the reconcile function reads single objects of a kind from the server.
+    pub(super) fn gets(mut self, kind: &Kind) -> Self {
+        self.options.writes.push(Access::new(kind, &["get"]));
+        self
+    }
+
     /// Declares that the reconcile function changes the status of the reconciled object.
     pub fn writes_status(mut self) -> Self {
         let kind = self.options.kind.clone();

@@ -1,7 +1,9 @@
 //! How a controller is described.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
+use std::hash::Hash;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +56,8 @@ pub struct Builder<K: Object> {
     pub(super) options: Options,
     own: Option<Predicate>,
     resync: Option<Duration>,
+    /// The kinds of objects that the reconcile function refers to.
+    pub(super) referenced: BTreeSet<Kind>,
     object: PhantomData<fn() -> K>,
 }
 
@@ -75,8 +79,10 @@ impl<K: Object> Builder<K> {
             queue: QueueOptions::new(),
             leader: true,
             conditions: false,
+            references: None,
         };
-        Self { options, own: None, resync: None, object: PhantomData }
+        let referenced = BTreeSet::new();
+        Self { options, own: None, resync: None, referenced, object: PhantomData }
     }
 
     /// Reconciles only after changes of the reconciled objects that `predicate` lets pass.
@@ -355,6 +361,23 @@ impl<K: Object> Builder<K> {
         self
     }
 
+    /// Reconciles waiting keys of the same priority in turns of their tenants, so that a tenant with
+    /// ten thousand keys does not delay one with a single key; first come, first served by default.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Controller, Key, Next};
+    ///
+    /// let controller = Controller::<ConfigMap>::builder("maps")
+    ///     .fair_by(|key: &Key| key.namespace().unwrap_or_default().to_string())
+    ///     .build(|_| async { Ok(Next::Done) });
+    /// assert_eq!(controller.name(), "maps");
+    /// ```
+    pub fn fair_by<T: Hash>(mut self, tenant: impl Fn(&Key) -> T + Send + Sync + 'static) -> Self {
+        self.options.queue = self.options.queue.fair_by(tenant);
+        self
+    }
+
     /// Reconciles on every replica, whether it leads or not, and writes without the lease; only the
     /// leader reconciles by default.
     pub fn on_every_replica(mut self) -> Self {
@@ -453,13 +476,13 @@ impl<K: Object> Builder<K> {
 
     /// Completes the controller with any [`Reconciler`].
     pub fn build_with(self, reconciler: impl Reconciler<K>) -> Controller<K> {
-        let mut options = self.options;
+        let Self { mut options, own: predicate, resync, .. } = self.follow_references();
         let mut own = Watch::itself(options.kind.clone());
-        if let Some(predicate) = self.own {
+        if let Some(predicate) = predicate {
             own = own.when(predicate);
         }
         own.metadata_only = K::metadata_api();
-        own.resync = self.resync;
+        own.resync = resync;
         options.watches.insert(0, own);
         Controller { options, reconciler: Arc::new(reconciler) }
     }

@@ -17,6 +17,7 @@ mod mark;
 mod memory;
 mod removal;
 mod rule;
+mod steps;
 
 use std::time::Duration;
 
@@ -24,10 +25,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use self::child::{Applier, Child, is_timed};
+use self::child::Child;
 use self::inventory::{Inventory, Member};
 use self::mark::Mark;
 use self::removal::{Removal, remove};
+use self::steps::Steps;
 use super::Context;
 use crate::cache::Key;
 use crate::client::Patch;
@@ -37,6 +39,7 @@ use crate::readiness::Readiness;
 
 pub(crate) use self::mark::marked_owner;
 pub(crate) use self::memory::Memory;
+pub use self::steps::Step;
 
 /// When a pod that cannot be scheduled is looked at again.
 const TIMED: Duration = Duration::from_secs(15);
@@ -134,6 +137,7 @@ pub struct Children<K: Object> {
     wave: usize,
     children: Vec<Child>,
     wanted: Inventory,
+    steps: Steps,
 }
 
 /// The owner as it is stored, with its inventory.
@@ -158,6 +162,7 @@ impl<K: Object> Context<K> {
             wave: 0,
             children: Vec::new(),
             wanted: Inventory::default(),
+            steps: Steps::default(),
         }
     }
 }
@@ -197,7 +202,8 @@ impl<K: Object> Children<K> {
         }
         let json = serde_json::to_vec(child)
             .map_err(|source| Error::Decode { what: format!("{kind} {key}"), source })?;
-        self.children.push(Child { kind: kind.clone(), key, wave: self.wave, json });
+        let (kind, wave, once) = (kind.clone(), self.wave, None);
+        self.children.push(Child { kind, key, wave, json, once });
         Ok(())
     }
 
@@ -228,6 +234,7 @@ impl<K: Object> Children<K> {
     /// ```
     pub fn then(&mut self) {
         self.wave += 1;
+        self.steps.wave(self.wave);
     }
 
     /// Creates, changes and deletes children until the cluster has exactly those that were added.
@@ -260,25 +267,32 @@ impl<K: Object> Children<K> {
     /// Fails if a child belongs to somebody else, or if the server refuses a request. A conflict
     /// means that the owner or a child changed in between; the retry starts from the newest state.
     pub async fn apply(self) -> Result<Readiness> {
-        let state = self.bring().await?;
-        self.cx.notes().report(None, state.clone());
-        Ok(state)
+        let (all, unnamed) = self.bring().await?;
+        self.cx.notes().report(None, unnamed);
+        Ok(all)
     }
 
-    async fn bring(&self) -> Result<Readiness> {
+    /// Returns the readiness of all children, and that of those which belong to no step.
+    async fn bring(&self) -> Result<(Readiness, Readiness)> {
         check_name(&self.name)?;
-        let Some(owner) = self.owner()? else { return Ok(Readiness::Terminating) };
+        let gone = (Readiness::Terminating, Readiness::Terminating);
+        let Some(owner) = self.owner()? else { return Ok(gone) };
         if owner.metadata.deletion_timestamp.is_some() {
-            return self.finalize(owner).await;
+            self.finalize(owner).await?;
+            return Ok(gone);
         }
         let recorded = self.record(&owner).await?;
-        let states = self.apply_waves(&owner.metadata).await?;
-        let gone = |(_, state): &(String, Readiness)| *state == Readiness::Terminating;
-        if recorded == self.wanted || states.iter().any(gone) {
-            return Ok(Readiness::summary(states));
+        let mut progress = self.apply_waves(&owner).await?;
+        if let Some(error) = progress.failed.take() {
+            return Err(error);
         }
-        let left = self.prune(recorded, &self.wanted).await?;
-        Ok(Readiness::summary(states.into_iter().chain(left)))
+        let deleting = progress.all().any(|(_, state)| state == Readiness::Terminating);
+        if recorded != self.wanted && !deleting && !progress.waiting {
+            let left = self.prune(recorded, &self.wanted).await?;
+            progress.others.extend(left);
+        }
+        let unnamed = Readiness::summary(progress.others.iter().cloned());
+        Ok((Readiness::summary(progress.all()), unnamed))
     }
 
     /// Returns the newest metadata of the owner; `None` if it does not exist any more.
@@ -366,37 +380,6 @@ impl<K: Object> Children<K> {
         Mark::new(&self.name, self.cx.kind(), self.cx.key(), uid)
     }
 
-    /// Applies all children, wave by wave. A wave is not begun if the one before it failed.
-    async fn apply_waves(&self, owner: &ObjectMeta) -> Result<Vec<(String, Readiness)>> {
-        let applier = Applier {
-            client: self.cx.client(),
-            memory: self.memory(),
-            mark: &self.mark(),
-            owner,
-            owner_kind: self.cx.kind(),
-            clock: self.cx.clock(),
-        };
-        let mut states = Vec::with_capacity(self.children.len());
-        let mut failed = None;
-        let mut wave = 0;
-        for child in &self.children {
-            if child.wave != wave && failed.is_some() {
-                break;
-            }
-            wave = child.wave;
-            match applier.apply(child).await {
-                Ok(state) => {
-                    if is_timed(&state) {
-                        self.cx.wake_after(TIMED);
-                    }
-                    states.push((format!("{} {}", child.kind.kind(), child.key), state));
-                }
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        failed.map_or(Ok(states), Err)
-    }
-
     /// Deletes the last wave of what may exist and is not wanted; forgets what is gone.
     async fn prune(
         &self,
@@ -475,12 +458,12 @@ impl<K: Object> Children<K> {
     }
 
     /// Deletes all children of an owner that is being deleted, then lets it go.
-    async fn finalize(&self, owner: Owner) -> Result<Readiness> {
+    async fn finalize(&self, owner: Owner) -> Result<()> {
         if owner.metadata.finalizers.iter().flatten().any(|name| *name == self.name) {
             let all = self.parse(&owner)?;
             self.prune(all, &Inventory::default()).await?;
         }
-        Ok(Readiness::Terminating)
+        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@ use super::env::ControllerEnv;
 use super::handle::ControllerHandle;
 use super::key_sink::KeySink;
 use super::key_stream::KeyStreams;
+use super::report::ReportedParts;
 use super::runs::Runs;
 use super::worker::Worker;
 use super::write_loop::WriteLoopDetector;
@@ -129,6 +130,8 @@ impl<K: Object> Component for Controller<K> {
                 clock: env.clock.clone(),
                 applied: Applied::default(),
                 children: Memory::default(),
+                references: options.references,
+                parts: ReportedParts::default(),
                 stopping: env.stopping.clone(),
             }),
             queue,

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::Next;
 use super::cause::{Cause, Causes};
 use super::children::Memory;
-use super::report::Notes;
+use super::reference::References;
+use super::report::{Notes, ReportedParts};
 use crate::apply::Applied;
 use crate::cache::{Cached, Key, Malformed, Reader};
 use crate::client::Client;
@@ -116,6 +117,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) applied: Applied,
     pub(crate) children: Memory,
+    pub(crate) references: Option<Arc<References>>,
+    pub(crate) parts: ReportedParts,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -167,7 +170,7 @@ impl<K: kind::Object> Context<K> {
     }
 
     /// Counts a read of the cache.
-    fn count_read(&self) {
+    pub(super) fn count_read(&self) {
         self.0.reads.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -181,6 +184,16 @@ impl<K: kind::Object> Context<K> {
         &self.0.shared.children
     }
 
+    /// The references of the controller, if it has declared any.
+    pub(super) fn references(&self) -> Option<&References> {
+        self.0.shared.references.as_deref()
+    }
+
+    /// The named parts that each object had last.
+    pub(super) fn reported_parts(&self) -> &ReportedParts {
+        &self.0.shared.parts
+    }
+
     /// What the reconcile has to say besides its result. Not to be held across an await.
     pub(super) fn notes(&self) -> MutexGuard<'_, Notes> {
         self.0.notes.lock()
@@ -192,12 +205,21 @@ impl<K: kind::Object> Context<K> {
         notes.wake = Some(notes.wake.map_or(after, |known| known.min(after)));
     }
 
-    /// Returns what comes next: what the author asks for, or earlier if something waits.
+    /// Returns what comes next, and never `Next::At`: what the author asks for, or earlier if
+    /// something waits.
     pub(super) fn next(&self, asked: Next) -> Next {
+        let asked = match asked {
+            // A time that has passed must not keep a worker busy: it is retried with growing delay.
+            Next::At(time) => {
+                let left = time.duration_since(self.clock().now());
+                Next::After(left.try_into().unwrap_or_default())
+            }
+            asked => asked,
+        };
         match (asked, self.0.notes.lock().wake) {
-            (asked, None) => asked,
             (Next::After(asked), Some(wake)) => Next::After(asked.min(wake)),
-            (Next::Done, Some(wake)) => Next::After(wake),
+            (_, Some(wake)) => Next::After(wake),
+            (asked, None) => asked,
         }
     }
 

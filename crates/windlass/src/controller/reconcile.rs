@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::future::Future;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::Context;
 use crate::kind::Object;
 
@@ -39,6 +41,12 @@ pub enum Next {
     /// `After(Duration::ZERO)` would keep a worker busy for ever, so it is retried with growing
     /// delay, as an error is.
     After(Duration),
+    /// Reconciles again at this time of the manager's clock, or earlier if something changes.
+    ///
+    /// [`Schedule::next`](crate::schedule::Schedule::next) returns it for a cron expression. A time
+    /// that has passed is treated as `After(Duration::ZERO)`. If the clock of the machine is set
+    /// while the key waits, the wait does not change.
+    At(Timestamp),
 }
 
 /// Brings the world to what one object asks for.

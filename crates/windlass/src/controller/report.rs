@@ -7,16 +7,24 @@
 //! - one condition for each part that the reconcile reported by name;
 //! - `status.observedGeneration`.
 //!
+//! The condition of a part that a successful reconcile no longer reports is removed, if this process
+//! has written it: what it says may not be true any more.
+//!
 //! A write conflict is no outcome of a reconcile: nothing is written, and the retry decides.
 //!
 //! **Invariant:** equal outcomes send nothing: a transition time changes only with its status.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hashbrown::HashMap;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::reference::Asked;
 use super::{Context, Next};
+use crate::cache::Key;
 use crate::condition::{self, ConditionBuilder};
 use crate::error::{Error, Result};
 use crate::kind::Object;
@@ -26,12 +34,16 @@ use crate::readiness::{Readiness, is_built_in};
 const MESSAGE_MAX: usize = 2000;
 /// Most named parts of an object.
 const PARTS_MAX: usize = 64;
+/// Most objects whose parts are remembered.
+const OBJECTS_MAX: usize = 100_000;
 
 /// What a reconcile has to say besides its result.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     /// When to reconcile again at the latest, if something waits.
     pub(super) wake: Option<Duration>,
+    /// What the reconcile referred to.
+    pub(super) references: Asked,
     /// The parts that were reported, with the type of their condition if they have one.
     parts: Vec<(Option<String>, Readiness)>,
 }
@@ -51,6 +63,42 @@ struct Outcome {
     ready: Readiness,
     /// Whether the controller tries again by itself after an error.
     retries: bool,
+}
+
+/// The types of the conditions that were written for named parts, by object.
+#[derive(Debug, Default)]
+pub(crate) struct ReportedParts(Mutex<HashMap<Key, BTreeSet<String>>>);
+
+// === impl ReportedParts ===
+
+impl ReportedParts {
+    /// Returns the parts that were reported before and are not any more.
+    fn missing(&self, key: &Key, parts: &[(String, Readiness)]) -> Vec<String> {
+        let known = self.0.lock();
+        let known = known.get(key).into_iter().flatten();
+        known.filter(|type_| parts.iter().all(|(now, _)| now != *type_)).cloned().collect()
+    }
+
+    /// Remembers what was written; what is `missing` is not there any more.
+    fn wrote(&self, key: &Key, parts: &[(String, Readiness)], missing: &[String]) {
+        let mut all = self.0.lock();
+        if parts.is_empty() && !all.contains_key(key) {
+            return;
+        }
+        if all.len() >= OBJECTS_MAX {
+            all.clear();
+        }
+        let known = all.entry(key.clone()).or_default();
+        known.retain(|type_| !missing.contains(type_));
+        known.extend(parts.iter().map(|(type_, _)| type_.clone()));
+        if known.is_empty() {
+            all.remove(key);
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
 }
 
 // === impl Notes ===
@@ -88,8 +136,9 @@ impl<K: Object> Context<K> {
     ///
     /// For controllers with [`Builder::conditions`](super::Builder::conditions), which has an
     /// example. The type is an adjective or a noun, such as `DatabaseReady`. The last report of a
-    /// type counts. [`Children::apply`](super::Children::apply) reports its set by itself, as a part
-    /// of `Ready` only.
+    /// type counts, and the condition of a part that a later successful reconcile does not report is
+    /// removed. [`Children::apply`](super::Children::apply) reports its set by itself, as a part of
+    /// `Ready` only, and each of its steps.
     pub fn report(&self, type_: &str, readiness: &Readiness) {
         self.notes().report(Some(type_), readiness.clone());
     }
@@ -101,7 +150,10 @@ impl<K: Object> Context<K> {
     /// Fails if the status cannot be written, or if the kind has no conditions in its schema.
     pub(super) async fn write_conditions(&self, result: &Result<Next>) -> Result<()> {
         let Some(outcome) = Outcome::of(result, &self.notes().summary()) else { return Ok(()) };
-        let Some(found) = self.found() else { return Ok(()) };
+        let Some(found) = self.found() else {
+            self.reported_parts().forget(self.key());
+            return Ok(());
+        };
         // The last finalizer may be gone, and nobody looks at these conditions any more.
         if found.deleting() && result.is_ok() {
             return Ok(());
@@ -115,6 +167,11 @@ impl<K: Object> Context<K> {
                 notes.parts.iter().filter_map(|(type_, part)| Some((type_.clone()?, part.clone())));
             named.collect()
         };
+        // A reconcile that failed may not have come to report all of them.
+        let missing = match result {
+            Ok(_) => self.reported_parts().missing(self.key(), &parts),
+            Err(_) => Vec::new(),
+        };
         let start = |type_: &str, holds: Option<bool>| {
             ConditionBuilder::new(type_.into(), holds, generation, self.clock())
         };
@@ -127,9 +184,13 @@ impl<K: Object> Context<K> {
                     let condition = start(type_, holds(part));
                     filled(condition, part, part.reason()).set(&mut status.conditions);
                 }
+                for type_ in &missing {
+                    condition::remove(&mut status.conditions, type_);
+                }
                 outcome.set(&mut status.conditions, start);
             })
             .await?;
+        self.reported_parts().wrote(self.key(), &parts, &missing);
         if wrote { self.check_schema() } else { Ok(()) }
     }
 

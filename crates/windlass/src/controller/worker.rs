@@ -249,6 +249,7 @@ impl<K: Object> Worker<K> {
             },
         };
         let result = self.report(&cx, result.map(|next| cx.next(next))).await;
+        cx.settle_references(result.is_ok());
         (scratch.cx, scratch.causes, scratch.reads) = cx.cleared();
         result
     }
@@ -297,7 +298,8 @@ impl<K: Object> Worker<K> {
             self.conflicts.forget(key);
         }
         match result {
-            Ok(Next::Done) => {
+            // A context has turned a time into a wait.
+            Ok(Next::Done | Next::At(_)) => {
                 self.metrics.ended(Outcome::Success, took);
                 self.queue.forget(key);
                 tracing::trace!("Reconcile successful");

@@ -1,5 +1,7 @@
 //! The settings of a queue.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -9,13 +11,14 @@ use parking_lot::Mutex;
 
 use super::epoch::Epoch;
 use super::key::QueueKey;
-use super::state::State;
+use super::state::{State, Tenant};
 use super::{Exponential, Limiter, Shared, WorkQueue};
 
 /// The settings of a queue.
 pub(crate) struct QueueOptions<K> {
     limiter: Box<dyn Limiter<K>>,
     aging: Option<Duration>,
+    tenant: Option<Tenant<K>>,
 }
 
 // === impl QueueOptions ===
@@ -24,12 +27,27 @@ impl<K: QueueKey> QueueOptions<K> {
     /// Returns the defaults: exponential delays of 5 ms to 1000 s per key, and aging that raises
     /// the priority of a waiting key by 100 in 10 s.
     pub(crate) fn new() -> Self {
-        Self { limiter: Box::new(Exponential::default()), aging: Some(Duration::from_secs(10)) }
+        let limiter = Box::new(Exponential::default());
+        Self { limiter, aging: Some(Duration::from_secs(10)), tenant: None }
     }
 
     /// Sets the limiter of rate-limited adds.
     pub(crate) fn limiter(mut self, limiter: impl Limiter<K> + 'static) -> Self {
         self.limiter = Box::new(limiter);
+        self
+    }
+
+    /// Hands out ready keys of one priority in turns of their tenants.
+    pub(crate) fn fair_by<T: Hash>(
+        mut self,
+        tenant: impl Fn(&K) -> T + Send + Sync + 'static,
+    ) -> Self {
+        self.tenant = Some(Box::new(move |key| {
+            let mut hasher = DefaultHasher::new();
+            // The queue is locked: a panic of the author's must not leave it half changed.
+            let hashed = catch_unwind(AssertUnwindSafe(|| tenant(key).hash(&mut hasher)));
+            hashed.map_or(0, |()| hasher.finish())
+        }));
         self
     }
 
@@ -44,9 +62,11 @@ impl<K: QueueKey> QueueOptions<K> {
     /// Creates the queue.
     pub(crate) fn build(self) -> WorkQueue<K> {
         let clock = Epoch::new();
+        let mut state = State::new(self.limiter, self.aging, clock);
+        state.tenant = self.tenant;
         WorkQueue {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::new(self.limiter, self.aging, clock)),
+                state: Mutex::new(state),
                 hasher: DefaultHashBuilder::default(),
                 clock,
                 any_failures: AtomicBool::new(false),

@@ -1,14 +1,16 @@
 //! The keys that are ready, by priority and age.
 //!
-//! There is one first-in first-out lane for each priority. With aging, the effective priority of
+//! There is one lane for each priority, first in, first out, or in turns of tenants. With aging, the effective priority of
 //! every waiting key grows at the same rate, so the order of two keys never changes while they
 //! wait: it follows from the time at which each was queued, moved earlier in proportion to its
 //! priority. Aging therefore costs nothing. Most queues have a single lane.
 //!
 //! **Invariant:** only a few lanes without live keys are kept, for their allocated memory.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use super::lane::{Lane as Keys, ReadyKey};
 
 /// Empty lanes that are kept.
 const LANES_KEPT: usize = 4;
@@ -25,17 +27,9 @@ pub(super) struct Ready {
 
 struct Lane {
     priority: i32,
-    keys: VecDeque<ReadyKey>,
+    keys: Keys,
     /// The keys that have not moved to another lane.
     live: usize,
-}
-
-struct ReadyKey {
-    /// The slot of the key in the table of entries.
-    slot: u32,
-    seq: u64,
-    /// When it was queued, in nanoseconds since the epoch of the queue.
-    since: u64,
 }
 
 // === impl Ready ===
@@ -54,13 +48,14 @@ impl Ready {
         self.len == 0
     }
 
-    pub(super) fn push(&mut self, slot: u32, priority: i32, seq: u64, since: u64) {
+    /// Adds a key, which comes in the turn of its tenant if it has one.
+    pub(super) fn push(&mut self, tenant: Option<u64>, priority: i32, key: ReadyKey) {
         let at = self.lanes.partition_point(|lane| lane.priority > priority);
         if self.lanes.get(at).is_none_or(|lane| lane.priority != priority) {
-            self.lanes.insert(at, Lane { priority, keys: VecDeque::new(), live: 0 });
+            self.lanes.insert(at, Lane { priority, keys: Keys::default(), live: 0 });
         }
         let lane = &mut self.lanes[at];
-        lane.keys.push_back(ReadyKey { slot, seq, since });
+        lane.keys.push(tenant, key);
         self.used += usize::from(lane.live == 0);
         lane.live += 1;
         self.len += 1;
@@ -73,7 +68,7 @@ impl Ready {
         if let Some(lane) = self.lanes.get_mut(at)
             && lane.keys.len() > 64 + 2 * lane.live
         {
-            lane.keys.retain(|key| live(key.slot, key.seq));
+            lane.keys.retain(live);
         }
     }
 
@@ -84,13 +79,7 @@ impl Ready {
             1 => self.lanes.iter().position(|lane| lane.live > 0)?,
             _ => self.first(&live)?,
         };
-        let keys = &mut self.lanes[at].keys;
-        let first = loop {
-            let key = keys.pop_front()?;
-            if live(key.slot, key.seq) {
-                break key;
-            }
-        };
+        let first = self.lanes[at].keys.pop(&live)?;
         self.leave(at);
         Some(first.slot)
     }
@@ -99,10 +88,7 @@ impl Ready {
     fn first(&mut self, live: &impl Fn(u32, u64) -> bool) -> Option<usize> {
         let mut best: Option<(usize, i128)> = None;
         for (at, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.live > 0) {
-            while lane.keys.front().is_some_and(|key| !live(key.slot, key.seq)) {
-                lane.keys.pop_front();
-            }
-            let Some(head) = lane.keys.front() else { continue };
+            let Some(head) = lane.keys.first(live) else { continue };
             let Some(point) = self.point else { return Some(at) };
             let due = i128::from(head.since) - i128::from(lane.priority) * point;
             if best.is_none_or(|(_, first)| due < first) {

@@ -27,6 +27,7 @@ use super::entries::{Entries, Phase};
 use super::epoch::{Epoch, whole_nanos};
 use super::failures::Failures;
 use super::key::{QueueKey, ToKey};
+use super::lane::ReadyKey;
 use super::limiter::Limiter;
 use super::ready::Ready;
 use super::stats::{Counters, QueueStats};
@@ -48,7 +49,12 @@ pub(super) struct State<K: QueueKey> {
     processing: usize,
     pub(super) open: bool,
     pub(super) stats: Counters,
+    /// Returns the tenant of a key, if tenants take turns.
+    pub(super) tenant: Option<Tenant<K>>,
 }
+
+/// Returns the tenant of a key, as a hash.
+pub(super) type Tenant<K> = Box<dyn Fn(&K) -> u64 + Send + Sync>;
 
 /// A key that is handed out.
 pub(super) struct Taken<K> {
@@ -75,6 +81,7 @@ impl<K: QueueKey> State<K> {
             processing: 0,
             open: true,
             stats: Counters::default(),
+            tenant: None,
         }
     }
 
@@ -129,7 +136,9 @@ impl<K: QueueKey> State<K> {
             (entry.priority, entry.seq, entry.since) = (priority, seq, now);
             self.stats.adds += 1;
         }
-        self.ready.push(slot, priority, seq, now);
+        let key = &self.entries.at(slot).key;
+        let tenant = self.tenant.as_ref().map(|tenant| tenant(key));
+        self.ready.push(tenant, priority, ReadyKey { slot, seq, since: now });
     }
 
     /// Adds a key that becomes ready later. Returns the time.

@@ -197,3 +197,47 @@ async fn the_children_of_a_built_in_kind_show_in_its_conditions() {
     assert_eq!(server.revision(), settled, "nothing is written again");
     running.stop().await.expect("stops");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_condition_of_a_part_that_is_no_longer_reported_is_removed() {
+    let (server, api) = world(open()).await;
+    let controller = Controller::<DynamicObject>::of_kind("shops", &shops()).conditions().build(
+        async |cx: Context<DynamicObject>| {
+            let Some(shop) = cx.object() else { return Ok(Next::Done) };
+            for part in shop.data["spec"]["parts"].as_array().into_iter().flatten() {
+                cx.report(part.as_str().unwrap_or_default(), &Readiness::Ready);
+            }
+            match shop.data["spec"]["fail"].as_bool() {
+                Some(true) => Err(Error::terminal("no")),
+                _ => Ok(Next::Done),
+            }
+        },
+    );
+    let running = manager(&server).add(controller).spawn().expect("starts");
+    let mut foreign = shop(&json!({"parts": ["Till", "Door"]}));
+    foreign.data["status"] = json!({});
+    api.create(&foreign).await.expect("created");
+    let theirs = json!([{
+        "type": "Theirs", "status": "True", "reason": "X", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    let status = api.subresource("status");
+    let patch = Patch::Merge(json!({"status": {"conditions": theirs}}));
+    status.patch(&key("a"), &patch).await.expect("patched");
+    let after = async |spec: Value| {
+        api.patch(&key("a"), &Patch::Merge(json!({"spec": spec}))).await.expect("patched");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let types = conditions(&api).await.0;
+        types
+            .iter()
+            .map(|line| line.split('=').next().unwrap_or_default().to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(after(json!({"x": 1})).await, ["Door", "Ready", "Theirs", "Till"]);
+    // A reconcile that fails may not have come to report it.
+    let failed = after(json!({"parts": ["Till"], "fail": true})).await;
+    assert_eq!(failed, ["Door", "Ready", "Stalled", "Theirs", "Till"]);
+    assert_eq!(after(json!({"fail": false})).await, ["Ready", "Theirs", "Till"]);
+    assert_eq!(after(json!({"parts": []})).await, ["Ready", "Theirs"]);
+    running.stop().await.expect("stops");
+}

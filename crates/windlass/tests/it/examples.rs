@@ -24,8 +24,8 @@ async fn the_example_of_a_finished_operator_takes_a_shop_through_its_life() {
         seen,
         [
             "PricesFound=False Ready=False Reconciling=True",
-            "PricesFound=True Ready=True settings visitors",
-            "PricesFound=True Ready=True settings",
+            "PricesFound=True Ready=True SettingsReady=True VisitorsReady=True settings visitors",
+            "PricesFound=True Ready=True SettingsReady=True VisitorsReady=True settings",
             "",
         ]
     );

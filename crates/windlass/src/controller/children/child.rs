@@ -26,6 +26,8 @@ pub(super) struct Child {
     pub(super) wave: usize,
     /// The object as the author wrote it.
     pub(super) json: Vec<u8>,
+    /// What it is called and the hash of the value, if it runs once for each value.
+    pub(super) once: Option<(String, String)>,
 }
 
 /// What applying a child needs.
