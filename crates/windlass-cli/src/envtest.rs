@@ -7,7 +7,6 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -223,16 +222,7 @@ fn run_command(args: RunArgs) -> Result<u8, Failure> {
     let times = fs::read_to_string(&report).unwrap_or_default();
     let _ = fs::remove_file(&report);
     eprintln!("windlass envtest: {}", summary(&times));
-    Ok(status.map_or(1, exit_code))
-}
-
-/// The status with which a shell would end for this end of a process.
-fn exit_code(status: ExitStatus) -> u8 {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return u8::try_from(128 + signal).unwrap_or(1);
-    }
-    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    Ok(status.map_or(1, crate::process::exit_code))
 }
 
 /// Describes the start times that API servers have reported, one per line in milliseconds.
