@@ -7,9 +7,10 @@ use std::time::{Instant, SystemTime};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
+use crate::child::cargo;
 use crate::failure::Failure;
 use crate::process::Process;
-use crate::project::{Project, cargo};
+use crate::project::Project;
 
 /// The binary that a build left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]

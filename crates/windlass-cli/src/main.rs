@@ -19,10 +19,12 @@ macro_rules! say {
 }
 
 mod builder;
+mod child;
 mod cluster;
 mod demo;
 mod deploy;
 mod envtest;
+mod explore;
 mod failure;
 mod install;
 mod keys;
@@ -66,6 +68,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Use the embedded API server in the place of envtest's binaries.
     Envtest(envtest::EnvtestArgs),
+    /// Run this project's explorations over every plan, on all cores.
+    Explore(explore::ExploreArgs),
     /// Build this project's operator and run it: on an embedded cluster, or on one that you name.
     Run(run::RunArgs),
     /// Install the definitions of this project's kinds.
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Command::Cluster(args) => cluster::run(args).map(|()| 0),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
+        Command::Explore(args) => explore::run(args),
         Command::Run(args) => run::run(args),
         Command::Install(args) => install::install(args).map(|()| 0),
         Command::Uninstall(args) => install::uninstall(args).map(|()| 0),

@@ -92,15 +92,6 @@ impl Drop for Process {
     }
 }
 
-/// The status with which a shell would end for this end of a process.
-pub fn exit_code(status: ExitStatus) -> u8 {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return u8::try_from(128 + signal).unwrap_or(1);
-    }
-    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
-}
-
 #[cfg(all(test, unix))]
 mod tests {
     use std::process::Stdio;

@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use clap::Args;
 use serde::Deserialize;
-use tokio::process::Command;
 
+use crate::child::cargo;
 use crate::failure::Failure;
 
 /// The library that every operator depends on.
@@ -77,11 +77,6 @@ struct Dependency {
     name: String,
     path: Option<PathBuf>,
     kind: Option<String>,
-}
-
-/// The cargo that runs this command, or the one on the path.
-pub fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 // === impl Project ===

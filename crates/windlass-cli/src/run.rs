@@ -7,12 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use tokio::process::Command;
 
+use crate::child::exit_code;
 use crate::cluster::{ClusterArgs, Running, block_on};
 use crate::failure::Failure;
 use crate::install::program;
 use crate::objects::{Objects, reference};
 use crate::private_file::{private_temp_dir, write_private};
-use crate::process::{Process, exit_code};
+use crate::process::Process;
 use crate::program::Program;
 use crate::project::{Project, ProjectArgs};
 use crate::signals::Signals;
