@@ -19,6 +19,7 @@ macro_rules! say {
 }
 
 mod cluster;
+mod crd_diff;
 mod demo;
 mod envtest;
 mod failure;
@@ -50,6 +51,8 @@ struct Cli {
 enum Command {
     /// Run an embedded Kubernetes cluster and write its kubeconfig.
     Cluster(cluster::ClusterArgs),
+    /// Work with CustomResourceDefinitions.
+    Crd(crd_diff::CrdArgs),
     /// Watch the Memcached operator at work on an embedded cluster, from nothing.
     Demo(demo::DemoArgs),
     /// Use the embedded API server in the place of envtest's binaries.
@@ -74,11 +77,12 @@ fn main() -> ExitCode {
     };
     // The tour stops servers and controllers on purpose: what they say to it is not for its guests.
     let default = match cli.command {
-        Command::Cluster(_) | Command::Envtest(_) => "warn",
+        Command::Cluster(_) | Command::Crd(_) | Command::Envtest(_) => "warn",
         Command::Demo(_) => "error",
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
         Command::Cluster(args) => cluster::run(args).map(|()| 0),
+        Command::Crd(args) => crd_diff::run(args),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
     });
