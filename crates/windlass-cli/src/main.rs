@@ -21,6 +21,7 @@ macro_rules! say {
 mod builder;
 mod child;
 mod cluster;
+mod crd_diff;
 mod demo;
 mod deploy;
 mod envtest;
@@ -64,6 +65,8 @@ struct Cli {
 enum Command {
     /// Run an embedded Kubernetes cluster and write its kubeconfig.
     Cluster(cluster::ClusterArgs),
+    /// Work with CustomResourceDefinitions.
+    Crd(crd_diff::CrdArgs),
     /// Watch the Memcached operator at work on an embedded cluster, from nothing.
     Demo(demo::DemoArgs),
     /// Use the embedded API server in the place of envtest's binaries.
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
         Command::Cluster(args) => cluster::run(args).map(|()| 0),
+        Command::Crd(args) => crd_diff::run(args),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
         Command::Explore(args) => explore::run(args),
