@@ -23,6 +23,7 @@ mod child;
 mod cluster;
 mod demo;
 mod deploy;
+mod dev;
 mod envtest;
 mod explore;
 mod failure;
@@ -72,6 +73,8 @@ enum Command {
     Explore(explore::ExploreArgs),
     /// Build this project's operator and run it: on an embedded cluster, or on one that you name.
     Run(run::RunArgs),
+    /// Develop: an embedded cluster whose state stays, and this project's operator, rebuilt on change.
+    Dev(dev::DevArgs),
     /// Install the definitions of this project's kinds.
     Install(install::InstallArgs),
     /// Remove the definitions of this project's kinds.
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Command::Envtest(args) => envtest::run(args),
         Command::Explore(args) => explore::run(args),
         Command::Run(args) => run::run(args),
+        Command::Dev(args) => dev::run(args).map(|()| 0),
         Command::Install(args) => install::install(args).map(|()| 0),
         Command::Uninstall(args) => install::uninstall(args).map(|()| 0),
         Command::Deploy(args) => deploy::deploy(args).map(|()| 0),

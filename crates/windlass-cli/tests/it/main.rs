@@ -6,8 +6,11 @@
 )]
 #![cfg(unix)]
 
+mod dev;
 mod durability;
 mod envtest;
 mod lifecycle;
 mod logging;
+mod project;
+mod run;
 mod support;
