@@ -18,9 +18,18 @@ macro_rules! say {
     }};
 }
 
+/// Writes a line to standard error; a reader that went away is no reason to stop.
+macro_rules! note {
+    ($($part:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($part)*);
+    }};
+}
+
 mod builder;
 mod child;
 mod cluster;
+mod crd_diff;
 mod demo;
 mod deploy;
 mod dev;
@@ -65,6 +74,8 @@ struct Cli {
 enum Command {
     /// Run an embedded Kubernetes cluster and write its kubeconfig.
     Cluster(cluster::ClusterArgs),
+    /// Work with CustomResourceDefinitions.
+    Crd(crd_diff::CrdArgs),
     /// Watch the Memcached operator at work on an embedded cluster, from nothing.
     Demo(demo::DemoArgs),
     /// Use the embedded API server in the place of envtest's binaries.
@@ -95,7 +106,7 @@ fn main() -> ExitCode {
             // Help and version are answers, everything else is a wrong flag: clap knows which.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
             match wrong_usage(&error) {
-                Some(line) => eprintln!("windlass: {line}"),
+                Some(line) => note!("windlass: {line}"),
                 None => drop(error.print()),
             }
             return ExitCode::from(code);
@@ -108,6 +119,7 @@ fn main() -> ExitCode {
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
         Command::Cluster(args) => cluster::run(args).map(|()| 0),
+        Command::Crd(args) => crd_diff::run(args),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
         Command::Explore(args) => explore::run(args),
@@ -121,7 +133,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("windlass: {failure}");
+            note!("windlass: {failure}");
             ExitCode::from(failure.code)
         }
     }
