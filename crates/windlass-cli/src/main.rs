@@ -18,10 +18,12 @@ macro_rules! say {
     }};
 }
 
+mod child;
 mod cluster;
 mod crd_diff;
 mod demo;
 mod envtest;
+mod explore;
 mod failure;
 mod keys;
 mod log;
@@ -57,6 +59,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Use the embedded API server in the place of envtest's binaries.
     Envtest(envtest::EnvtestArgs),
+    /// Run this project's explorations over every plan, on all cores.
+    Explore(explore::ExploreArgs),
 }
 
 fn main() -> ExitCode {
@@ -77,7 +81,7 @@ fn main() -> ExitCode {
     };
     // The tour stops servers and controllers on purpose: what they say to it is not for its guests.
     let default = match cli.command {
-        Command::Cluster(_) | Command::Crd(_) | Command::Envtest(_) => "warn",
+        Command::Cluster(_) | Command::Crd(_) | Command::Envtest(_) | Command::Explore(_) => "warn",
         Command::Demo(_) => "error",
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Command::Crd(args) => crd_diff::run(args),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
+        Command::Explore(args) => explore::run(args),
     });
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -65,7 +65,7 @@ fn start(
     let client = Layer::client(kernel, actor.clone(), TOKEN);
     let seed = kernel.seed ^ (u64::from(life) << 32) ^ (replica as u64 + 1);
     let clock = Clock::fixed(kernel.server.clock().now());
-    let built = factory(client).clock(clock).seed(seed).build();
+    let built = factory(client).clock(clock).seed(seed).replica(&actor.name).build();
     let kernel = kernel.clone();
     async move {
         let end = match built {

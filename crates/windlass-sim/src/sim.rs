@@ -24,7 +24,7 @@ mod finish;
 mod settle;
 mod zero;
 
-pub(crate) use boot::Live;
+pub(crate) use boot::{Base, Live};
 pub(crate) use finish::{Outcome, kind_of};
 pub(crate) use zero::{Intent, intents};
 
@@ -64,6 +64,8 @@ pub struct Sim {
     pub(crate) mode: Mode,
     /// The embedded controllers that run; `None` runs all.
     pub(crate) controllers: Option<BTreeSet<&'static str>>,
+    /// A cluster that has started, which this run continues.
+    pub(crate) base: Option<Arc<Base>>,
     pub(crate) asserts: Vec<Assert>,
     live: Option<Live>,
     steps: usize,
@@ -123,6 +125,7 @@ impl Sim {
             seed,
             mode,
             controllers: None,
+            base: None,
             asserts: Vec::new(),
             live: None,
             steps: 0,
@@ -267,8 +270,7 @@ impl Sim {
         let kind = Kind::of::<K>();
         let step = format!("delete any of {}", kind.plural());
         let Some(client) = self.step(step).await? else { return Ok(()) };
-        let found = World::of(&self.kernel()?.server);
-        let first = found.list::<K>().into_iter().next();
+        let first = World::of_kind_now::<K>(&self.kernel()?.server).into_iter().next();
         let done = match first {
             None => Ok(()),
             Some(object) => {
@@ -364,8 +366,8 @@ impl Sim {
     async fn until_gone<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<()> {
         let kernel = self.kernel()?;
         for _ in 0..PATIENCE {
-            let found = World::of(&kernel.server);
-            let going = found.list::<K>().iter().any(|object| {
+            let objects = World::of_kind_now::<K>(&kernel.server);
+            let going = objects.iter().any(|object| {
                 Key::of(object) == *key && object.meta().deletion_timestamp.is_some()
             });
             if !going {

@@ -76,6 +76,17 @@ impl World {
         Self { objects, revision: world.revision }
     }
 
+    /// The objects of one kind that a server has now, in the order of their names.
+    pub(crate) fn of_kind_now<K: windlass::Object<DynamicType = ()>>(server: &ApiServer) -> Vec<K> {
+        let kind = Kind::of::<K>();
+        let world = server.world();
+        let tables = world.resources().into_iter();
+        let mut tables =
+            tables.filter(|(key, _)| *key.group == *kind.group() && *key.plural == *kind.plural());
+        let Some((_, table)) = tables.next() else { return Vec::new() };
+        table.items.values().filter_map(|entry| decode(&entry.object())).collect()
+    }
+
     pub(crate) fn apply(&mut self, change: &Change) {
         self.revision = change.revision;
         match &change.after {
