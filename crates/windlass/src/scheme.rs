@@ -216,9 +216,7 @@ impl fmt::Debug for Scheme {
 
 /// A function between two versions as one on JSON, which fails if it changes metadata other than
 /// labels and annotations.
-pub(crate) fn typed<A, B>(
-    convert: impl Fn(A) -> Result<B> + Send + Sync + 'static,
-) -> Convert
+pub(crate) fn typed<A, B>(convert: impl Fn(A) -> Result<B> + Send + Sync + 'static) -> Convert
 where
     A: Object<DynamicType = ()>,
     B: Object<DynamicType = ()>,
