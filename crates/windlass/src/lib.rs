@@ -124,7 +124,13 @@
 //!   the server shows.
 //! - Equal traces on a runtime with several threads, or with real time.
 
+// The code that the macros generate names the crate.
+#[cfg(test)]
+extern crate self as windlass;
+
 pub mod clock;
+#[cfg(feature = "api")]
+pub mod conversion;
 pub mod error;
 pub mod kind;
 mod ordered_watch;
