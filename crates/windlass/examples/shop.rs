@@ -132,7 +132,7 @@ pub async fn run() -> Result<Vec<String>> {
     let mut shops = Namespace::default();
     shops.metadata.name = Some("shops".into());
     client.api().create(&shops).await?;
-    let running = Manager::builder(server.client()).add(controller()).spawn()?;
+    let running = Manager::new(server.client()).add(controller()).spawn()?;
     let mut seen = Vec::new();
 
     let (prices, checked) = ("prices".to_string(), Some("0 6 * * *".to_string()));

@@ -62,7 +62,7 @@ pub(super) mod flag {
 ///         Ok(Next::Done)
 ///     }
 /// });
-/// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+/// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
 /// let handle = manager.spawn()?;
 /// assert_eq!(seen.recv().await, Some(vec![Cause::Started]));
 ///

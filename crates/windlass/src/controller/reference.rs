@@ -137,7 +137,7 @@ impl<K: Object> Context<K> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// let controller =
     ///     Controller::<ConfigMap>::builder("maps").references::<Secret>().build(reconcile);
-    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// # handle.ready().await;
     /// # handle.stop().await

@@ -302,19 +302,20 @@ impl<K: Object> Worker<K> {
             Ok(Next::Done | Next::At(_)) => {
                 self.metrics.ended(Outcome::Success, took);
                 self.queue.forget(key);
-                tracing::trace!("Reconcile successful");
+                tracing::trace!(?took, "Reconcile successful");
                 Ended { outcome: "done", error: None, next: None }
             }
             Ok(Next::After(after)) => {
                 self.metrics.ended(Outcome::RequeueAfter, took);
                 let add = add.flags(flag::DUE);
-                let after = if after.is_zero() {
-                    self.queue.add_with(key, add.rate_limited())
-                } else {
-                    self.queue.forget(key);
-                    self.queue.add_with(key, add.after(after))
-                };
-                tracing::trace!(?after, "Reconcile successful");
+                if after.is_zero() {
+                    let retry = self.queue.add_with(key, add.rate_limited());
+                    tracing::trace!(?took, ?retry, "Reconcile successful");
+                    return Ended { outcome: "done", error: None, next: Some(retry) };
+                }
+                self.queue.forget(key);
+                tracing::trace!(?took, ?after, "Reconcile successful");
+                self.queue.add_with(key, add.after(after));
                 Ended { outcome: "done", error: None, next: Some(after) }
             }
             Err(error) if error.is_terminal() => {

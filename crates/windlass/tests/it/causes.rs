@@ -93,7 +93,7 @@ async fn causes_that_meet_in_the_queue_are_merged() {
         client.api().create(&config_map(blocker, &[])).await.expect("created");
     }
     eventually("the only worker is busy", || {
-        running.controller("maps").expect("runs").queue().processing == 1
+        running.diagnostics()["controllers"][0]["queue"]["processing"] == 1
     })
     .await;
     client.api().create(&config_map("of-s", &[])).await.expect("created");

@@ -65,7 +65,7 @@ async fn start(
 ) -> (Running, mpsc::Receiver<(Vec<String>, String)>) {
     let (sender, seen) = mpsc::channel(64);
     setup.api().create(&config_map("a", &[("refs", refs)])).await.expect("created");
-    let manager = Manager::builder(client).namespaces(["default", "other"]);
+    let manager = Manager::new(client).namespaces(["default", "other"]);
     (manager.add(controller(sender)).spawn().expect("starts"), seen)
 }
 

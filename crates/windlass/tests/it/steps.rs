@@ -52,7 +52,7 @@ fn start(client: kube::Client) -> Running {
         .owns::<Secret>()
         .conditions()
         .build(reconcile);
-    let manager = windlass::Manager::builder(client).namespaces(["default"]);
+    let manager = windlass::Manager::new(client).namespaces(["default"]);
     manager.add(controller).spawn().expect("starts")
 }
 
@@ -250,7 +250,7 @@ async fn steps_that_cannot_be_are_refused_with_a_sentence() {
             }
         },
     );
-    let manager = windlass::Manager::builder(server.client()).namespaces(["default"]);
+    let manager = windlass::Manager::new(server.client()).namespaces(["default"]);
     let running = manager.add(controller).spawn().expect("starts");
     let errors = seen.recv().await.expect("a reconcile");
     assert_eq!(errors[0], "step A of example.com/app was begun twice");
