@@ -278,6 +278,13 @@ impl Cache {
         self.opened(kind).is_ok()
     }
 
+    /// Returns `true` if a kind is cached, has been read, and is served as far as this cache knows.
+    pub(crate) fn serves(&self, kind: &Kind) -> bool {
+        self.opened(kind).is_ok_and(|core| {
+            core.states.has_synced() && !matches!(core.states.get(), SyncState::NoKind(_))
+        })
+    }
+
     /// Returns the versions in which a kind is cached.
     pub(crate) fn versions(&self, kind: &Kind) -> Vec<Kind> {
         let kinds = self.shared.kinds.read();

@@ -76,7 +76,7 @@ pub(super) mod flag {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The controller started, or began to watch the kind: the object was in the first list.
+    /// The controller started, or an [optional](super::Watch::optional) kind appeared.
     Started,
     /// An object was created.
     Created {

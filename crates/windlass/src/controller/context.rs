@@ -322,6 +322,12 @@ impl<K: kind::Object> Context<K> {
         self.client().cached().list().beside(self.namespace(), uid)
     }
 
+    /// Returns `true` if the server serves a kind that the controller watches as
+    /// [optional](super::Watch::optional), so that its objects can be read and written.
+    pub fn serves(&self, kind: &Kind) -> bool {
+        self.client().cached().serves(kind)
+    }
+
     /// Starts a condition of the reconciled object, such as `Ready`: whether it holds, or `None` if
     /// that is unknown. Its clock and generation are set.
     ///

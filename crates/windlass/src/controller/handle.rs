@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, PartialObjectMeta};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -68,6 +68,9 @@ pub(super) struct Inner {
     pub(super) loops: Arc<WriteLoopDetector>,
     pub(super) runs: Arc<Runs>,
 }
+
+/// An object of which only the metadata is read.
+type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// A handle that does not keep the controller alive.
 pub(super) struct WeakHandle(Weak<Inner>);
@@ -163,6 +166,14 @@ impl ControllerHandle {
         KeyStreams { name: name.clone(), sink: sink.clone(), panics: panics.clone() }
     }
 
+    /// Queues every object of the reconciled kind, because a kind has appeared.
+    fn enqueue_all(&self) {
+        let all = self.0.client.cached().list_of::<Metadata>(&self.0.kind).keys();
+        for key in all.unwrap_or_default() {
+            self.0.sink.started(&key);
+        }
+    }
+
     /// Ends one watch.
     pub(super) fn end_watch(&self, id: u64) {
         let ended = self.0.watches.lock().by_id.remove(&id);
@@ -195,7 +206,7 @@ impl ControllerHandle {
         let scope = Scope::all_or_metadata(watch.metadata_only);
         let cache = inner.client.cached();
         let informer = cache.informer_of::<DynamicObject>(&watch.kind, &scope);
-        let resync = watch.resync;
+        let (resync, optional) = (watch.resync, watch.optional);
         let handler = Arc::new(EventHandler {
             name: inner.name.clone(),
             reconciled: inner.kind.clone(),
@@ -208,7 +219,15 @@ impl ControllerHandle {
         });
         let guard = informer.handle(resync, move |change| handler.handle(change));
         let (states, ended) = (informer.states(), CancellationToken::new());
-        let running = RunningWatch { kind: kind.clone(), guard, states, ended };
+        let running = RunningWatch { kind: kind.clone(), guard, states, optional, ended };
+        if optional {
+            let weak = self.downgrade();
+            running.on_appearance(move || {
+                if let Some(handle) = weak.upgrade() {
+                    handle.enqueue_all();
+                }
+            });
+        }
         let mut watches = inner.watches.lock();
         if watches.ended {
             // The manager has stopped meanwhile, without knowing of this watch.

@@ -36,6 +36,11 @@ impl KeySink {
         self.queue.add_with(Key::cluster(key.name()), add)
     }
 
+    /// Adds a key because a watch of its controller has begun.
+    pub(super) fn started(&self, key: &Key) {
+        self.queue.add_with(key, Add::default().flags(flag::STARTED));
+    }
+
     /// Adds a key because an object of `kind` changed.
     pub(super) fn changed(&self, key: &Key, kind: &Kind, change: &Change, priority: i32) {
         if !self.fits(key) {

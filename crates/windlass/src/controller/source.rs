@@ -53,6 +53,7 @@ pub struct Watch {
     pub(crate) mapper: Mapper,
     pub(crate) priority: Option<i32>,
     pub(crate) resync: Option<Duration>,
+    pub(crate) optional: bool,
 }
 
 /// How a change is mapped to keys.
@@ -74,7 +75,8 @@ type MapFunction = dyn Fn(&Change, &Cache) -> Result<Vec<Key>, MapError> + Send 
 
 impl Watch {
     fn new(kind: Kind, mapper: Mapper) -> Self {
-        Self { kind, metadata_only: false, predicate: None, mapper, priority: None, resync: None }
+        let (predicate, priority, resync) = (None, None, None);
+        Self { kind, metadata_only: false, predicate, mapper, priority, resync, optional: false }
     }
 
     /// Watches objects of type `T`, and reconciles their controlling owner when they change.
@@ -245,6 +247,40 @@ impl Watch {
     /// Watches and caches metadata only. All reads of this kind must then be of metadata too.
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;
+        self
+    }
+
+    /// Does not wait for the kind: a server that does not serve it delays neither the controller nor
+    /// the readiness of the manager. All objects are reconciled when the kind appears.
+    ///
+    /// [`Context::serves`](super::Context::serves) returns `true` while the kind is there. A watch
+    /// that is forbidden is waited for nevertheless.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Context, Controller, Kind, Manager, Next, Watch};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let monitors = Kind::new("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors");
+    /// let optional = Watch::owned_kind(monitors.clone()).optional();
+    /// let controller = Controller::<ConfigMap>::builder("maps").watch(optional).build(
+    ///     move |cx: Context<ConfigMap>| {
+    ///         let monitored = cx.serves(&monitors);
+    ///         async move {
+    ///             cx.event("Seen", if monitored { "with a monitor" } else { "without one" });
+    ///             Ok(Next::Done)
+    ///         }
+    ///     },
+    /// );
+    /// let handle = Manager::new(server.client()).add(controller).spawn()?;
+    /// assert!(handle.ready().await, "although nobody serves that kind");
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
         self
     }
 

@@ -33,6 +33,7 @@ mod indexes;
 mod lease_election;
 mod manager_faults;
 mod manager_life;
+mod optional_kinds;
 mod own_writes;
 mod promises;
 mod proxy;
