@@ -190,6 +190,7 @@ pub mod operator;
 #[cfg(feature = "serve")]
 pub mod serve;
 mod signal;
+mod splitmix;
 
 pub use k8s_openapi;
 pub use kube;

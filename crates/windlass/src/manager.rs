@@ -69,6 +69,7 @@ use crate::serve::Server;
 pub use builder::Manager;
 pub(crate) use checks::Checks;
 pub use handle::Handle;
+pub(crate) use replica::Replica;
 pub use runnable::RunContext;
 pub use running::Running;
 
