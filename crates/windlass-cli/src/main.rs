@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Writes a line to standard output; a reader that went away is no reason to stop.
 macro_rules! say {
@@ -19,12 +19,14 @@ macro_rules! say {
 }
 
 mod cluster;
+mod completion;
 mod demo;
 mod envtest;
 mod failure;
 mod keys;
 mod log;
 mod private_file;
+mod scaffold;
 mod signals;
 
 /// With the system's allocator a quarter of the time of a write is spent on memory, and writes are
@@ -54,6 +56,21 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Use the embedded API server in the place of envtest's binaries.
     Envtest(envtest::EnvtestArgs),
+    /// Start an operator: a new project, or a member of a workspace.
+    Init(scaffold::InitArgs),
+    /// Create a kind or a webhook.
+    #[command(subcommand)]
+    Create(scaffold::CreateCommand),
+    /// Delete a kind with everything that was created for it.
+    #[command(subcommand)]
+    Delete(scaffold::DeleteCommand),
+    /// Rename a kind.
+    #[command(subcommand)]
+    Rename(scaffold::RenameCommand),
+    /// Print the version of this command and of the Kubernetes API.
+    Version(completion::VersionArgs),
+    /// Print a completion script for a shell.
+    Completion(completion::CompletionArgs),
 }
 
 fn main() -> ExitCode {
@@ -74,13 +91,19 @@ fn main() -> ExitCode {
     };
     // The tour stops servers and controllers on purpose: what they say to it is not for its guests.
     let default = match cli.command {
-        Command::Cluster(_) | Command::Envtest(_) => "warn",
         Command::Demo(_) => "error",
+        _ => "warn",
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
         Command::Cluster(args) => cluster::run(args).map(|()| 0),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
+        Command::Init(args) => scaffold::init(args).map(|()| 0),
+        Command::Create(command) => scaffold::create(command).map(|()| 0),
+        Command::Delete(command) => scaffold::delete(command).map(|()| 0),
+        Command::Rename(command) => scaffold::rename(command).map(|()| 0),
+        Command::Version(args) => completion::version(args).map(|()| 0),
+        Command::Completion(args) => completion::run(args, Cli::command()).map(|()| 0),
     });
     match outcome {
         Ok(code) => ExitCode::from(code),
