@@ -1,4 +1,4 @@
-//! The command `windlass`: an embedded Kubernetes cluster.
+//! The command `windlass`: an embedded Kubernetes cluster, and the tools around an operator project.
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,16 +18,32 @@ macro_rules! say {
     }};
 }
 
+mod builder;
+mod child;
 mod cluster;
 mod completion;
+mod crd_diff;
 mod demo;
+mod deploy;
 mod envtest;
+mod explore;
 mod failure;
+mod install;
 mod keys;
 mod log;
+mod manifests;
+mod objects;
 mod private_file;
+mod process;
+mod program;
+mod project;
+mod removal;
+mod run;
 mod scaffold;
 mod signals;
+mod target_cluster;
+mod text;
+mod waiting;
 
 /// With the system's allocator a quarter of the time of a write is spent on memory, and writes are
 /// up to a third slower.
@@ -50,12 +66,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run an embedded Kubernetes cluster and write its kubeconfig.
-    Cluster(cluster::ClusterArgs),
-    /// Watch the Memcached operator at work on an embedded cluster, from nothing.
-    Demo(demo::DemoArgs),
-    /// Use the embedded API server in the place of envtest's binaries.
-    Envtest(envtest::EnvtestArgs),
     /// Start an operator: a new project, or a member of a workspace.
     Init(scaffold::InitArgs),
     /// Create a kind or a webhook.
@@ -67,6 +77,28 @@ enum Command {
     /// Rename a kind.
     #[command(subcommand)]
     Rename(scaffold::RenameCommand),
+    /// Write the manifests of this project: config/, dist/install.yaml and Dockerfile.
+    Manifests(manifests::ManifestsArgs),
+    /// Run an embedded Kubernetes cluster and write its kubeconfig.
+    Cluster(cluster::ClusterArgs),
+    /// Work with CustomResourceDefinitions.
+    Crd(crd_diff::CrdArgs),
+    /// Watch the Memcached operator at work on an embedded cluster, from nothing.
+    Demo(demo::DemoArgs),
+    /// Use the embedded API server in the place of envtest's binaries.
+    Envtest(envtest::EnvtestArgs),
+    /// Run this project's explorations over every plan, on all cores.
+    Explore(explore::ExploreArgs),
+    /// Build this project's operator and run it: on an embedded cluster, or on one that you name.
+    Run(run::RunArgs),
+    /// Install the definitions of this project's kinds.
+    Install(install::InstallArgs),
+    /// Remove the definitions of this project's kinds.
+    Uninstall(install::UninstallArgs),
+    /// Install this project's operator and wait until it is ready.
+    Deploy(deploy::DeployArgs),
+    /// Remove this project's operator.
+    Undeploy(deploy::UndeployArgs),
     /// Print the version of this command and of the Kubernetes API.
     Version(completion::VersionArgs),
     /// Print a completion script for a shell.
@@ -96,14 +128,22 @@ fn main() -> ExitCode {
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
         Command::Cluster(args) => cluster::run(args).map(|()| 0),
+        Command::Crd(args) => crd_diff::run(args),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
         Command::Init(args) => scaffold::init(args).map(|()| 0),
         Command::Create(command) => scaffold::create(command).map(|()| 0),
         Command::Delete(command) => scaffold::delete(command).map(|()| 0),
         Command::Rename(command) => scaffold::rename(command).map(|()| 0),
+        Command::Manifests(args) => manifests::run(args),
         Command::Version(args) => completion::version(args).map(|()| 0),
         Command::Completion(args) => completion::run(args, Cli::command()).map(|()| 0),
+        Command::Explore(args) => explore::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Install(args) => install::install(args).map(|()| 0),
+        Command::Uninstall(args) => install::uninstall(args).map(|()| 0),
+        Command::Deploy(args) => deploy::deploy(args).map(|()| 0),
+        Command::Undeploy(args) => deploy::undeploy(args).map(|()| 0),
     });
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -17,6 +17,8 @@ mod prompt;
 mod rename;
 mod source;
 mod template;
+#[cfg(test)]
+mod tests;
 mod webhook;
 mod workspace;
 

@@ -1,5 +1,6 @@
 //! `windlass delete api`: what `create api` created, undone.
 
+use std::ops::Range;
 use std::path::Path;
 
 use clap::Args;
@@ -207,9 +208,9 @@ impl Remover<'_> {
         }
         let mut uses = Vec::new();
         for (source, edits) in edits {
-            let text = source.edited(edits)?;
-            uses.extend(places(&source.path, &text, module));
-            self.changes.update(&source.path, &source.text, text);
+            let removed: Vec<Range<usize>> = edits.iter().map(|edit| edit.range.clone()).collect();
+            uses.extend(places(source, module, &removed));
+            self.changes.update(&source.path, &source.text, source.edited(edits)?);
         }
         let untouched =
             self.package.modules.iter().filter(|other| {
@@ -217,13 +218,14 @@ impl Remover<'_> {
             });
         let root = self.operator.as_ref().map(|(source, _)| source.path.as_str());
         for other in untouched.filter(|other| Some(other.source.path.as_str()) != root) {
-            uses.extend(places(&other.source.path, &other.source.text, module));
+            uses.extend(places(&other.source, module, &[]));
         }
         match uses.is_empty() || self.force {
             true => Ok(()),
             false => Err(Failure::other(format!(
-                "{} used at {}; remove that first, or repeat with --force; nothing was changed",
-                format_args!("the module {} is", module.join("::")),
+                "the module {} is used at {}; remove that first, or repeat with --force; nothing \
+                 was changed",
+                module.join("::"),
                 uses.join(", ")
             ))),
         }
@@ -271,9 +273,9 @@ fn imported(source: &Source, kind: &str) -> Option<String> {
     })
 }
 
-/// The places in a text that use a module by its path.
-fn places(file: &str, text: &str, module: &[String]) -> Vec<String> {
-    let Some(tokens) = tokens(text.trim_start_matches('\u{feff}')) else { return Vec::new() };
+/// The places in a file that use a module by its path, without those that are removed.
+fn places(source: &Source, module: &[String], removed: &[Range<usize>]) -> Vec<String> {
+    let tokens = tokens(&source.text[source.skipped..]).unwrap_or_default();
     let mut wanted: Vec<&str> = Vec::new();
     for name in module {
         wanted.extend([name.as_str(), ":", ":"]);
@@ -281,11 +283,10 @@ fn places(file: &str, text: &str, module: &[String]) -> Vec<String> {
     let uses = tokens
         .windows(wanted.len())
         .filter(|window| window.iter().map(|token| token.text.as_str()).eq(wanted.iter().copied()));
-    uses.map(|window| {
-        let line = text[..window[0].at].matches('\n').count() + 1;
-        format!("{file}:{line}")
-    })
-    .collect()
+    let uses = uses.map(|window| window[0].at + source.skipped);
+    uses.filter(|at| !removed.iter().any(|range| range.contains(at)))
+        .map(|at| format!("{}:{}", source.path, source.line(at)))
+        .collect()
 }
 
 /// Names in a sentence.

@@ -215,9 +215,11 @@ impl<'a> Renaming<'a> {
             let name = controller_name(&source.text);
             let new_name = name.as_ref().map(|name| self.new_controller_name(name));
             if source.path == own.file {
+                let further = self.further(own);
+                let text = without(source, &further)?;
                 for (old, new) in [(None, None), (name.as_deref(), new_name.as_deref())] {
-                    if kind.file(old) == source.text {
-                        return Some(renamed.file(new));
+                    if kind.file(old) == text {
+                        return with(&source.path, renamed.file(new), &further);
                     }
                 }
             }
@@ -229,6 +231,12 @@ impl<'a> Renaming<'a> {
             }
         }
         None
+    }
+
+    /// The versions in modules of the first one.
+    fn further(&self, first: &Defined) -> Vec<String> {
+        let inside = |own: &&Defined| own.module.len() > 1 && first.module.len() == 1;
+        self.versions.iter().filter(inside).map(|own| own.version.clone()).collect()
     }
 
     /// The name of a controller, which follows that of the kind if it has the same.
@@ -303,4 +311,23 @@ impl<'a> Renaming<'a> {
         }
         Ok(())
     }
+}
+
+/// A file without the declarations of some modules.
+fn without(source: &Source, names: &[String]) -> Option<String> {
+    let mut text = source.text.clone();
+    for name in names {
+        let source = Source::parse(&source.path, text).ok()?;
+        text = source.edited(vec![modules::remove(&source, name)?]).ok()?;
+    }
+    Some(text)
+}
+
+/// A file with the declarations of some modules.
+fn with(path: &str, mut text: String, names: &[String]) -> Option<String> {
+    for name in names {
+        let source = Source::parse(path, text).ok()?;
+        text = source.edited(vec![modules::insert(&source, name)]).ok()?;
+    }
+    Some(text)
 }

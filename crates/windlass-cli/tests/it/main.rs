@@ -6,8 +6,10 @@
 )]
 #![cfg(unix)]
 
+mod crd_diff;
 mod durability;
 mod envtest;
 mod lifecycle;
 mod logging;
+mod scaffold;
 mod support;
