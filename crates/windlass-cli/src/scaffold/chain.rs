@@ -46,15 +46,15 @@ impl Chain {
         let index = last(&OF_KINDS).or_else(|| last(&["version"])).unwrap_or(0);
         let anchor = &self.calls[index];
         let (line_start, line_end) = (source.line_start(anchor.start), source.line_end(anchor.end));
-        let first_on_line = is_blank(&source.text[line_start..anchor.start]);
+        let starts_line = index > 0 && is_blank(&source.text[line_start..anchor.start]);
         let alone = is_comment(&source.text[anchor.end..line_end]);
-        // A call that shares its line with other code has no place for a line of its own.
-        if !alone && !(first_on_line && index > 0) {
+        // Calls that share their line with other code are followed by calls on the same line.
+        if !(alone || starts_line) {
             return Edit::insert(anchor.end, calls.concat());
         }
         let before = &source.text[line_start..anchor.start];
         let indent: String = before.chars().take_while(|c| c.is_whitespace()).collect();
-        let step = if first_on_line && index > 0 { "" } else { "    " };
+        let step = if starts_line { "" } else { "    " };
         let newline = source.newline();
         let lines = calls.iter().map(|call| format!("{newline}{indent}{step}{call}"));
         Edit::insert(if alone { line_end } else { anchor.end }, lines.collect::<String>())

@@ -129,7 +129,7 @@ proptest! {
         let created = create(&text);
         prop_assert_eq!(created.matches("pub mod memcached;").count(), 1);
         let compact: String = created.split_whitespace().collect();
-        prop_assert!(compact.contains(&CALLS[0]) && compact.contains(&CALLS[1]));
+        prop_assert!(CALLS.iter().all(|call| compact.contains(call)));
         // Only the line to which calls are added may differ.
         prop_assert!(missing(&text, &created) <= 1, "{}", created);
         prop_assert_eq!(delete(&created), text);
