@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Writes a line to standard output; a reader that went away is no reason to stop.
 macro_rules! say {
@@ -29,6 +29,7 @@ macro_rules! note {
 mod builder;
 mod child;
 mod cluster;
+mod completion;
 mod crd_diff;
 mod demo;
 mod deploy;
@@ -39,6 +40,7 @@ mod failure;
 mod install;
 mod keys;
 mod log;
+mod manifests;
 mod objects;
 mod plan;
 mod private_file;
@@ -47,6 +49,7 @@ mod program;
 mod project;
 mod removal;
 mod run;
+mod scaffold;
 mod signals;
 mod target_cluster;
 mod text;
@@ -73,6 +76,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start an operator: a new project, or a member of a workspace.
+    Init(scaffold::InitArgs),
+    /// Create a kind or a webhook.
+    #[command(subcommand)]
+    Create(scaffold::CreateCommand),
+    /// Delete a kind with everything that was created for it.
+    #[command(subcommand)]
+    Delete(scaffold::DeleteCommand),
+    /// Rename a kind.
+    #[command(subcommand)]
+    Rename(scaffold::RenameCommand),
+    /// Write the manifests of this project: config/, dist/install.yaml and Dockerfile.
+    Manifests(manifests::ManifestsArgs),
     /// Run an embedded Kubernetes cluster and write its kubeconfig.
     Cluster(cluster::ClusterArgs),
     /// Work with CustomResourceDefinitions.
@@ -97,6 +113,10 @@ enum Command {
     Deploy(deploy::DeployArgs),
     /// Remove this project's operator.
     Undeploy(deploy::UndeployArgs),
+    /// Print the version of this command and of the Kubernetes API.
+    Version(completion::VersionArgs),
+    /// Print a completion script for a shell.
+    Completion(completion::CompletionArgs),
 }
 
 fn main() -> ExitCode {
@@ -125,6 +145,13 @@ fn main() -> ExitCode {
         Command::Crd(args) => crd_diff::run(args),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
+        Command::Init(args) => scaffold::init(args).map(|()| 0),
+        Command::Create(command) => scaffold::create(command).map(|()| 0),
+        Command::Delete(command) => scaffold::delete(command).map(|()| 0),
+        Command::Rename(command) => scaffold::rename(command).map(|()| 0),
+        Command::Manifests(args) => manifests::run(args),
+        Command::Version(args) => completion::version(args).map(|()| 0),
+        Command::Completion(args) => completion::run(args, Cli::command()).map(|()| 0),
         Command::Explore(args) => explore::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),

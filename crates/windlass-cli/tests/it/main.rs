@@ -15,4 +15,5 @@ mod logging;
 mod plan;
 mod project;
 mod run;
+mod scaffold;
 mod support;
