@@ -48,7 +48,7 @@
 //! | `ctrl.NewManager`, `manager.Options` | [`Manager`] |
 //! | `mgr.Start(ctrl.SetupSignalHandler())` | [`run_until_signal`](Manager::run_until_signal) |
 //! | `ctrl.NewControllerManagedBy(mgr).For(&T{})` | [`Controller::<T>::builder`](Controller::builder) |
-//! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches), [`filter`](controller::Builder::filter) |
+//! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watch`](controller::Builder::watch), [`Watch::when`] |
 //! | `reconcile.Request`, `reconcile.Result` | [`Context::key`], [`Next`] |
 //! | `reconcile.TerminalError` | [`Error::terminal`] |
 //! | `client.Get`, `client.List`, which read the cache | [`Context::get`], [`Context::list`] |
@@ -66,6 +66,29 @@
 //! | `mgr.AddHealthzCheck`, `AddReadyzCheck` | [`health_check`](Manager::health_check), [`ready_check`](Manager::ready_check) |
 //!
 //! The table for client-go is in [`cache`].
+//!
+//! # Coming from kube-rs
+//!
+//! Types of `#[derive(CustomResource)]`, `kube::Api` and `kube::Client` are used as they are; only
+//! `kube::runtime` is replaced.
+//!
+//! | kube-rs | windlass |
+//! |---|---|
+//! | `Controller::new(api, watcher::Config)` | [`Controller::<T>::builder`](Controller::builder) |
+//! | `.owns(api, config)`, `.watches(api, config, mapper)` | [`owns`](controller::Builder::owns), [`watch`](controller::Builder::watch): one cache per kind for all controllers |
+//! | `.run(reconcile, error_policy, Arc<Context>)` | [`build`](controller::Builder::build); what the author's context held is captured by the closure |
+//! | the error policy | an error comes back with a growing delay; [`Error::terminal`] does not |
+//! | `Action::await_change()`, `Action::requeue(..)` | [`Next::Done`], [`Next::After`] |
+//! | `reflector::Store` | [`Context::get`], [`Context::list`]; own writes are visible at once |
+//! | `finalizer(..)` with `Event::Apply` and `Event::Cleanup` | [`Context::finalize`] |
+//! | `predicates::generation` | [`Predicate::generation_changed`] |
+//! | `Api::patch` with `Patch::Apply` | [`Context::apply`], which sends nothing if nothing differs |
+//! | `Api::patch_status` | [`Context::status`] |
+//! | `events::Recorder` | [`Context::event`], [`Context::warn`] |
+//! | `wait::await_condition` | [`wait::until`], [`Readiness::of`] |
+//! | `watcher`, `reflector` | [`cache::Informer`] |
+//! | leader election by another crate | [`Manager::lease`] |
+//! | `#[derive(CustomResource)]` | the same, or [`macro@api`] |
 //!
 //! # Promises
 //!

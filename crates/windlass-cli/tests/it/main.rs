@@ -7,8 +7,13 @@
 #![cfg(unix)]
 
 mod crd_diff;
+mod dev;
 mod durability;
 mod envtest;
 mod lifecycle;
 mod logging;
+mod plan;
+mod project;
+mod run;
+mod scaffold;
 mod support;
