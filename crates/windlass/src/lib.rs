@@ -186,6 +186,8 @@ pub mod lease;
 pub mod log;
 pub mod manager;
 #[cfg(feature = "operator")]
+mod migration;
+#[cfg(feature = "operator")]
 pub mod operator;
 #[cfg(feature = "serve")]
 pub mod serve;

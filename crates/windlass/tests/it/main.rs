@@ -32,6 +32,7 @@ mod indexes;
 mod lease_election;
 mod manager_faults;
 mod manager_life;
+mod migration;
 mod own_writes;
 mod promises;
 mod proxy;
