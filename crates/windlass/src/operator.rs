@@ -25,6 +25,7 @@ use crate::controller::{Access, Controller};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::manager::{Builder, Manager, RunContext};
+use crate::webhook::{Webhook, Webhooks};
 
 /// The default grace period of the manager.
 const GRACE: Duration = Duration::from_secs(30);
@@ -77,6 +78,7 @@ pub struct Operator {
     definitions: Vec<CustomResourceDefinition>,
     samples: Vec<Value>,
     grace: Duration,
+    webhooks: Webhooks,
     setup: Vec<Box<dyn FnOnce(Builder) -> Builder + Send>>,
 }
 
@@ -91,6 +93,7 @@ impl Operator {
             definitions: Vec::new(),
             samples: Vec::new(),
             grace: GRACE,
+            webhooks: Webhooks::new(),
             setup: Vec::new(),
         }
     }
@@ -125,6 +128,23 @@ impl Operator {
         self.model.controllers.push(controller.name().into());
         self.model.grants.extend(controller.access().iter().map(grant));
         self.configure(|manager| manager.add(controller))
+    }
+
+    /// Serves the webhooks of a kind; their configurations are among the manifests.
+    pub fn webhook<K>(mut self, webhook: Webhook<K>) -> Self {
+        self.webhooks = self.webhooks.add(webhook);
+        self
+    }
+
+    /// Converts objects between versions; see [`Webhooks::convert`].
+    pub fn convert(mut self, convert: impl Fn(Value) -> Value + Send + Sync + 'static) -> Self {
+        self.webhooks = self.webhooks.convert(convert);
+        self
+    }
+
+    /// Returns the webhooks, to call them in a test; see [`Webhooks::call`].
+    pub fn webhooks(&self) -> Webhooks {
+        self.webhooks.clone()
     }
 
     /// Adds a task that runs while this process leads; see [`Builder::runnable`]. What it may do is
@@ -207,6 +227,10 @@ impl Operator {
         model.run.grace_seconds = u32::try_from(seconds)
             .map_err(|_| Error::Invalid("the grace period is too long".into()))?;
         model.apis = self.apis()?;
+        if let Some(path) = self.webhooks.twice() {
+            return Err(Error::Invalid(format!("two webhooks have the path {path:?}")));
+        }
+        model.webhooks.extend(self.webhooks.entries().cloned());
         match model.check() {
             Ok(()) => Ok(model),
             Err(found) => Err(Error::Invalid(found.join("; "))),
@@ -220,7 +244,8 @@ impl Operator {
         let manager = Manager::builder(client)
             .name(&self.model.name)
             .namespaces(watched.iter().map(String::as_str))
-            .grace(self.grace);
+            .grace(self.grace)
+            .webhooks(self.webhooks);
         self.setup.into_iter().fold(manager, |manager, setup| setup(manager))
     }
 

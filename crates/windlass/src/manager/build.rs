@@ -26,7 +26,8 @@ impl Builder {
     /// # Errors
     ///
     /// Fails if two controllers of a cluster or two clusters have the same name, if a controller
-    /// names an unknown cluster, or if the durations of the lease leave no margin.
+    /// names an unknown cluster, if two webhooks have the same path, or if the durations of the lease
+    /// leave no margin.
     pub fn build(mut self) -> Result<Manager> {
         crate::panic::install_hook();
         check_names(&self.others)?;
@@ -51,6 +52,7 @@ impl Builder {
         };
         let probes = self.probe_server();
         let mut metrics = self.metrics_server(&home.client);
+        let webhooks = self.webhook_servers(&home.client)?;
         let serves_diagnostics = self.serves_diagnostics();
         let state = Arc::new(State {
             controllers: Mutex::default(),
@@ -65,6 +67,7 @@ impl Builder {
             recorder: home.recorder,
             probe_address: probes.as_ref().map(Server::bound),
             metrics_address: metrics.as_ref().map(Server::bound),
+            webhook_address: webhooks.as_ref().map(Server::bound),
             jumps: Mutex::default(),
             stopping,
         });
@@ -77,7 +80,7 @@ impl Builder {
             _end: state.stopping.clone().drop_guard(),
             runtime: Runtime { state, clusters },
             runnables: self.runnables,
-            servers: probes.into_iter().chain(metrics).collect(),
+            servers: probes.into_iter().chain(metrics).chain(webhooks).collect(),
             elector,
             publishers,
             grace: self.grace,

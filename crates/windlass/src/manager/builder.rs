@@ -212,6 +212,7 @@ impl Builder {
         let runnable = Runnable {
             name: name.into(),
             start: Box::new(move |context| Box::pin(start(context))),
+            eager: false,
         };
         self.runnables.push((leader, runnable));
         self

@@ -196,6 +196,11 @@ impl Handle {
         self.state.metrics_address.as_ref().and_then(|address| *address.read())
     }
 
+    /// The address of the server for webhooks, once it listens.
+    pub fn webhook_address(&self) -> Option<SocketAddr> {
+        self.state.webhook_address.as_ref().and_then(|address| *address.read())
+    }
+
     /// Runs the health checks and returns the page that `/healthz?verbose` shows.
     ///
     /// # Errors

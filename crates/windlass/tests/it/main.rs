@@ -40,3 +40,4 @@ mod request_paths;
 mod serve_access;
 mod status;
 mod update_loops;
+mod webhooks;
