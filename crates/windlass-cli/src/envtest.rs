@@ -7,13 +7,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
-use crate::signals::Signals;
 
 mod apiserver;
 mod etcd;
@@ -199,40 +197,16 @@ fn run_command(args: RunArgs) -> Result<u8, Failure> {
     let (program, rest) = args.command.split_first().ok_or_else(|| Failure::usage("no command"))?;
     let mut command = tokio::process::Command::new(program);
     command.args(rest).env("KUBEBUILDER_ASSETS", &dir).env(REPORT, &report);
-    command.env_remove("USE_EXISTING_CLUSTER").kill_on_drop(true);
+    command.env_remove("USE_EXISTING_CLUSTER");
     for binary in Binary::ALL {
         command.env_remove(binary.variable());
     }
     let shown = program.to_string_lossy().into_owned();
-    let mut status = None;
-    crate::cluster::block_on(async {
-        let mut signals = Signals::listen()?;
-        let mut child = command
-            .spawn()
-            .map_err(|error| Failure::with_code(127, format!("cannot start {shown}: {error}")))?;
-        let ended = tokio::select! {
-            biased;
-            // A terminal sends its interrupt to the command as well: give it time to clean up.
-            () = signals.wait() => tokio::time::timeout(Duration::from_secs(20), child.wait()).await,
-            ended = child.wait() => Ok(ended),
-        };
-        let ended = ended.map_err(|_| Failure::other(format!("{shown} did not end in 20 s")))?;
-        status = Some(ended.map_err(|error| Failure::other(format!("{shown}: {error}")))?);
-        Ok(())
-    })?;
+    let code = crate::child::run(command, &shown, Duration::from_secs(20))?;
     let times = fs::read_to_string(&report).unwrap_or_default();
     let _ = fs::remove_file(&report);
     eprintln!("windlass envtest: {}", summary(&times));
-    Ok(status.map_or(1, exit_code))
-}
-
-/// The status with which a shell would end for this end of a process.
-fn exit_code(status: ExitStatus) -> u8 {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return u8::try_from(128 + signal).unwrap_or(1);
-    }
-    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    Ok(code)
 }
 
 /// Describes the start times that API servers have reported, one per line in milliseconds.

@@ -1,4 +1,4 @@
-//! The command `windlass`: an embedded Kubernetes cluster.
+//! The command `windlass`: an embedded Kubernetes cluster, and the tools around an operator project.
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,14 +18,38 @@ macro_rules! say {
     }};
 }
 
+/// Writes a line to standard error; a reader that went away is no reason to stop.
+macro_rules! note {
+    ($($part:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($part)*);
+    }};
+}
+
+mod builder;
+mod child;
 mod cluster;
+mod crd_diff;
 mod demo;
+mod deploy;
+mod dev;
 mod envtest;
+mod explore;
 mod failure;
+mod install;
 mod keys;
 mod log;
+mod objects;
 mod private_file;
+mod process;
+mod program;
+mod project;
+mod removal;
+mod run;
 mod signals;
+mod target_cluster;
+mod text;
+mod waiting;
 
 /// With the system's allocator a quarter of the time of a write is spent on memory, and writes are
 /// up to a third slower.
@@ -50,10 +74,26 @@ struct Cli {
 enum Command {
     /// Run an embedded Kubernetes cluster and write its kubeconfig.
     Cluster(cluster::ClusterArgs),
+    /// Work with CustomResourceDefinitions.
+    Crd(crd_diff::CrdArgs),
     /// Watch the Memcached operator at work on an embedded cluster, from nothing.
     Demo(demo::DemoArgs),
     /// Use the embedded API server in the place of envtest's binaries.
     Envtest(envtest::EnvtestArgs),
+    /// Run this project's explorations over every plan, on all cores.
+    Explore(explore::ExploreArgs),
+    /// Build this project's operator and run it: on an embedded cluster, or on one that you name.
+    Run(run::RunArgs),
+    /// Develop: an embedded cluster whose state stays, and this project's operator, rebuilt on change.
+    Dev(dev::DevArgs),
+    /// Install the definitions of this project's kinds.
+    Install(install::InstallArgs),
+    /// Remove the definitions of this project's kinds.
+    Uninstall(install::UninstallArgs),
+    /// Install this project's operator and wait until it is ready.
+    Deploy(deploy::DeployArgs),
+    /// Remove this project's operator.
+    Undeploy(deploy::UndeployArgs),
 }
 
 fn main() -> ExitCode {
@@ -66,7 +106,7 @@ fn main() -> ExitCode {
             // Help and version are answers, everything else is a wrong flag: clap knows which.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
             match wrong_usage(&error) {
-                Some(line) => eprintln!("windlass: {line}"),
+                Some(line) => note!("windlass: {line}"),
                 None => drop(error.print()),
             }
             return ExitCode::from(code);
@@ -74,18 +114,26 @@ fn main() -> ExitCode {
     };
     // The tour stops servers and controllers on purpose: what they say to it is not for its guests.
     let default = match cli.command {
-        Command::Cluster(_) | Command::Envtest(_) => "warn",
         Command::Demo(_) => "error",
+        _ => "warn",
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
         Command::Cluster(args) => cluster::run(args).map(|()| 0),
+        Command::Crd(args) => crd_diff::run(args),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
+        Command::Explore(args) => explore::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Dev(args) => dev::run(args).map(|()| 0),
+        Command::Install(args) => install::install(args).map(|()| 0),
+        Command::Uninstall(args) => install::uninstall(args).map(|()| 0),
+        Command::Deploy(args) => deploy::deploy(args).map(|()| 0),
+        Command::Undeploy(args) => deploy::undeploy(args).map(|()| 0),
     });
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("windlass: {failure}");
+            note!("windlass: {failure}");
             ExitCode::from(failure.code)
         }
     }

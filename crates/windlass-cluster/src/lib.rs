@@ -9,4 +9,4 @@ pub mod node;
 mod role_test;
 
 pub use cluster::{Cluster, Options};
-pub use role_test::{RoleReport, RoleTest};
+pub use role_test::{Right, RoleReport, RoleTest};

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
 use crate::plan::{Fault, Plan};
@@ -11,6 +13,8 @@ use crate::trace::{Record, What};
 
 /// The most boundary values of fields that are tried.
 const TRANSITIONS_MAX: usize = 30;
+/// The most faults of a random plan.
+const FAULTS_MAX: usize = 3;
 /// Two faults are near each other if so many requests are between them at most.
 const NEAR: usize = 4;
 
@@ -66,6 +70,22 @@ pub(crate) fn pairs(reference: &Outcome) -> Vec<Plan> {
         }
     }
     plans
+}
+
+/// The `number`-th random plan: other latencies, and two or three of the single faults together.
+///
+/// Equal arguments give an equal plan.
+pub(crate) fn random(singles: &[Plan], number: u64) -> Plan {
+    let mut random = StdRng::seed_from_u64(number);
+    let mut plan = Plan { seed: number, ..Plan::default() };
+    let count = random.random_range(0..=FAULTS_MAX).min(singles.len());
+    for _ in 0..count {
+        let single = &singles[random.random_range(0..singles.len())];
+        let new = |fault: &&(Fault, Site)| plan.faults.iter().all(|(_, site)| *site != fault.1);
+        let faults: Vec<_> = single.faults.iter().filter(new).cloned().collect();
+        plan.faults.extend(faults);
+    }
+    plan
 }
 
 /// The sites of the operator until the rest at the end, in order.

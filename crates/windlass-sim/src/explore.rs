@@ -1,6 +1,7 @@
 //! The exploration of a scenario: reference, plans, oracles.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use windlass::Result;
 use crate::canonical::Canonical;
 use crate::oracle::{self, Check, Oracle, Verdict, Violation};
 use crate::plan::{Fault, Plan};
-use crate::report::{Failure, Report};
+use crate::report::{Failure, Report, Shown};
 use crate::run::{self, Settings};
 use crate::sim::{AssertKind, Outcome, Sim, intents};
 use crate::{controllers, enumerate, kept, shrink};
@@ -23,6 +24,8 @@ const FAILURES_MAX: usize = 50;
 pub(crate) const REPLAY: &str = "WINDLASS_REPLAY";
 /// The environment variable with the budget in seconds, or `all`.
 const SECONDS: &str = "WINDLASS_SIM_SECS";
+/// The environment variable with the number of threads.
+const JOBS: &str = "WINDLASS_SIM_JOBS";
 
 /// Explores a scenario for a few seconds, and panics with a report if an oracle is violated.
 ///
@@ -51,7 +54,7 @@ where
 /// let report = Explore::of("idle", async |sim: &mut Sim| {
 ///     sim.operator(|client| {
 ///         let idle = |_: Context<ConfigMap>| async { Ok(Next::Done) };
-///         Manager::builder(client).add(Controller::<ConfigMap>::builder("idle").build(idle))
+///         Manager::new(client).add(Controller::<ConfigMap>::builder("idle").build(idle))
 ///     });
 ///     sim.create(&ConfigMap { metadata: windlass_sim::named("a"), ..Default::default() }).await?;
 ///     sim.settle("created").await
@@ -114,7 +117,7 @@ where
             scenario,
             budget,
             seed: 7,
-            jobs: 1,
+            jobs: std::env::var(JOBS).ok().and_then(|text| text.parse().ok()).unwrap_or(1).max(1),
             stale_lists: false,
             faults: None,
             without: Vec::new(),
@@ -142,7 +145,8 @@ where
         self
     }
 
-    /// Sets on how many threads plans run; 1 by default.
+    /// Sets on how many threads plans run; 1 by default, or the environment variable
+    /// `WINDLASS_SIM_JOBS`.
     pub fn jobs(mut self, jobs: usize) -> Self {
         self.jobs = jobs.max(1);
         self
@@ -209,6 +213,7 @@ where
             plans.retain(|plan| plan.faults.iter().all(|(fault, _)| faults.contains(fault)));
         }
         report.singles = plans.len();
+        let singles = plans.clone();
         let kept = kept::plans(&self.name);
         let first = kept.len();
         let mut all: Vec<Plan> = kept.into_iter().map(|(_, plan)| plan).collect();
@@ -220,7 +225,7 @@ where
             }
             all.extend(pairs);
         }
-        let progress = self.work(&ground, &all, began);
+        let progress = self.work(&ground, &all, &singles, began);
         report.plans = all.len();
         self.summarize(&ground, progress, first, &mut report);
         report.took(began)
@@ -249,9 +254,10 @@ where
 
     /// Runs the reference twice and asks the oracles about it; `None` if that is not fine.
     fn prepare(&self, report: &mut Report) -> Option<Ground<'_, F>> {
-        let mut settings = Settings { seed: self.seed, controllers: None };
+        let mut settings = Settings { seed: self.seed, ..Settings::default() };
         let probe = run::run(&self.scenario, &Plan::default(), &settings);
         settings.controllers = Some(controllers::needed(&probe));
+        settings.base = run::base(&probe, &settings).map(Arc::new);
         let reference = run::reference(&self.scenario, &settings);
         let again = run::reference(&self.scenario, &settings);
         report.requests = reference.requests;
@@ -279,11 +285,18 @@ where
     }
 
     /// Runs plans until all have run or the budget is used.
-    fn work(&self, ground: &Ground<'_, F>, plans: &[Plan], began: Instant) -> Progress {
+    fn work(
+        &self,
+        ground: &Ground<'_, F>,
+        plans: &[Plan],
+        singles: &[Plan],
+        began: Instant,
+    ) -> Progress {
         let progress = Mutex::new(Progress::default());
         let next = AtomicUsize::new(0);
         progress.lock().note(&ground.reference, &ground.judge(&ground.reference, true));
         let in_time = || self.budget.is_none_or(|budget| began.elapsed() < budget);
+        let shown = Shown::new(&self.name, plans.len());
         std::thread::scope(|scope| {
             let worker = || {
                 while in_time() && !progress.lock().done {
@@ -291,13 +304,15 @@ where
                     let random = self.budget.is_some() && !self.singles_only;
                     let plan = match plans.get(place) {
                         Some(plan) => plan.clone(),
-                        // Other latencies, until the time is over.
-                        None if random => Plan { seed: place as u64 + 1, ..Plan::default() },
+                        // Random ones, until the time is over.
+                        None if random => enumerate::random(singles, place as u64 + 1),
                         None => return,
                     };
                     let outcome = run::run(ground.scenario, &plan, &ground.settings);
                     let verdict = ground.judge(&outcome, false);
-                    progress.lock().add(plan, &outcome, verdict, self.until);
+                    let mut progress = progress.lock();
+                    progress.add(plan, &outcome, verdict, self.until);
+                    shown.update(progress.ran, progress.failures.len());
                 }
             };
             for _ in 1..self.jobs {
@@ -305,6 +320,7 @@ where
             }
             worker();
         });
+        shown.end();
         progress.into_inner()
     }
 
@@ -419,7 +435,8 @@ impl Progress {
     fn add(&mut self, plan: Plan, outcome: &Outcome, verdict: Verdict, until: Option<Oracle>) {
         self.ran += 1;
         self.note(outcome, &verdict);
-        if unreached(outcome).is_some() {
+        // A fault of a random plan may well keep another one from happening.
+        if plan.seed == 0 && unreached(outcome).is_some() {
             self.unreached.push(plan.clone());
         }
         let hit = |violation: &Violation| until == Some(violation.oracle);

@@ -12,7 +12,10 @@ use crate::plan::Plan;
 use crate::sim::{Outcome, Sim};
 
 mod likely;
+mod shown;
 mod timeline;
+
+pub(crate) use shown::Shown;
 
 /// What an exploration found.
 ///
@@ -126,7 +129,7 @@ impl Report {
         } else if self.failures.is_empty() {
             write!(f, " ({requests} requests without faults, {:.1} s", self.elapsed.as_secs_f64())?;
             if ran < plans {
-                write!(f, "; WINDLASS_SIM_SECS=all runs all of them")?;
+                write!(f, "; `windlass explore {name}` runs all of them")?;
             }
             write!(f, ")")?;
         }

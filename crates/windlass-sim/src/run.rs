@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass::Result;
 
 use crate::plan::Plan;
-use crate::sim::{Intent, Mode, Outcome, Sim};
+use crate::sim::{Base, Intent, Mode, Outcome, Sim};
 
 /// What a run needs besides the scenario and the plan.
 #[derive(Clone, Default)]
@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub seed: u64,
     /// The embedded controllers that run; `None` runs all.
     pub controllers: Option<BTreeSet<&'static str>>,
+    /// A cluster that has started, which every run continues; `None` starts one per run.
+    pub base: Option<Arc<Base>>,
 }
 
 /// Runs the scenario under a plan.
@@ -41,12 +43,23 @@ where
     run_as(scenario, &Plan::default(), settings, Mode::FromZero(Arc::new(intents)))
 }
 
+/// Starts a cluster for a scenario like the one of this run, for other runs to continue.
+pub(crate) fn base(probe: &Outcome, settings: &Settings) -> Option<Base> {
+    let runtime = runtime().ok()?;
+    let setup = (probe.definitions.clone(), probe.role.clone());
+    let base = runtime.block_on(Base::start(setup, settings.seed, settings.controllers.clone()));
+    base.ok()
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()
+}
+
 fn run_as<F>(scenario: &F, plan: &Plan, settings: &Settings, mode: Mode) -> Outcome
 where
     F: AsyncFn(&mut Sim) -> Result<()>,
 {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = match builder.enable_all().start_paused(true).build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return failed(error.to_string()),
     };
@@ -54,6 +67,7 @@ where
         runtime.block_on(async {
             let mut sim = Sim::new(plan, settings.seed, mode);
             sim.controllers.clone_from(&settings.controllers);
+            sim.base.clone_from(&settings.base);
             let result = scenario(&mut sim).await;
             sim.finish(result).await
         })

@@ -10,8 +10,7 @@ use kube::CustomResourceExt;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass::client::Patch;
-use windlass::manager::Builder;
-use windlass::{Error, Key, Kind, Object, Result};
+use windlass::{Error, Key, Kind, Manager, Object, Result};
 
 use crate::kernel::Kernel;
 use crate::plan::Plan;
@@ -24,7 +23,7 @@ mod finish;
 mod settle;
 mod zero;
 
-pub(crate) use boot::Live;
+pub(crate) use boot::{Base, Live};
 pub(crate) use finish::{Outcome, kind_of};
 pub(crate) use zero::{Intent, intents};
 
@@ -39,12 +38,12 @@ const PATIENCE: u32 = 300;
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
-/// use windlass::{Context, Controller, Manager, Next, Result, manager::Builder};
+/// use windlass::{Context, Controller, Manager, Next, Result};
 /// use windlass_sim::Sim;
 ///
-/// fn operator(client: kube::Client) -> Builder {
+/// fn operator(client: kube::Client) -> Manager {
 ///     let reconcile = |_: Context<ConfigMap>| async { Ok(Next::Done) };
-///     Manager::builder(client).add(Controller::<ConfigMap>::builder("maps").build(reconcile))
+///     Manager::new(client).add(Controller::<ConfigMap>::builder("maps").build(reconcile))
 /// }
 ///
 /// windlass_sim::explore("maps", async |sim: &mut Sim| {
@@ -64,6 +63,8 @@ pub struct Sim {
     pub(crate) mode: Mode,
     /// The embedded controllers that run; `None` runs all.
     pub(crate) controllers: Option<BTreeSet<&'static str>>,
+    /// A cluster that has started, which this run continues.
+    pub(crate) base: Option<Arc<Base>>,
     pub(crate) asserts: Vec<Assert>,
     live: Option<Live>,
     steps: usize,
@@ -123,6 +124,7 @@ impl Sim {
             seed,
             mode,
             controllers: None,
+            base: None,
             asserts: Vec::new(),
             live: None,
             steps: 0,
@@ -141,7 +143,7 @@ impl Sim {
     /// It is called once per start of a replica. The simulation sets the clock and the seed.
     pub fn operator<F>(&mut self, operator: F) -> &mut Self
     where
-        F: Fn(kube::Client) -> Builder + Send + Sync + 'static,
+        F: Fn(kube::Client) -> Manager + Send + Sync + 'static,
     {
         self.declare("operator", |setup| setup.factory = Some(Arc::new(operator)))
     }
@@ -267,8 +269,7 @@ impl Sim {
         let kind = Kind::of::<K>();
         let step = format!("delete any of {}", kind.plural());
         let Some(client) = self.step(step).await? else { return Ok(()) };
-        let found = World::of(&self.kernel()?.server);
-        let first = found.list::<K>().into_iter().next();
+        let first = World::of_kind_now::<K>(&self.kernel()?.server).into_iter().next();
         let done = match first {
             None => Ok(()),
             Some(object) => {
@@ -364,8 +365,8 @@ impl Sim {
     async fn until_gone<K: Object<DynamicType = ()>>(&self, key: &Key) -> Result<()> {
         let kernel = self.kernel()?;
         for _ in 0..PATIENCE {
-            let found = World::of(&kernel.server);
-            let going = found.list::<K>().iter().any(|object| {
+            let objects = World::of_kind_now::<K>(&kernel.server);
+            let going = objects.iter().any(|object| {
                 Key::of(object) == *key && object.meta().deletion_timestamp.is_some()
             });
             if !going {

@@ -21,7 +21,7 @@
 //! # let server = windlass_apiserver::ApiServer::start();
 //! # let (client, shutdown) = (server.client(), async {});
 //! let controller = Controller::<ConfigMap>::builder("mirror").owns::<Secret>().build(mirror);
-//! Manager::builder(client).add(controller).build()?.run(shutdown).await
+//! Manager::new(client).add(controller).run(shutdown).await
 //! # }
 //! ```
 //!
@@ -45,8 +45,8 @@
 //!
 //! | controller-runtime | windlass |
 //! |---|---|
-//! | `ctrl.NewManager`, `manager.Options` | [`Manager::builder`], [`manager::Builder`] |
-//! | `mgr.Start(ctrl.SetupSignalHandler())` | [`run_until_signal`](manager::Builder::run_until_signal) |
+//! | `ctrl.NewManager`, `manager.Options` | [`Manager`] |
+//! | `mgr.Start(ctrl.SetupSignalHandler())` | [`run_until_signal`](Manager::run_until_signal) |
 //! | `ctrl.NewControllerManagedBy(mgr).For(&T{})` | [`Controller::<T>::builder`](Controller::builder) |
 //! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches), [`filter`](controller::Builder::filter) |
 //! | `reconcile.Request`, `reconcile.Result` | [`Context::key`], [`Next`] |
@@ -64,9 +64,32 @@
 //! | `predicate.GenerationChangedPredicate` | [`Predicate::generation_changed`] |
 //! | `EventRecorder` | [`Context::event`], [`events::Recorder`] |
 //! | `webhook.Defaulter`, `Validator`, `admission.Handler` | [`webhook::Webhook`] |
-//! | `mgr.AddHealthzCheck`, `AddReadyzCheck` | [`health_check`](manager::Builder::health_check), [`ready_check`](manager::Builder::ready_check) |
+//! | `mgr.AddHealthzCheck`, `AddReadyzCheck` | [`health_check`](Manager::health_check), [`ready_check`](Manager::ready_check) |
 //!
 //! The table for client-go is in [`cache`].
+//!
+//! # Coming from kube-rs
+//!
+//! Types of `#[derive(CustomResource)]`, `kube::Api` and `kube::Client` are used as they are; only
+//! `kube::runtime` is replaced.
+//!
+//! | kube-rs | windlass |
+//! |---|---|
+//! | `Controller::new(api, watcher::Config)` | [`Controller::<T>::builder`](Controller::builder) |
+//! | `.owns(api, config)`, `.watches(api, config, mapper)` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches): one cache per kind for all controllers |
+//! | `.run(reconcile, error_policy, Arc<Context>)` | [`build`](controller::Builder::build); what the author's context held is captured by the closure |
+//! | the error policy | an error comes back with a growing delay; [`Error::terminal`] does not |
+//! | `Action::await_change()`, `Action::requeue(..)` | [`Next::Done`], [`Next::After`] |
+//! | `reflector::Store` | [`Context::get`], [`Context::list`]; own writes are visible at once |
+//! | `finalizer(..)` with `Event::Apply` and `Event::Cleanup` | [`Context::finalize`] |
+//! | `predicates::generation` | [`Predicate::generation_changed`] |
+//! | `Api::patch` with `Patch::Apply` | [`Context::apply`], which sends nothing if nothing differs |
+//! | `Api::patch_status` | [`Context::status`] |
+//! | `events::Recorder` | [`Context::event`], [`Context::warn`] |
+//! | `wait::await_condition` | [`wait::until`], [`Readiness::of`] |
+//! | `watcher`, `reflector` | [`cache::Informer`] |
+//! | leader election by another crate | [`Manager::lease`] |
+//! | `#[derive(CustomResource)]` | the same, or [`macro@api`] |
 //!
 //! # Promises
 //!
@@ -126,7 +149,13 @@
 //!   the server shows.
 //! - Equal traces on a runtime with several threads, or with real time.
 
+// The code that the macros generate names the crate.
+#[cfg(test)]
+extern crate self as windlass;
+
 pub mod clock;
+#[cfg(feature = "api")]
+pub mod conversion;
 pub mod error;
 pub mod kind;
 mod ordered_watch;
@@ -168,7 +197,7 @@ pub mod webhook;
 
 pub use k8s_openapi;
 pub use kube;
-/// The crate of the metric types that [`Builder::register_metrics`](manager::Builder::register_metrics)
+/// The crate of the metric types that [`Manager::register_metrics`](Manager::register_metrics)
 /// accepts.
 #[cfg(feature = "metrics")]
 pub use prometheus_client;

@@ -7,6 +7,7 @@
 mod cli;
 mod connect;
 mod output;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,9 +23,10 @@ use windlass_manifests::rbac::{Grant, Reach, Rule};
 use windlass_manifests::{Model, crd};
 
 use crate::controller::{Access, Controller};
+use crate::conversion::{Conversion, Conversions};
 use crate::error::{Error, Result};
 use crate::kind::Object;
-use crate::manager::{Builder, Manager, RunContext};
+use crate::manager::{Manager, RunContext};
 use crate::webhook::{Webhook, Webhooks};
 
 /// The default grace period of the manager.
@@ -76,10 +78,11 @@ const GRACE: Duration = Duration::from_secs(30);
 pub struct Operator {
     model: Model,
     definitions: Vec<CustomResourceDefinition>,
+    conversions: Conversions,
     samples: Vec<Value>,
     grace: Duration,
     webhooks: Webhooks,
-    setup: Vec<Box<dyn FnOnce(Builder) -> Builder + Send>>,
+    setup: Vec<Box<dyn FnOnce(Manager) -> Manager + Send>>,
 }
 
 // === impl Operator ===
@@ -91,6 +94,7 @@ impl Operator {
         Self {
             model: Model::new(name),
             definitions: Vec::new(),
+            conversions: Conversions::default(),
             samples: Vec::new(),
             grace: GRACE,
             webhooks: Webhooks::new(),
@@ -107,6 +111,16 @@ impl Operator {
     /// Adds a kind that the operator defines. Several versions of one kind share a definition.
     pub fn api<K: CustomResourceExt>(mut self) -> Self {
         self.definitions.push(K::crd());
+        self
+    }
+
+    /// Converts objects between the versions of a kind, which are added with [`api`](Self::api). The
+    /// definition names the webhook of the operator.
+    pub fn conversion<H>(mut self, conversion: Conversion<H>) -> Self
+    where
+        H: Object<DynamicType = ()> + CustomResourceExt,
+    {
+        self.conversions.add(conversion.into_versions());
         self
     }
 
@@ -136,18 +150,17 @@ impl Operator {
         self
     }
 
-    /// Converts objects between versions; see [`Webhooks::convert`].
-    pub fn convert(mut self, convert: impl Fn(Value) -> Value + Send + Sync + 'static) -> Self {
-        self.webhooks = self.webhooks.convert(convert);
-        self
-    }
-
-    /// Returns the webhooks, to call them in a test; see [`Webhooks::call`].
+    /// Returns everything that the webhook server serves, to call it in a test; see
+    /// [`Webhooks::call`].
     pub fn webhooks(&self) -> Webhooks {
-        self.webhooks.clone()
+        let (webhooks, conversions) = (self.webhooks.clone(), self.conversions.clone());
+        if conversions.all().next().is_none() {
+            return webhooks;
+        }
+        webhooks.convert(move |review| conversions.review(review))
     }
 
-    /// Adds a task that runs while this process leads; see [`Builder::runnable`]. What it may do is
+    /// Adds a task that runs while this process leads; see [`Manager::runnable`]. What it may do is
     /// declared with [`allow`](Self::allow).
     pub fn runnable<F, Fut>(self, name: &str, start: F) -> Self
     where
@@ -210,7 +223,7 @@ impl Operator {
     }
 
     /// Changes the settings of the manager, such as health checks, caches and indexes.
-    pub fn configure(mut self, setup: impl FnOnce(Builder) -> Builder + Send + 'static) -> Self {
+    pub fn configure(mut self, setup: impl FnOnce(Manager) -> Manager + Send + 'static) -> Self {
         self.setup.push(Box::new(setup));
         self
     }
@@ -239,13 +252,14 @@ impl Operator {
 
     /// Returns a manager with the controllers, tasks and settings of this operator. It serves
     /// nothing and uses no lease: those follow from the command line.
-    pub fn manager(self, client: kube::Client) -> Builder {
+    pub fn manager(self, client: kube::Client) -> Manager {
+        let webhooks = self.webhooks();
         let watched: Vec<String> = self.model.watched;
-        let manager = Manager::builder(client)
+        let manager = Manager::new(client)
             .name(&self.model.name)
             .namespaces(watched.iter().map(String::as_str))
             .grace(self.grace)
-            .webhooks(self.webhooks);
+            .webhooks(webhooks);
         self.setup.into_iter().fold(manager, |manager, setup| setup(manager))
     }
 
@@ -269,8 +283,11 @@ impl Operator {
         for versions in kinds.into_values() {
             let definition = crd::merge(versions).map_err(|e| Error::Invalid(e.to_string()))?;
             crd::check_crd(&definition).map_err(|e| Error::Invalid(e.to_string()))?;
-            apis.push(Api::new(crd::to_value(&definition)));
+            let mut api = Api::new(crd::to_value(&definition));
+            versions::declare(&mut api, &self.conversions, &self.model)?;
+            apis.push(api);
         }
+        versions::check_defined(&self.conversions, &apis)?;
         for api in &mut apis {
             let mine = |sample: &&Value| {
                 let group = sample["apiVersion"].as_str().and_then(|v| v.split('/').next());

@@ -18,7 +18,7 @@
 //!
 //! **Invariant:** request heads are limited in size and time, and only webhooks read request bodies.
 //!
-//! [enabled]: crate::manager::Builder::serve_diagnostics
+//! [enabled]: crate::Manager::serve_diagnostics
 
 mod access;
 mod connections;

@@ -45,7 +45,7 @@
 //! | `admission.Warnings`, `field.ErrorList` | [`Findings`] |
 //! | `admission.Handler` | [`Webhook::raw`] |
 //! | `+kubebuilder:webhook:…` | [`Webhook::settings`] |
-//! | `webhook.Server`, `CertDir` | [`Builder::webhook_server`](crate::manager::Builder::webhook_server), [`Certificates`] |
+//! | `webhook.Server`, `CertDir` | [`Manager::webhook_server`](crate::Manager::webhook_server), [`Certificates`] |
 //!
 //! **Invariant:** what the type of a handler does not know about an object is never lost: the patch is
 //! the difference between what the handler was given and what it returned.

@@ -4,24 +4,18 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::{Context, Controller, Key, Manager, Next, Result};
+use windlass::{Context, Controller, Key, Manager, Next, Result, api, k8s};
 
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "cache.example.com", version = "v1alpha1", kind = "Memcached")]
-#[kube(namespaced, status = "MemcachedStatus")]
+#[api(group = "cache.example.com", version = "v1alpha1", kind = "Memcached", status = MemcachedStatus)]
 pub struct MemcachedSpec {
     pub size: i32,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[k8s(optional)]
+#[derive(Default)]
 pub struct MemcachedStatus {
-    #[serde(default)]
     pub nodes: Vec<String>,
-    #[serde(default)]
     pub conditions: Vec<Condition>,
 }
 
@@ -73,5 +67,5 @@ pub fn controller() -> Controller<Memcached> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let client = kube::Client::try_default().await?;
-    Manager::builder(client).add(controller()).run_until_signal().await
+    Manager::new(client).add(controller()).run_until_signal().await
 }

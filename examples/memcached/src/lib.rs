@@ -6,45 +6,42 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass::finalizer::Finalizing;
-use windlass::{Context, Controller, Key, Next, Operator, Result, condition};
+use windlass::{Context, Controller, Key, Next, Operator, Readiness, Result, api, condition, k8s};
 
 const FINALIZER: &str = "cache.example.com/finalizer";
 const INSTANCE: &str = "app.kubernetes.io/instance";
 
-/// What people ask for.
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(
+/// A cluster of memcached servers.
+#[api(
     group = "cache.example.com",
     version = "v1alpha1",
     kind = "Memcached",
-    namespaced,
-    shortname = "mc",
-    status = "MemcachedStatus",
-    printcolumn = r#"{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}"#,
-    printcolumn = r#"{"name": "Available", "type": "string",
-        "jsonPath": ".status.conditions[?(@.type==\"Available\")].status"}"#,
-    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
+    short = "mc",
+    status = MemcachedStatus,
+    column("Size", ".spec.size"),
+    column("Available", ".status.conditions[?(@.type==\"Available\")].status"),
+    column("Age", ".metadata.creationTimestamp")
 )]
 pub struct MemcachedSpec {
     /// How many pods run memcached.
-    #[schemars(range(min = 1, max = 5))]
+    #[k8s(min = 1, max = 5)]
     pub size: i32,
 }
 
 /// What the operator reports.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[k8s(optional)]
+#[derive(Default)]
 pub struct MemcachedStatus {
     /// The names of the pods.
-    #[serde(default)]
+    #[k8s(list = set)]
     pub nodes: Vec<String>,
-    /// `Available` is true while all pods are.
-    #[serde(default)]
+    /// `Available` is true while all pods are; `Ready` also needs the last reconcile to succeed.
+    #[k8s(list = map("type"))]
     pub conditions: Vec<Condition>,
+    /// The generation of the spec that the conditions are about.
+    pub observed_generation: Option<i64>,
 }
 
 /// The operator: run by `main`, installed by its manifests.
@@ -60,7 +57,7 @@ pub fn operator() -> Operator {
 pub fn controller() -> Controller<Memcached> {
     Controller::builder("memcached")
         .owns::<Deployment>()
-        .writes_status()
+        .conditions()
         .finalizes()
         .watches(|pod: &Pod| {
             let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get(INSTANCE));
@@ -87,25 +84,18 @@ pub async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
         return Ok(Next::Done);
     }
 
-    let size = memcached.spec.size;
-    let deployment = cx.apply(&deployment(cx.name(), size)?).await?;
-    let available = deployment.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
+    let deployment = cx.apply(&deployment(cx.name(), memcached.spec.size)?).await?;
+    let available = Readiness::of(&*deployment, cx.clock().now());
+    let known = memcached.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+    if available.is_ready() && !condition::is_true(known, "Available") {
+        cx.event("Available", format!("{} pods are available", memcached.spec.size));
+    }
+    cx.report("Available", &available);
+
     let pods = cx.list::<Pod>().labels([(INSTANCE, cx.name())]).items()?;
     let alive = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let nodes: Vec<_> = alive.filter_map(|pod| pod.metadata.name.clone()).collect();
-
-    let (ready, message) = (available == size, format!("{available} of {size} pods are available"));
-    let (reason, mut turned) = (if ready { "AllAvailable" } else { "SomeMissing" }, false);
-    cx.status(|status| {
-        status.nodes.clone_from(&nodes);
-        turned = ready && !condition::is_true(&status.conditions, "Available");
-        let available = cx.condition("Available", ready).reason(reason).message(&message);
-        available.set(&mut status.conditions);
-    })
-    .await?;
-    if turned {
-        cx.event("Available", message);
-    }
+    cx.status(|status| status.nodes.clone_from(&nodes)).await?;
     Ok(Next::Done)
 }
 

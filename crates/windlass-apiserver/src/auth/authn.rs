@@ -71,6 +71,11 @@ impl PeerCertificate {
 // === impl Authenticator ===
 
 impl Authenticator {
+    /// The static tokens and their users.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = (String, User)> {
+        self.tokens.iter().map(|(token, user)| (token.clone(), user.clone()))
+    }
+
     /// An authenticator that knows the tokens of this table and of this signer.
     pub fn new(tokens: impl IntoIterator<Item = (String, User)>, signer: Signer) -> Self {
         Self { tokens: tokens.into_iter().collect(), signer }

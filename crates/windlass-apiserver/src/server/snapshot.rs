@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{ApiServer, Assembly, signer};
 use crate::admission;
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, User};
 use crate::clock::Clock;
 use crate::random::Randomness;
 use crate::store::{LogLimits, Store, World};
@@ -39,6 +39,7 @@ pub struct Snapshot {
     world: Arc<World>,
     history: LogLimits,
     random: Randomness,
+    tokens: Vec<(String, User)>,
     /// The time that clocks start at, and whether they follow `tokio::time` alone.
     time: (Timestamp, bool),
     admission: admission::State,
@@ -60,6 +61,7 @@ impl ApiServer {
             world: inner.store.world(),
             history: inner.store.limits(),
             random: inner.random.fork(),
+            tokens: inner.authenticator.tokens().collect(),
             time: (inner.clock.now(), inner.clock.is_virtual()),
             admission: inner.admission.fork(),
             authorize: inner.authorize,
@@ -81,7 +83,7 @@ impl Snapshot {
             store: Store::starting_from(&self.world, self.history),
             clock: Clock::resumed(self.time.0, self.time.1),
             random: self.random.fork(),
-            authenticator: Authenticator::new([], signer(self.random.seed())),
+            authenticator: Authenticator::new(self.tokens.clone(), signer(self.random.seed())),
             admission: self.admission.fork(),
             authorize: self.authorize,
         })

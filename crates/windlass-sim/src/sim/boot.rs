@@ -1,21 +1,24 @@
 //! The start of a simulated cluster.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tracing::subscriber::DefaultGuard;
 use windlass::client::Patch;
 use windlass::{Client, Error, Key, Kind, Result};
-use windlass_apiserver::{ApiServer, Options, User};
+use windlass_apiserver::{ApiServer, Options, Snapshot, User};
 use windlass_cluster::Cluster;
 
 use super::Sim;
 use crate::external;
 use crate::kernel::{Actor, Kernel};
 use crate::layer::Layer;
+use crate::world::World;
 use crate::{reconciles, replica};
 
 /// The time at which every simulation starts.
@@ -23,6 +26,14 @@ const EPOCH: &str = "2026-01-01T00:00:00Z";
 const USER_TOKEN: &str = "user";
 /// The name of the operator's account.
 const ACCOUNT: &str = "system:serviceaccount:default:operator";
+
+/// A cluster that has started and has nothing to do: where the runs of an exploration begin.
+pub(crate) struct Base {
+    snapshot: Snapshot,
+    world: World,
+    definitions: Vec<Value>,
+    role: Option<Vec<PolicyRule>>,
+}
 
 /// A cluster that runs.
 pub(crate) struct Live {
@@ -33,6 +44,8 @@ pub(crate) struct Live {
     pub boot: u64,
     /// The last revision that was looked at, and how many changes mattered until then.
     pub looked: (u64, u64),
+    /// The state that the run continues.
+    pub base: Option<Arc<Base>>,
     _cluster: Option<Cluster>,
     _external: external::Scope,
     _reconciles: DefaultGuard,
@@ -53,26 +66,25 @@ impl Sim {
                 "the scenario sets no operator: call `sim.operator`".into(),
             ));
         };
-        let server = self.server()?;
+        let (definitions, role) = (&self.setup.definitions, &self.setup.role);
+        let base = self.base.as_ref().filter(|base| base.fits(definitions, role.as_ref()));
+        let server = match base {
+            Some(base) => base.snapshot.start(),
+            None => {
+                let server = server(self.seed, role.is_some())?;
+                prepare(&server, definitions, role.as_ref()).await?;
+                server
+            }
+        };
         let kernel = Kernel::new(server.clone(), self.seed, &self.plan, self.setup.replicas);
         kernel.state.lock().expected.clone_from(&self.setup.expected);
-        let cluster = self.cluster(&server).await;
-        let client = Client::new(server.client());
-        for definition in &self.setup.definitions {
-            let kind = Kind::new(
-                "apiextensions.k8s.io",
-                "v1",
-                "CustomResourceDefinition",
-                "customresourcedefinitions",
-            );
-            put(&client, &kind.cluster_scoped(), definition.clone()).await?;
-        }
-        self.grant(&client).await?;
+        let cluster = cluster(&server, self.controllers.as_ref()).await;
         let user = Layer::client(&kernel, Actor::user(), USER_TOKEN);
         let live = Live {
             client: Client::new(user).field_owner("user"),
             boot: server.revision(),
             looked: (server.revision(), 0),
+            base: base.cloned(),
             _cluster: cluster,
             _external: external::Scope::enter(&kernel),
             _reconciles: reconciles::record(&kernel),
@@ -85,58 +97,104 @@ impl Sim {
         sleep(Duration::from_millis(100)).await;
         Ok(())
     }
+}
 
-    fn server(&self) -> Result<ApiServer> {
-        let operator = match self.setup.role {
-            Some(_) => User::new(ACCOUNT, &["system:serviceaccounts", "system:authenticated"]),
-            None => User::admin("operator"),
-        };
-        let tokens = vec![
-            (USER_TOKEN.to_owned(), User::admin("user")),
-            (replica::TOKEN.to_owned(), operator),
-        ];
-        let start_time = EPOCH.parse().map_err(Error::other)?;
-        let options = Options {
-            tokens,
-            seed: Some(self.seed),
-            start_time: Some(start_time),
-            ..Options::default()
-        };
-        ApiServer::with_options(options).map_err(Error::other)
-    }
+// === impl Base ===
 
-    async fn cluster(&self, server: &ApiServer) -> Option<Cluster> {
-        let wanted = |name: &str| self.controllers.as_ref().is_none_or(|set| set.contains(name));
-        let nodes = usize::from(wanted("node"));
-        let without: Vec<String> = Cluster::controllers()
-            .into_iter()
-            .filter(|name| !wanted(name))
-            .map(str::to_owned)
-            .collect();
-        if nodes == 0 && without.len() == Cluster::controllers().len() {
-            return None;
+impl Base {
+    /// Starts a cluster with what a scenario installs, and keeps its state once nothing moves.
+    pub(crate) async fn start(
+        (definitions, role): (Vec<Value>, Option<Vec<PolicyRule>>),
+        seed: u64,
+        controllers: Option<BTreeSet<&'static str>>,
+    ) -> Result<Self> {
+        let server = server(seed, role.is_some())?;
+        prepare(&server, &definitions, role.as_ref()).await?;
+        let cluster = cluster(&server, controllers.as_ref()).await;
+        sleep(Duration::from_secs(1)).await;
+        let snapshot = server.snapshot();
+        if let Some(cluster) = cluster {
+            cluster.stop().await;
         }
-        let mut options = windlass_cluster::Options { nodes, without, ..Default::default() };
-        // Nobody connects over TLS, and a key would cost time.
-        options.settings.root_ca = "simulated".into();
-        Some(Cluster::with_options(server.clone(), options).await)
+        let world = World::decode(snapshot.world());
+        Ok(Self { snapshot, world, definitions, role })
     }
 
-    /// Gives the operator the rights of its role.
-    async fn grant(&self, client: &Client) -> Result<()> {
-        let Some(rules) = &self.setup.role else { return Ok(()) };
-        let group = "rbac.authorization.k8s.io";
-        let role = Kind::new(group, "v1", "ClusterRole", "clusterroles").cluster_scoped();
-        let rules = serde_json::to_value(rules)?;
-        put(client, &role, json!({"metadata": {"name": "operator"}, "rules": rules})).await?;
-        let binding = Kind::new(group, "v1", "ClusterRoleBinding", "clusterrolebindings");
-        let subject = json!({"kind": "User", "name": ACCOUNT, "apiGroup": group});
-        let reference = json!({"kind": "ClusterRole", "name": "operator", "apiGroup": group});
-        let object = json!({
-            "metadata": {"name": "operator"}, "roleRef": reference, "subjects": [subject],
-        });
-        put(client, &binding.cluster_scoped(), object).await
+    /// The state that runs continue.
+    pub(crate) fn world(&self) -> &World {
+        &self.world
     }
+
+    /// Returns `true` if a scenario that installs this can continue here.
+    fn fits(&self, definitions: &[Value], role: Option<&Vec<PolicyRule>>) -> bool {
+        self.definitions == definitions && self.role.as_ref() == role
+    }
+}
+
+fn server(seed: u64, restricted: bool) -> Result<ApiServer> {
+    let operator = match restricted {
+        true => User::new(ACCOUNT, &["system:serviceaccounts", "system:authenticated"]),
+        false => User::admin("operator"),
+    };
+    let tokens =
+        vec![(USER_TOKEN.to_owned(), User::admin("user")), (replica::TOKEN.to_owned(), operator)];
+    let start_time = EPOCH.parse().map_err(Error::other)?;
+    let options =
+        Options { tokens, seed: Some(seed), start_time: Some(start_time), ..Options::default() };
+    ApiServer::with_options(options).map_err(Error::other)
+}
+
+/// Installs the definitions, and gives the operator the rights of its role.
+async fn prepare(
+    server: &ApiServer,
+    definitions: &[Value],
+    role: Option<&Vec<PolicyRule>>,
+) -> Result<()> {
+    let client = Client::new(server.client());
+    for definition in definitions {
+        let kind = Kind::new(
+            "apiextensions.k8s.io",
+            "v1",
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+        );
+        put(&client, &kind.cluster_scoped(), definition.clone()).await?;
+    }
+    let Some(rules) = role else { return Ok(()) };
+    let group = "rbac.authorization.k8s.io";
+    let role = Kind::new(group, "v1", "ClusterRole", "clusterroles").cluster_scoped();
+    let rules = serde_json::to_value(rules)?;
+    put(&client, &role, json!({"metadata": {"name": "operator"}, "rules": rules})).await?;
+    let binding = Kind::new(group, "v1", "ClusterRoleBinding", "clusterrolebindings");
+    let subject = json!({"kind": "User", "name": ACCOUNT, "apiGroup": group});
+    let reference = json!({"kind": "ClusterRole", "name": "operator", "apiGroup": group});
+    let object = json!({
+        "metadata": {"name": "operator"}, "roleRef": reference, "subjects": [subject],
+    });
+    put(&client, &binding.cluster_scoped(), object).await
+}
+
+/// Starts the embedded controllers.
+async fn cluster(
+    server: &ApiServer,
+    controllers: Option<&BTreeSet<&'static str>>,
+) -> Option<Cluster> {
+    let wanted = |name: &str| controllers.is_none_or(|set| set.contains(name));
+    let nodes = usize::from(wanted("node"));
+    let without: Vec<String> = Cluster::controllers()
+        .into_iter()
+        .filter(|name| !wanted(name))
+        .map(str::to_owned)
+        .collect();
+    if nodes == 0 && without.len() == Cluster::controllers().len() {
+        return None;
+    }
+    // No oracle looks at the Events of the embedded controllers, and they cost time.
+    let mut options =
+        windlass_cluster::Options { nodes, without, events: false, ..Default::default() };
+    // Nobody connects over TLS, and a key would cost time.
+    options.settings.root_ca = "simulated".into();
+    Some(Cluster::with_options(server.clone(), options).await)
 }
 
 /// Applies an object of any kind.

@@ -11,7 +11,7 @@ use super::cli::{LogFormat, RunArgs};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lease::LeaseOptions;
-use crate::manager::Builder;
+use crate::manager::Manager;
 use crate::serve::Tls;
 use crate::webhook::Certificates;
 
@@ -86,11 +86,11 @@ impl Place {
 
 /// Serves webhooks, if the operator has any and the cluster can call them.
 pub(super) fn webhooks(
-    manager: Builder,
+    manager: Manager,
     args: &RunArgs,
     model: &Model,
     place: Place,
-) -> Result<Builder> {
+) -> Result<Manager> {
     if args.webhook_port == Some(0) || !model.serves_webhooks() {
         return Ok(manager);
     }
@@ -118,7 +118,7 @@ pub(super) fn webhooks(
 }
 
 /// Applies the flags to a manager.
-fn settings(manager: Builder, args: RunArgs, lease: Option<String>) -> Result<Builder> {
+fn settings(manager: Manager, args: RunArgs, lease: Option<String>) -> Result<Manager> {
     let mut manager =
         manager.probes(&args.health_probe_bind_address).metrics(&args.metrics_bind_address);
     if !args.namespaces.is_empty() {
@@ -129,7 +129,7 @@ fn settings(manager: Builder, args: RunArgs, lease: Option<String>) -> Result<Bu
             Some(directory) => Tls::from_dir(directory)?,
             None => Tls::self_signed(&["localhost"])?,
         };
-        manager = manager.metrics_tls(tls).metrics_reviewed();
+        manager = manager.secure_metrics(tls);
     }
     if args.leader_elect {
         let name = lease.ok_or_else(|| {

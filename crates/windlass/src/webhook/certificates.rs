@@ -52,13 +52,13 @@ pub(super) use issue::{authority, leaf};
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
 /// let webhook = Webhook::<ConfigMap>::new().validate(|_| async { Ok(Findings::new()) });
-/// let handle = Manager::builder(client)
+/// let handle = Manager::new(client)
 ///     .webhooks(Webhooks::new().add(webhook))
 ///     .webhook_server("127.0.0.1:0", Certificates::managed(&Model::new("map-operator")))
 ///     .spawn()?;
 /// handle.ready().await;
 /// assert!(handle.webhook_address().is_some());
-/// # handle.abort().await;
+/// # handle.abort();
 /// # Ok(())
 /// # }
 /// ```

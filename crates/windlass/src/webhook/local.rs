@@ -82,7 +82,7 @@ struct Installation {
 
 async fn run(cx: RunContext, installation: Installation) -> Result<()> {
     loop {
-        match installation.install(cx.client()).await {
+        match installation.install(&cx.client).await {
             Ok(()) => break,
             Err(error) => {
                 let error = error.chain();
@@ -97,7 +97,7 @@ async fn run(cx: RunContext, installation: Installation) -> Result<()> {
     }
     tracing::info!(url = installation.base, "the cluster calls the webhooks of this process");
     cx.stopping().await;
-    let removed = tokio::time::timeout(LAST_WORDS, installation.remove(cx.client())).await;
+    let removed = tokio::time::timeout(LAST_WORDS, installation.remove(&cx.client)).await;
     if !matches!(removed, Ok(Ok(()))) {
         tracing::warn!("the configurations of the local webhooks could not be deleted");
     }

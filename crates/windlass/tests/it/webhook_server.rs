@@ -75,7 +75,7 @@ async fn a_local_operator_is_called_by_its_url_while_it_runs() {
     write(&client).await.expect("nobody is asked");
     // Requests that are late are still answered.
     tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("listens");
-    handle.abort().await;
+    handle.abort();
 }
 
 fn readiness(handle: &Running) -> impl Future<Output = std::result::Result<String, String>> + '_ {
@@ -113,7 +113,7 @@ async fn files_are_served_and_followed() {
         serde_json::from_value(configuration).expect("a configuration");
     client.api().create(&configuration).await.expect("created");
     assert!(is_denied(&client).await);
-    handle.abort().await;
+    handle.abort();
     std::fs::remove_dir_all(&directory).expect("removed");
 }
 
@@ -149,5 +149,5 @@ async fn an_operator_manages_its_own_certificate() {
     })
     .await;
     write(&client).await.expect("the namespace of the operator is left out");
-    handle.abort().await;
+    handle.abort();
 }

@@ -454,6 +454,6 @@ async fn two_webhooks_of_one_path_are_an_error_before_anything_starts() {
     let server = ApiServer::start();
     let webhooks = Webhooks::new().add(Webhook::new().validate(check));
     let webhooks = webhooks.add(Webhook::new().validate(check));
-    let error = Manager::builder(server.client()).webhooks(webhooks).build().err();
+    let error = Manager::new(server.client()).webhooks(webhooks).spawn().err();
     assert!(error.is_some_and(|error| error.to_string().contains("two webhooks have the path")));
 }

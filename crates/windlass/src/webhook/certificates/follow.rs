@@ -41,7 +41,7 @@ pub(super) async fn run(cx: RunContext, key: Key, tls: Tls) -> Result<()> {
 }
 
 async fn read(cx: &RunContext, key: &Key) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-    let Some(secret) = cx.client().api::<Secret>().get(key).await? else { return Ok(None) };
+    let Some(secret) = cx.client.api::<Secret>().get(key).await? else { return Ok(None) };
     let data = secret.data.as_ref();
     let part = |name: &str| data.and_then(|data| data.get(name)).map(|bytes| bytes.0.clone());
     Ok(part("tls.crt").zip(part("tls.key")))

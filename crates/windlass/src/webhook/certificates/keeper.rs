@@ -45,7 +45,7 @@ pub(super) struct Keeper {
 
 /// Runs until the manager stops.
 pub(super) async fn run(cx: RunContext, names: Names, times: Times) -> Result<()> {
-    let mut keeper = Keeper::new(cx.client().clone(), cx.clock().clone(), names, times);
+    let mut keeper = Keeper::new(cx.client.clone(), cx.clock.clone(), names, times);
     loop {
         let pause = match keeper.step().await {
             Ok(pause) => pause,

@@ -91,7 +91,7 @@ impl World {
     fn start(&self, replica: &str) -> (Running, Arc<Server>) {
         let Serving { tls, tasks } = managed(self.names(), TIMES, &self.client).expect("prepared");
         let lease = LeaseOptions::new("map-operator").namespace("ops");
-        let mut manager = Manager::builder(self.server.client()).replica(replica).lease(lease);
+        let mut manager = Manager::new(self.server.client()).replica(replica).lease(lease);
         for task in tasks {
             manager = match task.leader {
                 true => manager.runnable(task.name, task.run),
@@ -189,7 +189,7 @@ async fn certificates_rotate_under_load_without_a_failed_request() {
             // The first replica, which leads, goes away in the middle of a rotation.
             assert_eq!(world.trusted().await.len(), 2, "both CAs are trusted");
             world.replicas.lock().retain(|other| !Arc::ptr_eq(other, &server));
-            first.take().expect("runs").abort().await;
+            first.take().expect("runs").abort();
         }
     }
     let issuers: BTreeSet<&String> = samples.iter().map(|sample| &sample.issuer).collect();
