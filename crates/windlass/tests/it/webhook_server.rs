@@ -83,7 +83,7 @@ fn readiness(handle: &Running) -> impl Future<Output = std::result::Result<Strin
 }
 
 #[tokio::test]
-async fn files_are_served_and_followed() {
+async fn files_of_a_mounted_secret_are_served() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     let operator = operator();
