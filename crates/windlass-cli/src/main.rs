@@ -42,6 +42,7 @@ mod keys;
 mod log;
 mod manifests;
 mod objects;
+mod plan;
 mod private_file;
 mod process;
 mod program;
@@ -98,6 +99,8 @@ enum Command {
     Envtest(envtest::EnvtestArgs),
     /// Run this project's explorations over every plan, on all cores.
     Explore(explore::ExploreArgs),
+    /// Show what the operator would do, without doing it.
+    Plan(plan::PlanArgs),
     /// Build this project's operator and run it: on an embedded cluster, or on one that you name.
     Run(run::RunArgs),
     /// Develop: an embedded cluster whose state stays, and this project's operator, rebuilt on change.
@@ -150,6 +153,7 @@ fn main() -> ExitCode {
         Command::Version(args) => completion::version(args).map(|()| 0),
         Command::Completion(args) => completion::run(args, Cli::command()).map(|()| 0),
         Command::Explore(args) => explore::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),
         Command::Dev(args) => dev::run(args).map(|()| 0),
         Command::Install(args) => install::install(args).map(|()| 0),

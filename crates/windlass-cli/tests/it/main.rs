@@ -12,6 +12,7 @@ mod durability;
 mod envtest;
 mod lifecycle;
 mod logging;
+mod plan;
 mod project;
 mod run;
 mod scaffold;
