@@ -1,5 +1,5 @@
 //! The chores of this repository: `cargo xtask api`, `cargo xtask bench`, `cargo xtask fuzz`,
-//! `cargo xtask journey`, `cargo xtask go-patterns`.
+//! `cargo xtask journey`, `cargo xtask go-patterns`, `cargo xtask tidy`.
 
 #![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
 
@@ -8,6 +8,7 @@ mod bench;
 mod fuzz;
 mod journey;
 mod patterns;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -30,7 +31,9 @@ const USAGE: &str = "usage:
       tests, installs, renames and deletes what it consists of; takes minutes
   cargo xtask go-patterns
       asks the Go on this machine about generated regular expressions, and writes its
-      answers where the tests of the API server find them";
+      answers where the tests of the API server find them
+  cargo xtask tidy
+      checks the length of files and functions, and the words of comments";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"journey", rest)) => journey::run(rest),
         Some((&"go-patterns", rest)) => patterns::run(rest),
+        Some((&"tidy", [])) => tidy::run(),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
