@@ -87,7 +87,8 @@ impl<K: Object> Builder<K> {
         self.options.references = Some(references.clone());
         for kind in &references.kinds {
             let (users, of) = (references.clone(), kind.clone());
-            let watch = Watch::changes(kind.clone(), move |change| users.users(&of, change.key()));
+            let watch =
+                Watch::changes(kind.clone(), move |change, _| users.users(&of, change.key()));
             self = self.watch(watch.metadata_only());
         }
         self
@@ -296,4 +297,24 @@ fn content_hash(object: &impl Serialize) -> Result<String> {
 /// Returns bytes as text.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+    use crate::controller::{Controller, Next};
+
+    #[test]
+    fn a_kind_that_is_referred_to_is_in_the_role() {
+        let controller = Controller::<ConfigMap>::builder("maps")
+            .references::<Secret>()
+            .build(|_| async { Ok(Next::Done) });
+        let access = controller.access();
+        for verb in ["get", "list", "watch"] {
+            let declared =
+                access.iter().any(|a| a.resource() == "secrets" && a.verbs.contains(&verb));
+            assert!(declared, "{verb}");
+        }
+    }
 }

@@ -40,7 +40,7 @@ async fn an_optional_kind_is_not_waited_for_and_all_keys_run_when_it_appears() {
     }
     let (sender, mut seen) = mpsc::channel(64);
     let controller = Controller::<ConfigMap>::builder("maps")
-        .watch(Watch::owned_kind(monitors()).optional())
+        .watch(Watch::owned(monitors()).optional())
         .build(move |cx: Context<ConfigMap>| {
             let sender = sender.clone();
             async move {

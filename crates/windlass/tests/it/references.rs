@@ -193,7 +193,7 @@ async fn a_reference_that_cannot_be_read_is_an_error_that_names_the_rule_and_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_declared_is_named_and_a_declared_one_is_in_the_role() {
+async fn a_kind_that_is_not_declared_is_named() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     client.api().create(&config_map("a", &[])).await.expect("created");
@@ -211,11 +211,4 @@ async fn a_kind_that_is_not_declared_is_named_and_a_declared_one_is_in_the_role(
     let error = seen.recv().await.expect("a reconcile");
     assert_eq!(error, "Secret.v1 is not declared: add references::<Secret>() to the controller");
     running.stop().await.expect("stops");
-
-    let (sender, _seen) = mpsc::channel(8);
-    let access = self::controller(sender).access();
-    for verb in ["get", "watch", "list"] {
-        let declared = access.iter().any(|a| a.resource() == "secrets" && a.verbs.contains(&verb));
-        assert!(declared, "{verb}");
-    }
 }
