@@ -1,8 +1,9 @@
-//! The chores of this repository: `cargo xtask api`, `cargo xtask bench`, `cargo xtask fuzz`,
-//! `cargo xtask journey`, `cargo xtask go-patterns`, `cargo xtask tidy`.
+//! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `fuzz`, `go-patterns`,
+//! `journey` and `tidy`.
 
 #![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
 
+mod alone;
 mod api;
 mod bench;
 mod fuzz;
@@ -13,6 +14,9 @@ mod tidy;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage:
+  cargo xtask alone
+      checks that every crate builds by itself: that it uses no feature of a
+      dependency that only another crate of the workspace enables
   cargo xtask api [--write]
       compares the public API of windlass with crates/windlass/api.txt; --write
       accepts the present API
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.split_first() {
+        Some((&"alone", [])) => alone::run(),
         Some((&"api", rest)) => api::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
