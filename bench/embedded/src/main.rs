@@ -26,7 +26,7 @@ async fn main() -> windlass::Result<()> {
         "metadata": { "name": "first", "namespace": "default" },
     }));
     let object: ConfigMap = object.expect("a name is all a config map needs");
-    let running = Manager::builder(client).add(controller).spawn()?;
+    let running = Manager::new(client).add(controller).spawn()?;
     running.client().api().create(&object).await?;
     done.notified().await;
     let reconciled = began.elapsed().as_secs_f64();

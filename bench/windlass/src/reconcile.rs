@@ -210,7 +210,7 @@ pub async fn first(client: Client, args: &Args) -> Outcome {
         first.notify_one();
         async { Ok(Next::Done) }
     });
-    let running = Manager::builder(client).add(controller).spawn()?;
+    let running = Manager::new(client).add(controller).spawn()?;
     done.notified().await;
     say(&json!({ "reconciled": true }));
     let (_, cpu) = began.read();
@@ -220,7 +220,7 @@ pub async fn first(client: Client, args: &Args) -> Outcome {
 }
 
 async fn run<K: Object>(client: Client, controller: Controller<K>) -> Result<Running, String> {
-    let running = Manager::builder(client).add(controller).spawn().map_err(|e| e.to_string())?;
+    let running = Manager::new(client).add(controller).spawn().map_err(|e| e.to_string())?;
     running.ready().await;
     Ok(running)
 }

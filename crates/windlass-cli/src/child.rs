@@ -40,7 +40,7 @@ pub fn run(mut command: Command, shown: &str, grace: Duration) -> Result<u8, Fai
 }
 
 /// The status with which a shell would end for this end of a process.
-fn exit_code(status: ExitStatus) -> u8 {
+pub fn exit_code(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return u8::try_from(128 + signal).unwrap_or(1);

@@ -29,6 +29,9 @@ const NODES_MAX: usize = 5_000;
 /// The user of the kubeconfig.
 const ADMIN: &str = "kubernetes-admin";
 
+/// The user of the embedded controllers and nodes.
+pub const CONTROLLERS: &str = "system:kube-controller-manager";
+
 /// How to run the cluster.
 #[derive(Args)]
 pub struct ClusterArgs {
@@ -96,6 +99,11 @@ impl ClusterArgs {
             route: Vec::new(),
         }
     }
+
+    /// Everything at its default, with the state in a directory if there is one.
+    pub fn embedded(data_dir: Option<PathBuf>, nodes: usize) -> Self {
+        Self { data_dir, nodes, ..Self::with_kubeconfig(PathBuf::new()) }
+    }
 }
 
 /// Runs the cluster until a signal ends it.
@@ -134,6 +142,8 @@ pub struct Running {
     pub url: String,
     /// The text of the kubeconfig.
     pub kubeconfig: String,
+    /// The certificate of its authority.
+    pub ca: String,
     cluster: Option<Cluster>,
     end: CancellationToken,
     task: JoinHandle<()>,
@@ -187,12 +197,15 @@ impl Running {
         if !args.no_controllers {
             let settings =
                 Settings { root_ca: keys.ca.certificate().into(), ..Settings::default() };
-            let options =
-                ClusterOptions { nodes: args.nodes, settings, ..ClusterOptions::default() };
+            // Under a name of their own, so that the log of requests can be read.
+            let client = Some(server.client_as(User::new(CONTROLLERS, &[MASTERS])));
+            let nodes = args.nodes;
+            let options = ClusterOptions { nodes, settings, client, ..ClusterOptions::default() };
             cluster = Some(Cluster::with_options(server.clone(), options).await);
             tracing::info!(nodes = args.nodes, "the controllers run");
         }
-        Ok(Self { server, url, kubeconfig, cluster, end, task })
+        let ca = keys.ca.certificate().to_owned();
+        Ok(Self { server, url, kubeconfig, ca, cluster, end, task })
     }
 
     /// Ends the controllers, then the server, and brings the last writes to disk.

@@ -75,7 +75,7 @@ async fn tour(running: &Running, stage: &Stage) -> Result<windlass::manager::Run
     stage.done(start, format!("the API {} is served", Memcached::crd_name()));
 
     let start = stage.begin("starting the operator");
-    let operator = Manager::builder(running.server.client())
+    let operator = Manager::new(running.server.client())
         .name("memcached-operator")
         .add(memcached_operator::controller())
         .spawn()

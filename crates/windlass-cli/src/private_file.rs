@@ -54,3 +54,29 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 fn not_written(path: &Path, error: &io::Error) -> Failure {
     Failure::other(format!("cannot write {}: {error}", path.display()))
 }
+
+/// Creates a directory that only its owner can enter, and that is removed with the value.
+pub fn private_temp_dir() -> Result<tempfile::TempDir, Failure> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("windlass-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder
+        .tempdir()
+        .map_err(|error| Failure::other(format!("cannot create a temporary directory: {error}")))
+}
+
+/// Creates a directory that only its owner can enter; one that exists is made so.
+pub fn create_private_dir(path: &Path) -> Result<(), Failure> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let created = builder.create(path);
+    #[cfg(unix)]
+    let created = created.and_then(|()| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(path, mode)
+    });
+    created.map_err(|error| not_written(path, &error))
+}

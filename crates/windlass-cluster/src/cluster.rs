@@ -119,7 +119,7 @@ impl Cluster {
         // The server of this process stores JSON, so protobuf would be a detour.
         let cache = CacheOptions::default().protobuf(false);
         let client = options.client.unwrap_or_else(|| server.client());
-        let mut builder = Manager::builder(client)
+        let mut builder = Manager::new(client)
             .name("kube-controller-manager")
             .clock(clock)
             .cache(cache)

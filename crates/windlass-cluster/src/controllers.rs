@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass::manager::Builder;
+use windlass::Manager;
 use windlass_apiserver::ApiServer;
 
 mod amount;
@@ -31,7 +31,7 @@ pub struct Settings {
 }
 
 /// Adds one controller to a manager.
-pub type Add = fn(Builder, &Shared) -> Builder;
+pub type Add = fn(Manager, &Shared) -> Manager;
 
 /// All controllers: the name that switches one off, and how it is added.
 pub fn all() -> Vec<(&'static str, Add)> {

@@ -42,7 +42,7 @@ mod preemption;
 mod scheduler;
 mod steer;
 
-use windlass::manager::Builder;
+use windlass::Manager;
 
 pub use machine::register;
 
@@ -50,6 +50,6 @@ pub use machine::register;
 pub const SIMULATED: &str = "windlass.dev/simulated";
 
 /// Adds the scheduler, the nodes' own status and the life of their pods.
-pub fn add(builder: Builder) -> Builder {
+pub fn add(builder: Manager) -> Manager {
     kubelet::add(machine::add(scheduler::add(builder)))
 }

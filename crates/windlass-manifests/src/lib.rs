@@ -36,13 +36,16 @@
 //! ```
 //!
 //! [`schema`] makes structural schemas of types, [`crd`] makes definitions of kinds, merges their
-//! versions, and checks them as the API server would. [`model`] describes a whole operator, from which
+//! versions, and checks them as the API server would; [`diff`] finds changes of definitions that
+//! break stored objects or clients. [`model`] describes a whole operator, from which
 //! [`files`] renders everything that installs it; [`rbac`] knows roles.
 
 pub use windlass_macros::{api, k8s};
 
 pub mod crd;
+pub mod diff;
 pub mod files;
+pub mod generate;
 pub mod model;
 pub mod rbac;
 mod render;

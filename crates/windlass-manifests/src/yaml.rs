@@ -32,6 +32,31 @@ pub fn documents<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
     values.into_iter().map(|value| format!("---\n{}", document(value))).collect()
 }
 
+/// Reads all documents of a text of YAML or JSON. Empty documents are left out.
+///
+/// ```
+/// let read = windlass_manifests::yaml::read("a: 1\n---\n---\nb: [x]\n").unwrap();
+/// assert_eq!(read.len(), 2);
+/// assert!(windlass_manifests::yaml::read("a: [").is_err());
+/// ```
+///
+/// # Errors
+/// Where the text is not YAML, in one line.
+pub fn read(text: &str) -> Result<Vec<Value>, String> {
+    if text.trim_start().starts_with('{')
+        && let Ok(value) = serde_json::from_str(text)
+    {
+        return Ok(vec![value]);
+    }
+    let options = serde_saphyr::options! { with_snippet: false };
+    let read = serde_saphyr::from_multiple_with_options::<Value>(text, options);
+    let read = read.map_err(|error| {
+        let text = error.to_string();
+        format!("not YAML: {}", text.lines().next().unwrap_or_default())
+    })?;
+    Ok(read.into_iter().filter(|value| !value.is_null()).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -54,7 +54,7 @@ where
 /// let report = Explore::of("idle", async |sim: &mut Sim| {
 ///     sim.operator(|client| {
 ///         let idle = |_: Context<ConfigMap>| async { Ok(Next::Done) };
-///         Manager::builder(client).add(Controller::<ConfigMap>::builder("idle").build(idle))
+///         Manager::new(client).add(Controller::<ConfigMap>::builder("idle").build(idle))
 ///     });
 ///     sim.create(&ConfigMap { metadata: windlass_sim::named("a"), ..Default::default() }).await?;
 ///     sim.settle("created").await

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use windlass::manager::Handle;
 use windlass_apiserver::ApiServer;
@@ -79,7 +78,6 @@ pub(crate) struct Life {
     /// Which life this is, from 1; 0 before the first.
     pub number: u32,
     pub alive: bool,
-    pub task: Option<AbortHandle>,
     pub handle: Option<Handle>,
     pub paused_until: Option<Instant>,
     /// The first lists show the past.
@@ -232,17 +230,17 @@ impl Kernel {
     /// Ends the life of a replica immediately.
     pub(crate) fn crash(&self, actor: &Actor) {
         let Some(replica) = actor.replica else { return };
-        let task = {
+        let handle = {
             let mut state = self.state.lock();
             let life = &mut state.replicas[replica];
             if life.number != actor.life || !life.alive {
                 return;
             }
             life.alive = false;
-            life.task.take()
+            life.handle.clone()
         };
-        if let Some(task) = task {
-            task.abort();
+        if let Some(handle) = handle {
+            handle.abort();
         }
         self.record(actor, What::Crashed);
         self.touch();

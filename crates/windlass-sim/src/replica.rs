@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
+use windlass::Manager;
 use windlass::clock::Clock;
-use windlass::manager::Builder;
+use windlass::manager::Handle;
 
 use crate::kernel::{Actor, Kernel};
 use crate::layer::Layer;
 use crate::trace::What;
 
 /// Makes the operator: what `main` runs, on another client.
-pub(crate) type Factory = Arc<dyn Fn(kube::Client) -> Builder + Send + Sync>;
+pub(crate) type Factory = Arc<dyn Fn(kube::Client) -> Manager + Send + Sync>;
 
 /// The token of the operator.
 pub(crate) const TOKEN: &str = "operator";
@@ -65,25 +66,21 @@ fn start(
     let client = Layer::client(kernel, actor.clone(), TOKEN);
     let seed = kernel.seed ^ (u64::from(life) << 32) ^ (replica as u64 + 1);
     let clock = Clock::fixed(kernel.server.clock().now());
-    let built = factory(client).clock(clock).seed(seed).replica(&actor.name).build();
+    let built = factory(client).clock(clock).seed(seed).replica(&actor.name).spawn();
+    if let Ok(running) = &built {
+        kernel.state.lock().replicas[replica].handle = Some(Handle::clone(running));
+    }
     let kernel = kernel.clone();
     async move {
         let end = match built {
             Err(error) => Some(error.chain()),
-            Ok(manager) => {
-                let handle = manager.handle();
-                let task = tokio::spawn(manager.run(std::future::pending()));
-                {
-                    let mut state = kernel.state.lock();
-                    let life = &mut state.replicas[replica];
-                    life.task = Some(task.abort_handle());
-                    life.handle = Some(handle);
-                }
-                match task.await {
-                    Ok(Ok(())) => Some("the manager stopped".to_owned()),
-                    Ok(Err(error)) => Some(error.chain()),
-                    Err(error) if error.is_cancelled() => None,
-                    Err(error) => Some(error.to_string()),
+            Ok(running) => {
+                let ended = running.wait().await;
+                let crashed = !kernel.state.lock().replicas[replica].alive;
+                match ended {
+                    _ if crashed => None,
+                    Ok(()) => Some("the manager stopped".to_owned()),
+                    Err(error) => Some(error.chain()),
                 }
             }
         };

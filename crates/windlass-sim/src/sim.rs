@@ -10,8 +10,7 @@ use kube::CustomResourceExt;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass::client::Patch;
-use windlass::manager::Builder;
-use windlass::{Error, Key, Kind, Object, Result};
+use windlass::{Error, Key, Kind, Manager, Object, Result};
 
 use crate::kernel::Kernel;
 use crate::plan::Plan;
@@ -39,12 +38,12 @@ const PATIENCE: u32 = 300;
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
-/// use windlass::{Context, Controller, Manager, Next, Result, manager::Builder};
+/// use windlass::{Context, Controller, Manager, Next, Result};
 /// use windlass_sim::Sim;
 ///
-/// fn operator(client: kube::Client) -> Builder {
+/// fn operator(client: kube::Client) -> Manager {
 ///     let reconcile = |_: Context<ConfigMap>| async { Ok(Next::Done) };
-///     Manager::builder(client).add(Controller::<ConfigMap>::builder("maps").build(reconcile))
+///     Manager::new(client).add(Controller::<ConfigMap>::builder("maps").build(reconcile))
 /// }
 ///
 /// windlass_sim::explore("maps", async |sim: &mut Sim| {
@@ -144,7 +143,7 @@ impl Sim {
     /// It is called once per start of a replica. The simulation sets the clock and the seed.
     pub fn operator<F>(&mut self, operator: F) -> &mut Self
     where
-        F: Fn(kube::Client) -> Builder + Send + Sync + 'static,
+        F: Fn(kube::Client) -> Manager + Send + Sync + 'static,
     {
         self.declare("operator", |setup| setup.factory = Some(Arc::new(operator)))
     }

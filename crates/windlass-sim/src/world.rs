@@ -66,7 +66,11 @@ impl fmt::Display for ObjectKey {
 impl World {
     /// The newest state of a server.
     pub(crate) fn of(server: &ApiServer) -> Self {
-        let world = server.world();
+        Self::decode(&server.world())
+    }
+
+    /// A state of a server.
+    pub(crate) fn decode(world: &windlass_apiserver::store::World) -> Self {
         let mut objects = BTreeMap::new();
         for (resource, table) in world.resources() {
             for entry in table.items.values() {
@@ -131,13 +135,19 @@ fn decode<K: DeserializeOwned>(object: &Value) -> Option<K> {
 /// All changes after a revision.
 pub(crate) fn history(server: &ApiServer, since: u64) -> Vec<Change> {
     let changes = server.changes_since(since).unwrap_or_default();
-    let parse = |entry: &Arc<Entry>| Arc::new(entry.object());
-    let change =
-        |(resource, event): &(ResourceKey, Arc<windlass_apiserver::store::Event>)| Change {
-            revision: event.revision,
-            key: ObjectKey::of(resource, &event.entry),
-            before: event.previous.as_ref().map(parse),
-            after: (event.kind != EventKind::Deleted).then(|| parse(&event.entry)),
-        };
-    changes.iter().map(change).collect()
+    // What an object was before a change is what the change before it made of it.
+    let mut newest: BTreeMap<ObjectKey, Arc<Value>> = BTreeMap::new();
+    let mut history = Vec::with_capacity(changes.len());
+    for (resource, event) in &changes {
+        let key = ObjectKey::of(resource, &event.entry);
+        let known = newest.remove(&key);
+        let before = event.previous.as_ref();
+        let before = before.map(|entry| known.unwrap_or_else(|| Arc::new(entry.object())));
+        let after = (event.kind != EventKind::Deleted).then(|| Arc::new(event.entry.object()));
+        if let Some(object) = &after {
+            newest.insert(key.clone(), object.clone());
+        }
+        history.push(Change { revision: event.revision, key, before, after });
+    }
+    history
 }

@@ -133,7 +133,7 @@ pub async fn run() -> Result<Vec<String>> {
     let mut shops = Namespace::default();
     shops.metadata.name = Some("shops".into());
     client.api().create(&shops).await?;
-    let running = Manager::builder(server.client()).add(controller()).spawn()?;
+    let running = Manager::new(server.client()).add(controller()).spawn()?;
     let mut seen = Vec::new();
 
     let mut shop = Shop::new("books", ShopSpec { prices: "prices".into(), open: true });

@@ -225,7 +225,7 @@ impl Client {
     /// # let client = server.client();
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-    /// let handle = Manager::builder(client).add(maps).spawn()?;
+    /// let handle = Manager::new(client).add(maps).spawn()?;
     /// handle.ready().await; // the caches are open and filled
     /// let (client, key) = (handle.client(), Key::namespaced("default", "a"));
     /// assert!(client.cached().get::<ConfigMap>(&key)?.is_none());

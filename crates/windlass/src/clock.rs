@@ -104,7 +104,7 @@ impl Clock {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let client = server.client();
     /// let clock = Clock::fixed("2026-01-01T00:00:00Z".parse().unwrap());
-    /// let handle = Manager::builder(client).clock(clock.clone()).spawn()?;
+    /// let handle = Manager::new(client).clock(clock.clone()).spawn()?;
     /// clock.shift(SignedDuration::from_hours(-1));
     /// assert!(clock.time().0.to_string().starts_with("2025-12-31T23:00:0"));
     /// // Within ten seconds: a line in the log, `windlass_clock_jumps_total`, and this.

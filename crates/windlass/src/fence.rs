@@ -1,9 +1,9 @@
 //! The fence between a lost lease and the API server.
 //!
 //! If a manager uses a lease, every mutating request that the lease guards passes the fence. Exempt
-//! are controllers and runnables of every replica, events, the lease itself, and
-//! [`Handle::unfenced_client`](crate::manager::Handle::unfenced_client). The fence is open from the
-//! moment a renewal *began* until the renew deadline after it, by tokio's time and by wall time.
+//! are controllers and runnables of every replica, events, the lease itself, and every client that
+//! was made without a manager. The fence is open from the moment a renewal *began* until the renew
+//! deadline after it, by tokio's time and by wall time.
 //! Nothing has to run for it to close: a process that was paused finds it closed when it resumes,
 //! and so does one whose machine was suspended, because wall time advanced meanwhile. A wall clock
 //! that jumps ahead closes the fence until the next renewal, and one that jumps back does not keep

@@ -30,7 +30,7 @@ use crate::error::{Result, ResultExt};
 /// # async fn main() -> Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
-/// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+/// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
 /// let handle = manager.spawn()?;
 /// # let mut map = ConfigMap::default();
 /// # map.metadata.name = Some("a".into());

@@ -39,9 +39,9 @@ pub(crate) use elector::Elector;
 /// # let server = windlass_apiserver::ApiServer::start();
 /// let replica =
 ///     |identity: &str| LeaseOptions::new("my-operator").namespace("default").identity(identity);
-/// let one = Manager::builder(server.client()).lease(replica("one")).spawn()?;
+/// let one = Manager::new(server.client()).lease(replica("one")).spawn()?;
 /// tokio::time::sleep(Duration::from_secs(1)).await;
-/// let two = Manager::builder(server.client()).lease(replica("two")).spawn()?;
+/// let two = Manager::new(server.client()).lease(replica("two")).spawn()?;
 /// tokio::time::sleep(Duration::from_secs(60)).await;
 /// assert_eq!(two.lease().expect("configured").holder, "one");
 ///
@@ -51,7 +51,7 @@ pub(crate) use elector::Elector;
 /// two.stop().await?;
 ///
 /// let hasty = replica("three").duration(Duration::from_secs(5));
-/// let refused = Manager::builder(server.client()).lease(hasty).spawn().unwrap_err();
+/// let refused = Manager::new(server.client()).lease(hasty).spawn().unwrap_err();
 /// let text = "lease my-operator: duration must be longer than renew_deadline";
 /// assert_eq!(refused.to_string(), text);
 /// # Ok(())
@@ -80,7 +80,7 @@ pub struct LeaseOptions {
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let handle = Manager::builder(client).spawn()?;
+/// let handle = Manager::new(client).spawn()?;
 /// let lease: Option<LeaseStatus> = handle.lease();
 /// assert!(lease.is_none(), "this manager works without a lease");
 /// handle.stop().await
@@ -119,7 +119,7 @@ impl LeaseOptions {
     }
 
     /// Sets the identity of this process, which has to be unique among all that ask for the lease;
-    /// by default the name of the [replica](crate::manager::Builder::replica) and a random part.
+    /// by default the name of the [replica](crate::Manager::replica) and a random part.
     pub fn identity(mut self, identity: &str) -> Self {
         self.identity = Some(identity.into());
         self

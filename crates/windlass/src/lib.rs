@@ -21,7 +21,7 @@
 //! # let server = windlass_apiserver::ApiServer::start();
 //! # let (client, shutdown) = (server.client(), async {});
 //! let controller = Controller::<ConfigMap>::builder("mirror").owns::<Secret>().build(mirror);
-//! Manager::builder(client).add(controller).build()?.run(shutdown).await
+//! Manager::new(client).add(controller).run(shutdown).await
 //! # }
 //! ```
 //!
@@ -45,8 +45,8 @@
 //!
 //! | controller-runtime | windlass |
 //! |---|---|
-//! | `ctrl.NewManager`, `manager.Options` | [`Manager::builder`], [`manager::Builder`] |
-//! | `mgr.Start(ctrl.SetupSignalHandler())` | [`run_until_signal`](manager::Builder::run_until_signal) |
+//! | `ctrl.NewManager`, `manager.Options` | [`Manager`] |
+//! | `mgr.Start(ctrl.SetupSignalHandler())` | [`run_until_signal`](Manager::run_until_signal) |
 //! | `ctrl.NewControllerManagedBy(mgr).For(&T{})` | [`Controller::<T>::builder`](Controller::builder) |
 //! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches), [`filter`](controller::Builder::filter) |
 //! | `reconcile.Request`, `reconcile.Result` | [`Context::key`], [`Next`] |
@@ -63,7 +63,7 @@
 //! | `mgr.GetFieldIndexer()` | [`Index`], [`List::by`] |
 //! | `predicate.GenerationChangedPredicate` | [`Predicate::generation_changed`] |
 //! | `EventRecorder` | [`Context::event`], [`events::Recorder`] |
-//! | `mgr.AddHealthzCheck`, `AddReadyzCheck` | [`health_check`](manager::Builder::health_check), [`ready_check`](manager::Builder::ready_check) |
+//! | `mgr.AddHealthzCheck`, `AddReadyzCheck` | [`health_check`](Manager::health_check), [`ready_check`](Manager::ready_check) |
 //!
 //! The table for client-go is in [`cache`].
 //!
@@ -164,7 +164,7 @@ mod signal;
 
 pub use k8s_openapi;
 pub use kube;
-/// The crate of the metric types that [`Builder::register_metrics`](manager::Builder::register_metrics)
+/// The crate of the metric types that [`Manager::register_metrics`](Manager::register_metrics)
 /// accepts.
 #[cfg(feature = "metrics")]
 pub use prometheus_client;

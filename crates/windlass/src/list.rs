@@ -59,7 +59,7 @@ use crate::kind::{Kind, Object};
 ///         }
 ///     },
 /// );
-/// let handle = Manager::builder(server.client()).namespaces(["default"]).add(controller).spawn()?;
+/// let handle = Manager::new(server.client()).namespaces(["default"]).add(controller).spawn()?;
 /// let [all, owned, red] = found.recv().await.expect("a reconcile");
 /// assert_eq!((all.len(), owned, red), (3, vec!["mine".into()], vec!["red".into()]));
 ///

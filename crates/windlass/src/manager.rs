@@ -66,7 +66,7 @@ use crate::ordered_watch;
 #[cfg(feature = "serve")]
 use crate::serve::Server;
 
-pub use builder::Builder;
+pub use builder::Manager;
 pub(crate) use checks::Checks;
 pub use handle::Handle;
 pub use runnable::RunContext;
@@ -78,42 +78,8 @@ use runtime::{Runtime, StopReason, elect};
 #[cfg(not(feature = "serve"))]
 use serving::Server;
 
-/// Runs controllers, and everything they need.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass::lease::LeaseOptions;
-/// use windlass::{Context, Controller, Manager, Next, Result};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<()> {
-/// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = server.client();
-/// let controller = Controller::<ConfigMap>::builder("maps")
-///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-/// let running = Manager::builder(client)
-///     .name("my-operator")
-///     .namespaces(["default"])
-///     .add(controller)
-///     .lease(LeaseOptions::new("my-operator"))
-///     .probes("127.0.0.1:0") // conventionally :8081
-///     .metrics("127.0.0.1:0") // conventionally :8080, or :8443 with TLS
-///     .ready_check("disk", || async { Ok(()) })
-///     .runnable("importer", |cx| async move {
-///         cx.stopping().await;
-///         Ok(())
-///     })
-///     .grace(Duration::from_secs(20))
-///     .spawn()?;
-/// running.ready().await;
-/// assert_eq!(running.diagnostics()["controllers"][0]["name"], "maps");
-/// running.stop().await
-/// # }
-/// ```
-pub struct Manager {
+/// A manager that is complete and can run.
+pub(crate) struct Assembled {
     runtime: Runtime,
     runnables: Vec<(bool, Runnable)>,
     servers: Vec<Server>,
@@ -165,47 +131,11 @@ pub(crate) struct State {
     stopping: CancellationToken,
 }
 
-// === impl Manager ===
+// === impl Assembled ===
 
-impl Manager {
-    /// Builds a manager for the cluster of `client`.
-    pub fn builder(client: kube::Client) -> Builder {
-        Builder::new(client)
-    }
-
-    /// Returns a handle to observe and control the manager while it runs.
-    ///
-    /// ```
-    /// use windlass::Manager;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// let manager = Manager::builder(server.client()).build()?;
-    /// let handle = manager.handle();
-    /// let stop = async {
-    ///     assert!(handle.ready().await);
-    ///     handle.shutdown();
-    /// };
-    /// let (result, ()) = tokio::join!(manager.run(std::future::pending()), stop);
-    /// result
-    /// # }
-    /// ```
-    pub fn handle(&self) -> Handle {
-        Handle::new(self.runtime.state.clone())
-    }
-
+impl Assembled {
     /// Runs until `shutdown` completes, then stops in order.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a server cannot listen or a runnable fails. Fails with [`Error::LeaseLost`] if the
-    /// lease is lost; then the process has to exit, because its state as a leader is invalid.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops everything immediately: nothing drains, and the lease expires.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+    pub(super) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let abort = CancellationToken::new();
         let http_stop = CancellationToken::new();
         let mut http = Group::new("HTTP servers", http_stop, abort.clone());

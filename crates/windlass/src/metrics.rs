@@ -17,12 +17,12 @@
 //! controller-runtime, including errors that are not retried. Unlike there, a conflict is no error
 //! until the same key has had more than ten in a row.
 //!
-//! The label `host` of `rest_client_requests_total` and of the request durations is set with
-//! [`Builder::host`](crate::manager::Builder::host); by default it is the name of the cluster, or
-//! `kubernetes` for the home cluster, because a `kube::Client` does not reveal its server.
+//! The label `host` of `rest_client_requests_total` and of the request durations is the name of the
+//! cluster. For the home cluster it is the address of the server if an `Operator` connects, and
+//! `kubernetes` otherwise, because a `kube::Client` does not reveal its server.
 //!
 //! An operator adds its own metrics with
-//! [`Builder::register_metrics`](crate::manager::Builder::register_metrics).
+//! [`Manager::register_metrics`](crate::Manager::register_metrics).
 //!
 //! **Invariant:** names and labels are a contract; only additions are allowed.
 

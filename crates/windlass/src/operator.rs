@@ -24,7 +24,7 @@ use windlass_manifests::{Model, crd};
 use crate::controller::{Access, Controller};
 use crate::error::{Error, Result};
 use crate::kind::Object;
-use crate::manager::{Builder, Manager, RunContext};
+use crate::manager::{Manager, RunContext};
 
 /// The default grace period of the manager.
 const GRACE: Duration = Duration::from_secs(30);
@@ -77,7 +77,7 @@ pub struct Operator {
     definitions: Vec<CustomResourceDefinition>,
     samples: Vec<Value>,
     grace: Duration,
-    setup: Vec<Box<dyn FnOnce(Builder) -> Builder + Send>>,
+    setup: Vec<Box<dyn FnOnce(Manager) -> Manager + Send>>,
 }
 
 // === impl Operator ===
@@ -127,7 +127,7 @@ impl Operator {
         self.configure(|manager| manager.add(controller))
     }
 
-    /// Adds a task that runs while this process leads; see [`Builder::runnable`]. What it may do is
+    /// Adds a task that runs while this process leads; see [`Manager::runnable`]. What it may do is
     /// declared with [`allow`](Self::allow).
     pub fn runnable<F, Fut>(self, name: &str, start: F) -> Self
     where
@@ -190,7 +190,7 @@ impl Operator {
     }
 
     /// Changes the settings of the manager, such as health checks, caches and indexes.
-    pub fn configure(mut self, setup: impl FnOnce(Builder) -> Builder + Send + 'static) -> Self {
+    pub fn configure(mut self, setup: impl FnOnce(Manager) -> Manager + Send + 'static) -> Self {
         self.setup.push(Box::new(setup));
         self
     }
@@ -215,9 +215,9 @@ impl Operator {
 
     /// Returns a manager with the controllers, tasks and settings of this operator. It serves
     /// nothing and uses no lease: those follow from the command line.
-    pub fn manager(self, client: kube::Client) -> Builder {
+    pub fn manager(self, client: kube::Client) -> Manager {
         let watched: Vec<String> = self.model.watched;
-        let manager = Manager::builder(client)
+        let manager = Manager::new(client)
             .name(&self.model.name)
             .namespaces(watched.iter().map(String::as_str))
             .grace(self.grace);

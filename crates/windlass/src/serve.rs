@@ -16,7 +16,7 @@
 //!
 //! **Invariant:** request heads are limited in size and time, and request bodies are not read.
 //!
-//! [enabled]: crate::manager::Builder::serve_diagnostics
+//! [enabled]: crate::Manager::serve_diagnostics
 
 mod access;
 mod connections;

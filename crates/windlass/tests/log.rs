@@ -82,7 +82,7 @@ async fn quarrel(server: &ApiServer) {
         Ok(Next::After(Duration::from_secs(1)))
     };
     let controller = Controller::<ConfigMap>::builder("quarrels").owns::<Secret>();
-    let manager = Manager::builder(server.client()).namespaces(["default"]);
+    let manager = Manager::new(server.client()).namespaces(["default"]);
     let handle = manager.add(controller.build(reconcile)).spawn().expect("starts");
     tokio::time::sleep(Duration::from_secs(300)).await;
     handle.stop().await.expect("stops");
@@ -111,7 +111,7 @@ async fn logs_carry_the_conventional_keys() {
     };
     let nope = windlass::Kind::new("example.com", "v1", "Nope", "nopes");
     let clock = Clock::fixed("2026-01-01T00:00:00Z".parse().expect("a time"));
-    let handle = Manager::builder(server.client())
+    let handle = Manager::new(server.client())
         .namespaces(["default"])
         .clock(clock.clone())
         .add(controller)

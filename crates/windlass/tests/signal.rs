@@ -40,7 +40,7 @@ async fn child() {
         }
     };
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
-    let manager = Manager::builder(server.client())
+    let manager = Manager::new(server.client())
         .namespaces(["default"])
         .add(controller)
         .runnable("fails", async move |cx| {

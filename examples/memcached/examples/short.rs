@@ -67,5 +67,5 @@ pub fn controller() -> Controller<Memcached> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let client = kube::Client::try_default().await?;
-    Manager::builder(client).add(controller()).run_until_signal().await
+    Manager::new(client).add(controller()).run_until_signal().await
 }

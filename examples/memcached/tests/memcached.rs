@@ -17,7 +17,7 @@ async fn start() -> (Cluster, Running, Client) {
     let cluster = Cluster::start().await;
     let client = Client::new(cluster.client());
     client.api().create(&Memcached::crd()).await.expect("the definition is valid");
-    let operator = Manager::builder(cluster.client()).add(controller()).spawn().expect("starts");
+    let operator = Manager::new(cluster.client()).add(controller()).spawn().expect("starts");
     (cluster, operator, client)
 }
 

@@ -47,7 +47,7 @@ async fn the_short_operator_creates_repairs_and_reports() {
     let cluster = Cluster::start().await;
     let client = Client::new(cluster.client());
     client.api().create(&Memcached::crd()).await.expect("the definition is valid");
-    let operator = Manager::builder(cluster.client()).add(controller()).spawn().expect("starts");
+    let operator = Manager::new(cluster.client()).add(controller()).spawn().expect("starts");
     let mut sample = Memcached::new("sample", MemcachedSpec { size: 3 });
     sample.metadata.namespace = Some("default".into());
     client.api().create(&sample).await.expect("created");

@@ -6,6 +6,7 @@
 )]
 #![cfg(unix)]
 
+mod crd_diff;
 mod durability;
 mod envtest;
 mod lifecycle;

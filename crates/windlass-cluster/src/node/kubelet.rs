@@ -10,8 +10,7 @@ use parking_lot::Mutex;
 use windlass::client::Deletion;
 use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::events::{EventType, Recorder};
-use windlass::manager::Builder;
-use windlass::{Key, Kind, Result, ResultExt};
+use windlass::{Key, Kind, Manager, Result, ResultExt};
 
 use super::config::{self, Missing};
 use super::life::{self, Place, PodEvent};
@@ -20,7 +19,7 @@ use crate::controllers::pod;
 use crate::controllers::support::by_node;
 
 /// Adds the kubelets of all simulated nodes.
-pub fn add(builder: Builder) -> Builder {
+pub fn add(builder: Manager) -> Manager {
     let addresses = Arc::new(Mutex::new(Addresses::default()));
     let controller = Controller::<Pod>::builder("kubelet")
         .watch(Watch::reading(Kind::of::<Node>(), |change, cache| {

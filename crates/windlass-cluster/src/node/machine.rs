@@ -8,8 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use kube::core::ObjectMeta;
 use windlass::clock::Clock;
 use windlass::controller::{Context, Controller, Next};
-use windlass::manager::Builder;
-use windlass::{Client, Result, ResultExt};
+use windlass::{Client, Manager, Result, ResultExt};
 use windlass_apiserver::ApiServer;
 
 use super::SIMULATED;
@@ -45,7 +44,7 @@ pub async fn register(server: &ApiServer, count: usize) -> Result<()> {
 }
 
 /// Adds the controller that keeps the conditions of simulated nodes.
-pub fn add(builder: Builder) -> Builder {
+pub fn add(builder: Manager) -> Manager {
     let controller = Controller::<Node>::builder("kubelet-status")
         .build(|cx: Context<Node>| async move { reconcile(&cx).await });
     builder.add(controller)

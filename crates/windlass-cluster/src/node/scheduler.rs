@@ -12,8 +12,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass::cache::Change;
 use windlass::controller::{Context, Controller, Next, Watch};
-use windlass::manager::Builder;
-use windlass::{Key, Kind, Result, ResultExt};
+use windlass::{Key, Kind, Manager, Result, ResultExt};
 
 use super::amount::Amounts;
 use super::placements::{Placements, priority};
@@ -23,7 +22,7 @@ use crate::controllers::pod;
 pub(super) const NAME: &str = "default-scheduler";
 
 /// Adds the scheduler.
-pub fn add(builder: Builder) -> Builder {
+pub fn add(builder: Manager) -> Manager {
     let placements = Arc::new(Mutex::new(Placements::default()));
     let (by_node, by_pod) = (placements.clone(), placements.clone());
     let controller = Controller::<Pod>::builder(NAME)

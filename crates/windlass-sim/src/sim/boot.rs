@@ -18,6 +18,7 @@ use super::Sim;
 use crate::external;
 use crate::kernel::{Actor, Kernel};
 use crate::layer::Layer;
+use crate::world::World;
 use crate::{reconciles, replica};
 
 /// The time at which every simulation starts.
@@ -29,6 +30,7 @@ const ACCOUNT: &str = "system:serviceaccount:default:operator";
 /// A cluster that has started and has nothing to do: where the runs of an exploration begin.
 pub(crate) struct Base {
     snapshot: Snapshot,
+    world: World,
     definitions: Vec<Value>,
     role: Option<Vec<PolicyRule>>,
 }
@@ -42,6 +44,8 @@ pub(crate) struct Live {
     pub boot: u64,
     /// The last revision that was looked at, and how many changes mattered until then.
     pub looked: (u64, u64),
+    /// The state that the run continues.
+    pub base: Option<Arc<Base>>,
     _cluster: Option<Cluster>,
     _external: external::Scope,
     _reconciles: DefaultGuard,
@@ -80,6 +84,7 @@ impl Sim {
             client: Client::new(user).field_owner("user"),
             boot: server.revision(),
             looked: (server.revision(), 0),
+            base: base.cloned(),
             _cluster: cluster,
             _external: external::Scope::enter(&kernel),
             _reconciles: reconciles::record(&kernel),
@@ -111,7 +116,13 @@ impl Base {
         if let Some(cluster) = cluster {
             cluster.stop().await;
         }
-        Ok(Self { snapshot, definitions, role })
+        let world = World::decode(snapshot.world());
+        Ok(Self { snapshot, world, definitions, role })
+    }
+
+    /// The state that runs continue.
+    pub(crate) fn world(&self) -> &World {
+        &self.world
     }
 
     /// Returns `true` if a scenario that installs this can continue here.

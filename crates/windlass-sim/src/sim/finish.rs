@@ -95,8 +95,19 @@ impl Sim {
             outcome.error.get_or_insert(error.chain());
         }
         let Some(live) = &self.live else { return outcome };
-        outcome.history = history(&live.kernel.server, live.boot);
-        self.judge_asserts(&mut outcome);
+        // From the state that all runs start from: what changed until the first step is left out.
+        let mut world = live.base.as_ref().map(|base| base.world().clone());
+        let since = world.as_ref().map_or(live.boot, |world| world.revision);
+        let mut changes = history(&live.kernel.server, since);
+        let first = changes.iter().take_while(|change| change.revision <= live.boot).count();
+        for change in changes.drain(..first) {
+            world.iter_mut().for_each(|world| world.apply(&change));
+        }
+        outcome.history = changes;
+        let rest = outcome.end.revision;
+        let until_rest = outcome.history.iter().take_while(|change| change.revision <= rest);
+        until_rest.for_each(|change| outcome.end.apply(change));
+        self.judge_asserts(&mut outcome, world);
         let mut state = live.kernel.state.lock();
         outcome.trace = std::mem::take(&mut state.trace);
         outcome.writes = std::mem::take(&mut state.writes);
@@ -124,10 +135,7 @@ impl Sim {
         }
         kernel.record(&Actor::user(), What::Settled("the end".into()));
         outcome.phases.rest = kernel.now();
-        let live = self.live.as_ref().expect("has begun");
-        let mut end = World::default();
-        history(&kernel.server, live.boot).iter().for_each(|change| end.apply(change));
-        outcome.end = end;
+        outcome.end.revision = kernel.server.revision();
         sleep(QUIET).await;
         if matches!(self.mode, Mode::Reference) {
             outcome.phases.restarted = Some(kernel.now());
@@ -186,20 +194,23 @@ impl Sim {
         Some((kind, key, format!("/{pointer}"), value))
     }
 
-    fn judge_asserts(&self, outcome: &mut Outcome) {
+    /// Asks the author's properties, beginning with the state before the first step.
+    fn judge_asserts(&self, outcome: &mut Outcome, start: Option<World>) {
         if self.asserts.is_empty() {
             return;
         }
         let live = self.live.as_ref().expect("has begun");
-        let end = World::of(&live.kernel.server);
-        // The state at the start: what was not changed since, and what changed objects were before.
-        let mut world = end.clone();
-        for change in outcome.history.iter().rev() {
-            match &change.before {
-                Some(object) => world.objects.insert(change.key.clone(), object.clone()),
-                None => world.objects.remove(&change.key),
-            };
-        }
+        let mut world = start.unwrap_or_else(|| {
+            // What was not changed since, and what changed objects were before.
+            let mut world = World::of(&live.kernel.server);
+            for change in outcome.history.iter().rev() {
+                match &change.before {
+                    Some(object) => world.objects.insert(change.key.clone(), object.clone()),
+                    None => world.objects.remove(&change.key),
+                };
+            }
+            world
+        });
         let mut asserted: Vec<Asserted> = self.asserts.iter().map(Asserted::new).collect();
         for change in &outcome.history {
             world.apply(change);
@@ -211,7 +222,7 @@ impl Sim {
         }
         for (assert, asserted) in self.asserts.iter().zip(&mut asserted) {
             if matches!(assert.kind, AssertKind::Eventually | AssertKind::Truth) {
-                asserted.look(&end, assert);
+                asserted.look(&world, assert);
             }
         }
         outcome.asserts = asserted;

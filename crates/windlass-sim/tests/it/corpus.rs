@@ -11,7 +11,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::manager::Builder;
 use windlass::{Context, Controller, Manager, Next, Result, controller};
 use windlass_sim::{Explore, Oracle, Report, Sim, named};
 
@@ -87,7 +86,7 @@ pub fn config_map(name: &str, value: &str) -> ConfigMap {
 }
 
 /// The operator that reconciles Apps with a function and owns ConfigMaps.
-pub fn operator<F, Fut>(reconcile: F) -> impl Fn(kube::Client) -> Builder + Send + Sync + 'static
+pub fn operator<F, Fut>(reconcile: F) -> impl Fn(kube::Client) -> Manager + Send + Sync + 'static
 where
     F: Fn(Context<App>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Next>> + Send + 'static,
@@ -99,7 +98,7 @@ where
 pub fn watching<W, F, Fut>(
     watch: W,
     reconcile: F,
-) -> impl Fn(kube::Client) -> Builder + Send + Sync + 'static
+) -> impl Fn(kube::Client) -> Manager + Send + Sync + 'static
 where
     W: Fn(controller::Builder<App>) -> controller::Builder<App> + Send + Sync + 'static,
     F: Fn(Context<App>) -> Fut + Clone + Send + Sync + 'static,
@@ -107,7 +106,7 @@ where
 {
     move |client| {
         let builder = watch(Controller::<App>::builder("app"));
-        Manager::builder(client).name("app").add(builder.build(reconcile.clone()))
+        Manager::new(client).name("app").add(builder.build(reconcile.clone()))
     }
 }
 

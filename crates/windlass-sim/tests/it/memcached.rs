@@ -5,12 +5,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use memcached_operator::{Memcached, MemcachedSpec};
 use serde_json::json;
-use windlass::manager::Builder;
 use windlass::{Manager, Result};
 use windlass_sim::{Explore, Sim};
 
-fn operator(client: kube::Client) -> Builder {
-    Manager::builder(client).name("memcached-operator").add(memcached_operator::controller())
+fn operator(client: kube::Client) -> Manager {
+    Manager::new(client).name("memcached-operator").add(memcached_operator::controller())
 }
 
 async fn memcached(sim: &mut Sim) -> Result<()> {

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 /// A named look-up of objects of type `K` by values of type `V`.
 ///
 /// Declare it with [`controller::Builder::index`](crate::controller::Builder::index) or
-/// [`manager::Builder::index`](crate::manager::Builder::index), and use it with
+/// [`Cache::declare`](super::Cache::declare), and use it with
 /// [`List::by`](crate::List::by). Two indexes with the same name and types are one index, so
 /// a function that returns an `Index` may be called wherever the index is needed. What the function
 /// captures must follow from the name.
@@ -56,7 +56,7 @@ use crate::error::{Error, Result};
 /// let maps = Controller::<ConfigMap>::builder("maps")
 ///     .index(&by_color())
 ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-/// let handle = Manager::builder(server.client()).add(maps).spawn()?;
+/// let handle = Manager::new(server.client()).add(maps).spawn()?;
 /// handle.ready().await;
 /// let mut map = config_map("a");
 /// map.data = Some([("color".into(), "blue".into())].into());
@@ -184,7 +184,7 @@ impl<K: 'static, V: Ord + Clone + Send + Sync + 'static> Index<K, V> {
             let IndexId { name, object_name, .. } = &*self.id;
             Error::Invalid(format!(
                 "index {name} of {object_name} is not declared: declare it with \
-                 Controller::builder(..).index(..) or Manager::builder(..).index(..)"
+                 Controller::builder(..).index(..) or Cache::declare"
             ))
         })
     }

@@ -26,6 +26,7 @@ use crate::queue::{Limiter, QueueOptions};
 /// use std::time::Duration;
 /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+/// use windlass::controller::Builder;
 /// use windlass::queue::Exponential;
 /// use windlass::{Context, Controller, Key, Next, Predicate, Result, Watch};
 ///
@@ -37,7 +38,8 @@ use crate::queue::{Limiter, QueueOptions};
 /// }
 ///
 /// let minute = Duration::from_secs(60);
-/// let controller = Controller::<Deployment>::builder("deployments")
+/// let builder: Builder<Deployment> = Controller::builder("deployments");
+/// let controller = builder
 ///     .when(Predicate::generation_changed().or(Predicate::labels_changed()))
 ///     .owns::<ReplicaSet>()
 ///     .watch(Watch::owned::<Pod>().any_owner().metadata_only())
@@ -110,7 +112,7 @@ impl<K: Object> Builder<K> {
     ///         }
     ///     },
     /// );
-    /// let handle = Manager::builder(server.client()).add(controller).spawn()?;
+    /// let handle = Manager::new(server.client()).add(controller).spawn()?;
     /// handle.client().api().create(&config_map("other")).await?;
     /// let mut map = config_map("map");
     /// map.metadata.labels = Some([("mine".into(), "yes".into())].into());
@@ -201,7 +203,7 @@ impl<K: Object> Builder<K> {
     ///         }
     ///     },
     /// );
-    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// calls.send(Key::namespaced("default", "a")).await.expect("the controller listens");
     /// assert_eq!(seen.recv().await, Some(("a".into(), false)), "there is no such object");
@@ -234,7 +236,7 @@ impl<K: Object> Builder<K> {
     ///         }
     ///     },
     /// );
-    /// let handle = Manager::builder(server.client()).add(controller).spawn()?;
+    /// let handle = Manager::new(server.client()).add(controller).spawn()?;
     /// assert_eq!(seen.recv().await.as_deref(), Some("node-1"));
     /// # handle.stop().await
     /// # }
@@ -277,7 +279,7 @@ impl<K: Object> Builder<K> {
     ///             Ok(Next::Done)
     ///         }
     ///     });
-    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// let (first, second) = (seen.recv().await, seen.recv().await);
     /// let between = second.expect("the resync") - first.expect("the first list");
@@ -337,7 +339,7 @@ impl<K: Object> Builder<K> {
     ///         }
     ///     });
     /// let began = tokio::time::Instant::now();
-    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// let took = seen.recv().await.expect("succeeds") - began;
     /// assert_eq!(took.as_secs(), 3 * 30 + 1 + 2 + 4);
@@ -410,7 +412,7 @@ impl<K: Object> Builder<K> {
     ///     .watches(|pod: &Pod| vec![Key::of(pod)])
     ///     .conditions()
     ///     .build(reconcile);
-    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// let (client, second) = (handle.client(), std::time::Duration::from_secs(1));
     /// windlass::wait::until("the conditions", second / 10, 10 * second, || async {

@@ -103,7 +103,7 @@ const TIMED: Duration = Duration::from_secs(15);
 ///     .deletes::<Secret>()
 ///     .finalizes()
 ///     .build(reconcile);
-/// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+/// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
 /// let handle = manager.spawn()?;
 /// let client = handle.client();
 /// let names = async || -> Result<Vec<String>> {

@@ -70,7 +70,7 @@ use crate::list::List;
 ///         vec![Key::namespaced("default", &format!("{name}-map"))]
 ///     })
 ///     .build(reconcile);
-/// let handle = Manager::builder(server.client()).namespaces(["default"]).add(controller).spawn()?;
+/// let handle = Manager::new(server.client()).namespaces(["default"]).add(controller).spawn()?;
 /// let client = handle.client();
 /// # let mut map = config_map("gold-map");
 /// # map.data = Some([("from".into(), "gold".into())].into());

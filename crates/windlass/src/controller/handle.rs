@@ -38,7 +38,7 @@ use crate::queue::{Add, QueueStats, WorkQueue};
 /// # let client = server.client();
 /// let controller = Controller::<ConfigMap>::builder("maps")
 ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-/// let handle = Manager::builder(client).add(controller).spawn()?;
+/// let handle = Manager::new(client).add(controller).spawn()?;
 /// handle.ready().await;
 /// let maps: ControllerHandle = handle.controller("maps").expect("runs");
 /// maps.enqueue(Key::namespaced("default", "settings"));
@@ -82,7 +82,7 @@ impl ControllerHandle {
     }
 
     /// Returns the name of the controller.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.0.name
     }
 
@@ -96,46 +96,8 @@ impl ControllerHandle {
         self.0.sink.add(key, Add::default());
     }
 
-    /// Queues a key with a priority, a delay or a rate limit.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass::queue::Add;
-    /// use windlass::{Context, Controller, Key, Manager, Next};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// # let builder = Manager::builder(server.client()).namespaces(["default"]);
-    /// let (sender, mut names) = tokio::sync::mpsc::channel(8);
-    /// let controller = Controller::<ConfigMap>::builder("maps").build(
-    ///     move |cx: Context<ConfigMap>| {
-    ///         let sender = sender.clone();
-    ///         async move {
-    ///             let _ = sender.send(cx.name().to_string()).await;
-    ///             Ok(Next::Done)
-    ///         }
-    ///     },
-    /// );
-    /// let handle = builder.add(controller).spawn()?;
-    /// handle.ready().await;
-    /// let maps = handle.controller("maps").expect("runs");
-    /// let later = Add::default().after(Duration::from_secs(60));
-    /// maps.enqueue_with(Key::namespaced("default", "later"), later);
-    /// maps.enqueue(Key::namespaced("default", "now"));
-    /// assert_eq!(maps.queue().waiting, 1);
-    /// assert_eq!(names.recv().await.as_deref(), Some("now"));
-    /// assert_eq!(names.recv().await.as_deref(), Some("later"));
-    /// # handle.stop().await
-    /// # }
-    /// ```
-    pub fn enqueue_with(&self, key: Key, add: Add) {
-        self.0.sink.add(key, add);
-    }
-
     /// Returns the statistics of the queue.
-    pub fn queue(&self) -> QueueStats {
+    pub(crate) fn queue(&self) -> QueueStats {
         self.0.queue.stats()
     }
 

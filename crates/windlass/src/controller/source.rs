@@ -155,7 +155,7 @@ impl Watch {
     ///         }
     ///     },
     /// );
-    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// handle.ready().await;
     /// let secret = Secret { metadata: config_map("a").metadata, ..Secret::default() };
@@ -215,7 +215,7 @@ impl Watch {
     ///         }
     ///     },
     /// );
-    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// handle.ready().await;
     /// assert_eq!(keys.recv().await.as_deref(), Some("uses-gold"), "the first list");

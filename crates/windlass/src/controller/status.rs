@@ -131,7 +131,7 @@ impl<K: Object> Context<K> {
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// let controller = Controller::<Service>::builder("ready").build(reconcile);
-    /// let manager = Manager::builder(server.client()).namespaces(["default"]).add(controller);
+    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// let client = handle.client();
     /// # let service: Service = serde_json::from_value(serde_json::json!({

@@ -40,7 +40,7 @@ use crate::kind::Kind;
 ///     },
 /// );
 /// // For an operator whose users sort events by their last timestamp.
-/// let manager = Manager::builder(server.client()).events_api(EventsApi::CoreV1);
+/// let manager = Manager::new(server.client()).events_api(EventsApi::CoreV1);
 /// let handle = manager.namespaces(["default"]).add(maps).spawn()?;
 /// handle.ready().await;
 /// tokio::time::sleep(std::time::Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! Checks of what a builder was given.
+//! Checks of what a manager was given.
 
 use std::sync::Arc;
 
@@ -48,6 +48,7 @@ pub(super) fn counted(metrics: Metrics, host: &str) -> Observe {
     Arc::new(move |code, took| metrics.request("GET", &host, code, took))
 }
 
+#[cfg(any(test, feature = "operator"))]
 /// Returns the host and port of a URL without user information, or a `host:port` unchanged.
 pub(super) fn host_in(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::assembly::{assign, check_names, counted};
 use super::replica::Replica;
 use super::runtime::Runtime;
-use super::{Builder, Cluster, Manager, Running, Server, State, diagnostics};
+use super::{Assembled, Cluster, Handle, Manager, Running, Server, State, diagnostics};
 use crate::cache::Cache;
 use crate::client::{Client, HOST};
 use crate::controller::ControllerEnv;
@@ -20,14 +20,9 @@ use crate::lease::Elector;
 use crate::ordered_watch;
 use crate::signal::Signals;
 
-impl Builder {
-    /// Builds the manager.
-    ///
-    /// # Errors
-    ///
-    /// Fails if two controllers of a cluster or two clusters have the same name, if a controller
-    /// names an unknown cluster, or if the durations of the lease leave no margin.
-    pub fn build(mut self) -> Result<Manager> {
+impl Manager {
+    /// Checks the settings, and creates everything that runs.
+    fn assemble(mut self) -> Result<Assembled> {
         crate::panic::install_hook();
         check_names(&self.others)?;
         let stopping = CancellationToken::new();
@@ -73,7 +68,7 @@ impl Builder {
             let shown = state.clone();
             server.serve_diagnostics(Box::new(move || diagnostics::report(&shown)));
         }
-        Ok(Manager {
+        Ok(Assembled {
             _end: state.stopping.clone().drop_guard(),
             runtime: Runtime { state, clusters },
             runnables: self.runnables,
@@ -103,7 +98,6 @@ impl Builder {
             options.observe = Some(counted(self.registry.clone(), host));
             let (namespaces, scopes) = (self.namespaces.clone(), self.scopes.clone());
             let cache = Cache::limited(kube.clone(), options, namespaces, scopes);
-            self.indexes.iter().try_for_each(|index| cache.declare_any(index.clone()))?;
             let weak = cache.downgrade();
             self.registry.watches(&name, move || {
                 weak.upgrade().map(|cache| cache.reports()).unwrap_or_default()
@@ -127,6 +121,21 @@ impl Builder {
         all.map(create).collect::<Result<Vec<_>>>().map(|all| all.into_iter().unzip())
     }
 
+    /// Runs until `shutdown` completes, then stops in order.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`spawn`](Self::spawn) does, if a server cannot listen or if a runnable fails. Fails
+    /// with [`Error::LeaseLost`] if the lease is lost; then the process has to exit, because its
+    /// state as a leader is invalid.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops everything immediately: nothing drains, and the lease expires.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
+        self.assemble()?.run(shutdown).await
+    }
+
     /// Runs until SIGINT or SIGTERM. A second signal exits the process immediately, even if the
     /// manager stops for another reason.
     ///
@@ -135,7 +144,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Fails as [`build`](Self::build) and [`Manager::run`] do.
+    /// Fails as [`run`](Self::run) does.
     ///
     /// ```
     /// use windlass::Manager;
@@ -149,14 +158,14 @@ impl Builder {
     /// #     std::process::Command::new("kill").args(["-TERM", &me]).status().expect("kill runs");
     /// # });
     /// // In a cluster, the client is `kube::Client::try_default().await?`.
-    /// Manager::builder(client).name("my-operator").run_until_signal().await
+    /// Manager::new(client).name("my-operator").run_until_signal().await
     /// # }
     /// ```
     pub async fn run_until_signal(self) -> Result<()> {
         #[cfg(feature = "log")]
         crate::log::ensure(&self.clock);
         let mut signals = Signals::new();
-        let manager = self.build()?;
+        let manager = self.assemble()?;
         let stopping = manager.runtime.state.stopping.clone();
         let result = tokio::select! {
             biased;
@@ -174,11 +183,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Fails as [`build`](Self::build) does.
+    /// Fails if two controllers of a cluster or two clusters have the same name, if a controller
+    /// names an unknown cluster, or if the durations of the lease leave no margin.
     pub fn spawn(self) -> Result<Running> {
-        let manager = self.build()?;
-        let handle = manager.handle();
+        let manager = self.assemble()?;
+        let state = manager.runtime.state.clone();
         let task = tokio::spawn(manager.run(std::future::pending()));
-        Ok(Running::new(handle, task))
+        Ok(Running::new(Handle::new(state, task.abort_handle()), task))
     }
 }

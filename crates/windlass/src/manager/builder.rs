@@ -1,15 +1,15 @@
-//! The settings of a manager.
+//! A manager before it runs: what it runs, and its settings.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "operator")]
 use super::assembly::host_in;
 use super::checks::Probe;
 use super::serving::Serving;
 use super::{Checks, RunContext, Runnable};
-use crate::cache::{CacheOptions, Declared, Index, Scope};
+use crate::cache::{CacheOptions, Scope};
 use crate::clock::Clock;
 use crate::controller::{Component, Controller};
 use crate::error::Result;
@@ -21,29 +21,43 @@ use crate::metrics::Metrics;
 /// The default grace period of a shutdown.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Configures and starts a [`Manager`](super::Manager).
+/// Runs controllers, and everything they need.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::manager::Builder;
-/// use windlass::{Manager, Result};
-///
-/// /// The settings that all our operators have in common.
-/// fn ours(builder: Builder) -> Builder {
-///     builder.grace(Duration::from_secs(8)).health_check("clock", || async { Ok(()) })
-/// }
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::lease::LeaseOptions;
+/// use windlass::{Context, Controller, Manager, Next, Result};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> windlass::Result<()> {
+/// # async fn main() -> Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// ours(Manager::builder(client)).build()?.run(async {}).await
+/// let controller = Controller::<ConfigMap>::builder("maps")
+///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+/// let running = Manager::new(client)
+///     .name("my-operator")
+///     .namespaces(["default"])
+///     .add(controller)
+///     .lease(LeaseOptions::new("my-operator"))
+///     .probes("127.0.0.1:0") // conventionally :8081
+///     .metrics("127.0.0.1:0") // conventionally :8080, or :8443 with TLS
+///     .ready_check("disk", || async { Ok(()) })
+///     .runnable("importer", |cx| async move {
+///         cx.stopping().await;
+///         Ok(())
+///     })
+///     .grace(Duration::from_secs(20))
+///     .spawn()?;
+/// running.ready().await;
+/// assert_eq!(running.diagnostics()["controllers"][0]["name"], "maps");
+/// running.stop().await
 /// # }
 /// ```
 #[must_use = "a manager does nothing until it runs"]
-pub struct Builder {
+pub struct Manager {
     pub(super) home: kube::Client,
     pub(super) others: Vec<(String, kube::Client)>,
     /// The label `host` of the home cluster.
@@ -53,7 +67,6 @@ pub struct Builder {
     pub(super) name: String,
     pub(super) namespaces: Vec<String>,
     pub(super) scopes: BTreeMap<Kind, Scope>,
-    pub(super) indexes: Vec<Arc<dyn Declared>>,
     pub(super) cache: CacheOptions,
     pub(super) lease: Option<LeaseOptions>,
     #[cfg_attr(not(feature = "serve"), expect(dead_code, reason = "nothing is served"))]
@@ -67,10 +80,11 @@ pub struct Builder {
     pub(super) replica: Option<String>,
 }
 
-// === impl Builder ===
+// === impl Manager ===
 
-impl Builder {
-    pub(super) fn new(home: kube::Client) -> Self {
+impl Manager {
+    /// Creates a manager for the cluster of `client`.
+    pub fn new(home: kube::Client) -> Self {
         Self {
             home,
             others: Vec::new(),
@@ -80,7 +94,6 @@ impl Builder {
             name: "windlass".into(),
             namespaces: Vec::new(),
             scopes: BTreeMap::new(),
-            indexes: Vec::new(),
             cache: CacheOptions::default(),
             lease: None,
             serving: Serving::default(),
@@ -127,7 +140,7 @@ impl Builder {
     /// # let edge = windlass_apiserver::ApiServer::start();
     /// let maps = || Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-    /// let handle = Manager::builder(home.client())
+    /// let handle = Manager::new(home.client())
     ///     .add(maps())
     ///     .cluster("edge", edge.client())
     ///     .add_to("edge", maps())
@@ -144,20 +157,10 @@ impl Builder {
     }
 
     /// Sets the label `host` of `rest_client_requests_total` for the home cluster: a `host:port`, or
-    /// a URL that contains it. The default is `kubernetes`, because a `kube::Client` does not
-    /// reveal its server; its `kube::Config` does. Other clusters are shown with their name.
-    ///
-    /// ```
-    /// use windlass::Manager;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let config = kube::Config::new("http://10.0.0.1:6443".parse()?);
-    /// let host = config.cluster_url.to_string();
-    /// let manager = Manager::builder(kube::Client::try_from(config)?).host(&host);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn host(mut self, host: &str) -> Self {
+    /// a URL that contains it. By default it is `kubernetes`, because a `kube::Client` does not
+    /// reveal its server.
+    #[cfg(feature = "operator")]
+    pub(crate) fn host(mut self, host: &str) -> Self {
         self.host = Some(host_in(host).into());
         self
     }
@@ -173,7 +176,7 @@ impl Builder {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
-    /// let handle = Manager::builder(server.client())
+    /// let handle = Manager::new(server.client())
     ///     .runnable_everywhere("idle", |cx| async move {
     ///         cx.stopping().await; // the manager stops because the other one failed
     ///         Ok(())
@@ -252,7 +255,7 @@ impl Builder {
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
     /// let part = cache::Scope::all().namespace("default").fields("metadata.name=mine");
-    /// let handle = Manager::builder(server.client()).caches::<ConfigMap>(part).add(maps).spawn()?;
+    /// let handle = Manager::new(server.client()).caches::<ConfigMap>(part).add(maps).spawn()?;
     /// handle.ready().await;
     /// let get = |key: &Key| handle.client().cached().get::<ConfigMap>(key);
     /// assert!(get(&Key::namespaced("default", "mine"))?.is_some());
@@ -264,19 +267,6 @@ impl Builder {
     /// ```
     pub fn caches<K: Object<DynamicType = ()>>(mut self, part: Scope) -> Self {
         self.scopes.insert(Kind::of::<K>(), part);
-        self
-    }
-
-    /// Declares an index for all clusters; see [`Index`].
-    ///
-    /// An index that one controller uses is declared with
-    /// [`controller::Builder::index`](crate::controller::Builder::index).
-    pub fn index<K, V>(mut self, index: &Index<K, V>) -> Self
-    where
-        K: Object<DynamicType = ()>,
-        V: Ord + Clone + Send + Sync + 'static,
-    {
-        self.indexes.push(Arc::new(index.clone()));
         self
     }
 
@@ -302,7 +292,7 @@ impl Builder {
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// let doors = Gauge::<i64>::default();
-    /// let handle = Manager::builder(server.client())
+    /// let handle = Manager::new(server.client())
     ///     .register_metrics(|registry| registry.register("doors", "Open doors", doors.clone()))
     ///     .spawn()?; // or run_until_signal()
     /// doors.set(2);
@@ -383,7 +373,7 @@ impl Builder {
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// let lease = LeaseOptions::new("shop").namespace("default");
-    /// let builder = Manager::builder(server.client()).lease(lease);
+    /// let builder = Manager::new(server.client()).lease(lease);
     /// let handle = builder.replica("shop-0").seed(7).spawn()?;
     /// tokio::time::sleep(Duration::from_secs(1)).await;
     /// assert!(handle.lease().expect("configured").holder.starts_with("shop-0_"));
@@ -396,8 +386,8 @@ impl Builder {
     }
 }
 
-impl fmt::Debug for Builder {
+impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Manager").field("name", &self.name).finish_non_exhaustive()
     }
 }

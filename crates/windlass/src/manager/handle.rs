@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
 use super::checks::Probe;
 use super::{PendingController, State, diagnostics};
@@ -38,7 +39,7 @@ use crate::lease::LeaseStatus;
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let running = Manager::builder(client).spawn()?;
+/// let running = Manager::new(client).spawn()?;
 /// extend(Handle::clone(&running)).await?;
 /// running.stop().await
 /// # }
@@ -46,47 +47,44 @@ use crate::lease::LeaseStatus;
 #[derive(Clone)]
 pub struct Handle {
     state: Arc<State>,
+    task: AbortHandle,
 }
 
 // === impl Handle ===
 
 impl Handle {
-    pub(super) fn new(state: Arc<State>) -> Self {
-        Self { state }
+    pub(super) fn new(state: Arc<State>, task: AbortHandle) -> Self {
+        Self { state, task }
     }
 
     /// The client of the home cluster. It reads from the cache, and writes only while this process
     /// holds the lease, if the manager uses one.
-    pub fn client(&self) -> &Client {
-        &self.state.clients[0].1
-    }
-
-    /// A client of the home cluster that writes even if this process does not hold the lease.
     ///
-    /// For what every replica has to do before one of them leads, such as installing a
-    /// CustomResourceDefinition. Several replicas may write at the same time, so such writes have to
-    /// be idempotent.
+    /// What every replica has to do before one of them leads, such as installing a
+    /// CustomResourceDefinition, is written by a [`Client::new`] of its own. It belongs to no lease,
+    /// so several replicas may write at the same time: such writes have to be idempotent.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Namespace;
     /// use windlass::lease::LeaseOptions;
-    /// use windlass::{Manager, ResultExt};
+    /// use windlass::{Client, Manager, ResultExt};
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let client = server.client();
-    /// let manager = Manager::builder(client).lease(LeaseOptions::new("my-operator")).build()?;
     /// let mut namespace = Namespace::default();
     /// namespace.metadata.name = Some("shop".into());
-    /// let refused = manager.handle().client().api().create(&namespace).await.unwrap_err();
+    /// let manager = Manager::new(client.clone()).lease(LeaseOptions::new("my-operator"));
+    /// let running = manager.spawn()?;
+    /// let refused = running.client().api().create(&namespace).await.unwrap_err();
     /// assert!(refused.to_string().contains("does not hold lease default/my-operator"));
-    /// manager.handle().unfenced_client().api().create(&namespace).await.ignore_already_exists()?;
-    /// # Ok(())
+    /// Client::new(client).api().create(&namespace).await.ignore_already_exists()?;
+    /// # running.stop().await
     /// # }
     /// ```
-    pub fn unfenced_client(&self) -> Client {
-        self.client().unfenced()
+    pub fn client(&self) -> &Client {
+        &self.state.clients[0].1
     }
 
     /// The client of a named cluster.
@@ -177,7 +175,7 @@ impl Handle {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
-    /// let handle = Manager::builder(server.client()).spawn()?;
+    /// let handle = Manager::new(server.client()).spawn()?;
     /// assert!(handle.metrics().contains("# TYPE process_start_time_seconds gauge"));
     /// # handle.stop().await
     /// # }
@@ -196,15 +194,6 @@ impl Handle {
         self.state.metrics_address.as_ref().and_then(|address| *address.read())
     }
 
-    /// Runs the health checks and returns the page that `/healthz?verbose` shows.
-    ///
-    /// # Errors
-    ///
-    /// Returns the page as an error if a check fails.
-    pub async fn healthz(&self) -> Result<String, String> {
-        self.state.checks.run(Probe::Health).await
-    }
-
     /// Runs the readiness checks and returns the page that `/readyz?verbose` shows.
     ///
     /// # Errors
@@ -217,7 +206,7 @@ impl Handle {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
-    /// let running = Manager::builder(server.client()).spawn()?;
+    /// let running = Manager::new(server.client()).spawn()?;
     /// running.ready().await;
     /// assert_eq!(running.readyz().await.unwrap(), "[+]caches ok\n[+]ping ok\nreadyz check passed\n");
     /// # running.stop().await
@@ -246,6 +235,28 @@ impl Handle {
     /// Asks the manager to stop, without waiting.
     pub fn shutdown(&self) {
         self.state.stopping.cancel();
+    }
+
+    /// Drops the manager with everything that it runs, as a crash of the process would: nothing
+    /// drains, no event is sent, and the lease expires.
+    ///
+    /// Tasks that the author's code has spawned run on.
+    ///
+    /// ```
+    /// use windlass::Manager;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// let running = Manager::new(server.client()).spawn()?;
+    /// running.ready().await;
+    /// running.abort();
+    /// assert!(running.wait().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn abort(&self) {
+        self.task.abort();
     }
 }
 

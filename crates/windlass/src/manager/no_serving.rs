@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Builder;
+use super::Manager;
 use crate::client::Client;
 use crate::error::Result;
 
@@ -19,7 +19,7 @@ pub(super) struct Serving;
 /// There are no servers.
 pub(crate) enum Server {}
 
-impl Builder {
+impl Manager {
     pub(super) fn probe_server(&self) -> Option<Server> {
         None
     }

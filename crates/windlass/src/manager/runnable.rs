@@ -16,7 +16,7 @@ pub(super) struct Runnable {
 
 type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send>;
 
-/// What a runnable works with, see [`Builder::runnable`](super::Builder::runnable).
+/// What a runnable works with, see [`Manager::runnable`](super::Manager::runnable).
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send
 /// use windlass::{Key, Manager, Result};
 ///
 /// async fn check(cx: RunContext) -> Result<()> {
-///     let default = cx.client().api::<Namespace>().get(&Key::cluster("default")).await?;
+///     let default = cx.client.api::<Namespace>().get(&Key::cluster("default")).await?;
 ///     assert!(default.is_some());
 ///     cx.stopping().await; // returning earlier is fine, returning an error stops the manager
 ///     Ok(())
@@ -36,37 +36,26 @@ type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let handle = Manager::builder(client).runnable("check", check).spawn()?;
+/// let handle = Manager::new(client).runnable("check", check).spawn()?;
 /// handle.ready().await;
 /// handle.stop().await
 /// # }
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RunContext {
-    pub(super) client: Client,
-    pub(super) recorder: Recorder,
-    pub(super) clock: Clock,
+    /// The client of the home cluster. That of a runnable of every replica writes without the lease.
+    pub client: Client,
+    /// Publishes events.
+    pub recorder: Recorder,
+    /// The clock that timestamps are taken from.
+    pub clock: Clock,
     pub(super) stopping: CancellationToken,
 }
 
 // === impl RunContext ===
 
 impl RunContext {
-    /// The client of the home cluster. That of a runnable of every replica writes without the lease.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// The recorder, which publishes events.
-    pub fn recorder(&self) -> &Recorder {
-        &self.recorder
-    }
-
-    /// The clock, which timestamps are taken from.
-    pub fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
     /// Completes when the runnable has to end.
     ///
     /// # Cancel safety

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::Handle;
 use crate::error::{Error, Result};
 
-/// A manager that runs in a task of its own, see [`Builder::spawn`](super::Builder::spawn).
+/// A manager that runs in a task of its own, see [`Manager::spawn`](super::Manager::spawn).
 ///
 /// It dereferences to its [`Handle`]. Dropping it leaves the manager running.
 ///
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let running: Running = Manager::builder(client).spawn()?;
+/// let running: Running = Manager::new(client).spawn()?;
 /// running.ready().await;
 /// let handle = Handle::clone(&running); // for others, who cannot wait for the end
 /// running.stop().await?;
@@ -53,37 +53,16 @@ impl Running {
         self.wait().await
     }
 
-    /// Drops the manager with everything that it runs, as a crash of the process would: nothing
-    /// drains, no event is sent, and the lease expires.
-    ///
-    /// Tasks that the author's code has spawned run on.
-    ///
-    /// ```
-    /// use windlass::Manager;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// let running = Manager::builder(server.client()).spawn()?;
-    /// running.ready().await;
-    /// running.abort().await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn abort(self) {
-        self.task.abort();
-        // Returns once the manager is dropped; whether it had ended before does not matter.
-        let _ = self.task.await;
-    }
-
     /// Waits until the manager ends.
     ///
     /// # Errors
     ///
-    /// Fails as [`Manager::run`](super::Manager::run) does.
+    /// Fails as [`Manager::run`](super::Manager::run) does, and if the manager was
+    /// [aborted](Handle::abort).
     pub async fn wait(self) -> Result<()> {
         match self.task.await {
             Ok(result) => result,
+            Err(error) if error.is_cancelled() => Err(Error::from("the manager was aborted")),
             Err(error) => Err(Error::Panic(format!("the manager: {error}"))),
         }
     }

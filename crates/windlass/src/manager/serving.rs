@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::serve::{Access, Pages, Server, Tls};
 
-use super::Builder;
+use super::Manager;
 
 /// What a manager serves, and where.
 #[derive(Debug, Default)]
@@ -13,11 +13,10 @@ pub(super) struct Serving {
     /// The address for metrics.
     metrics: Option<String>,
     tls: Option<Tls>,
-    reviewed: bool,
     diagnostics: bool,
 }
 
-impl Builder {
+impl Manager {
     /// Serves `/healthz` and `/readyz` on an address such as `:8081`.
     ///
     /// ```
@@ -28,7 +27,7 @@ impl Builder {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
-    /// let handle = Manager::builder(server.client())
+    /// let handle = Manager::new(server.client())
     ///     .probes("127.0.0.1:0")
     ///     .ready_check("disk", || async { Err("it is full".into()) })
     ///     .spawn()?;
@@ -54,7 +53,10 @@ impl Builder {
         self
     }
 
-    /// Serves metrics over TLS, by convention on `:8443`.
+    /// Serves metrics over TLS, by convention on `:8443`, and only to users who may `get` the path
+    /// `/metrics`, as reviewed by the API server.
+    ///
+    /// The operator needs permission to create `tokenreviews` and `subjectaccessreviews`.
     ///
     /// ```
     /// use windlass::Manager;
@@ -63,10 +65,9 @@ impl Builder {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
-    /// let handle = Manager::builder(server.client())
+    /// let handle = Manager::new(server.client())
     ///     .metrics("127.0.0.1:0")
-    ///     .metrics_tls(Tls::self_signed(&["localhost", "127.0.0.1"])?)
-    ///     .metrics_reviewed() // only for users with permission
+    ///     .secure_metrics(Tls::self_signed(&["localhost", "127.0.0.1"])?)
     ///     .spawn()?;
     /// handle.ready().await;
     /// assert!(handle.metrics_address().is_some());
@@ -74,22 +75,14 @@ impl Builder {
     /// # }
     /// ```
     #[cfg(feature = "tls")]
-    pub fn metrics_tls(mut self, tls: Tls) -> Self {
+    pub fn secure_metrics(mut self, tls: Tls) -> Self {
         self.serving.tls = Some(tls);
         self
     }
 
-    /// Serves metrics only to users who may `get` the path `/metrics`, as reviewed by the API server.
-    ///
-    /// The operator needs permission to create `tokenreviews` and `subjectaccessreviews`.
-    pub fn metrics_reviewed(mut self) -> Self {
-        self.serving.reviewed = true;
-        self
-    }
-
     /// Serves `/debug/windlass` next to `/metrics`: the state of every watch, queue and lease as
-    /// JSON. Off by default, because the page names objects and everybody who reaches the server
-    /// can read it, unless [`metrics_reviewed`](Self::metrics_reviewed) is set.
+    /// JSON. Off by default, because the page names objects, and everybody who can read the metrics
+    /// can read it.
     pub fn serve_diagnostics(mut self) -> Self {
         self.serving.diagnostics = true;
         self
@@ -103,7 +96,7 @@ impl Builder {
     pub(super) fn metrics_server(&mut self, client: &Client) -> Option<Server> {
         let address = self.serving.metrics.as_ref()?;
         let pages = Pages::Metrics { metrics: self.registry.clone(), diagnostics: None };
-        let access = self.serving.reviewed.then(|| Access::new(client));
+        let access = self.serving.tls.is_some().then(|| Access::new(client));
         let tls = self.serving.tls.take().map(|tls| tls.counted(client));
         Some(Server::new("metrics", address, pages).secure(tls, access))
     }

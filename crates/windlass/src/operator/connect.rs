@@ -10,7 +10,7 @@ use super::cli::{LogFormat, RunArgs};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lease::LeaseOptions;
-use crate::manager::Builder;
+use crate::manager::Manager;
 use crate::serve::Tls;
 
 /// Runs until a signal. Everything that can be wrong with the settings is checked before anything
@@ -49,7 +49,7 @@ async fn config(path: Option<&Path>) -> Result<kube::Config> {
 }
 
 /// Applies the flags to a manager.
-fn settings(manager: Builder, args: RunArgs, lease: Option<String>) -> Result<Builder> {
+fn settings(manager: Manager, args: RunArgs, lease: Option<String>) -> Result<Manager> {
     let mut manager =
         manager.probes(&args.health_probe_bind_address).metrics(&args.metrics_bind_address);
     if !args.namespaces.is_empty() {
@@ -60,7 +60,7 @@ fn settings(manager: Builder, args: RunArgs, lease: Option<String>) -> Result<Bu
             Some(directory) => Tls::from_dir(directory)?,
             None => Tls::self_signed(&["localhost"])?,
         };
-        manager = manager.metrics_tls(tls).metrics_reviewed();
+        manager = manager.secure_metrics(tls);
     }
     if args.leader_elect {
         let name = lease.ok_or_else(|| {

@@ -205,7 +205,7 @@ pub fn operator(client: kube::Client) -> Running {
         .owns::<ClusterRole>()
         .workers(2)
         .build(reconcile);
-    Manager::builder(client).grace(Duration::from_secs(1)).add(controller).spawn().expect("starts")
+    Manager::new(client).grace(Duration::from_secs(1)).add(controller).spawn().expect("starts")
 }
 
 /// A server with the namespace `other`, and a client of its own.

@@ -48,7 +48,7 @@ async fn an_object_of_a_live_list_that_does_not_decode_is_named_counted_and_left
         ]);
         (200, json!({"kind": "ConfigMapList", "metadata": {}, "items": items}).to_string())
     });
-    let handle = Manager::builder(kube).spawn().expect("starts");
+    let handle = Manager::new(kube).spawn().expect("starts");
     let found = handle.client().api::<ConfigMap>().list().items().await.expect("the rest is kept");
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].metadata.name.as_deref(), Some("good"));

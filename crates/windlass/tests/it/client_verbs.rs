@@ -143,7 +143,7 @@ async fn a_server_that_hangs_is_given_up_after_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn misses_of_discovery_are_remembered_for_a_while() {
     let server = ApiServer::start();
-    let handle = Manager::builder(server.client()).spawn().expect("starts");
+    let handle = Manager::new(server.client()).spawn().expect("starts");
     let client = handle.client();
     let found = client.kind_of("apps", "v1", "Deployment").await.expect("served");
     assert_eq!(found, Kind::of::<Deployment>());

@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::ObjectMeta;
 use windlass::Manager;
 use windlass::cache::Key;
-use windlass::manager::{Builder, Handle};
+use windlass::manager::Handle;
 use windlass_apiserver::ApiServer;
 
 /// A manager that looks at namespace `default` only: the others are not empty.
-pub fn manager(server: &ApiServer) -> Builder {
-    Manager::builder(server.client()).namespaces(["default"])
+pub fn manager(server: &ApiServer) -> Manager {
+    Manager::new(server.client()).namespaces(["default"])
 }
 
 /// A config map of namespace `default`.
@@ -50,6 +50,14 @@ pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     panic!("{what} did not come true within 10 s");
+}
+
+/// What the diagnostics page shows of the queue of a controller.
+pub fn queue(handle: &Handle, controller: &str) -> serde_json::Value {
+    let page = handle.diagnostics();
+    let all = page["controllers"].as_array().expect("controllers are listed");
+    let found = all.iter().find(|shown| shown["name"] == controller);
+    found.unwrap_or_else(|| panic!("no controller {controller} in {page}"))["queue"].clone()
 }
 
 /// One line of the metrics, without its value.

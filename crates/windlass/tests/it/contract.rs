@@ -153,10 +153,10 @@ async fn controllers_of_one_name_in_two_clusters_have_figures_of_their_own() {
 #[tokio::test(start_paused = true)]
 async fn two_clusters_of_one_name_are_refused() {
     let server = ApiServer::start();
-    let twice = || Manager::builder(server.client()).cluster("a", server.client());
-    let error = twice().cluster("a", server.client()).build().err().expect("refused");
+    let twice = || Manager::new(server.client()).cluster("a", server.client());
+    let error = twice().cluster("a", server.client()).spawn().err().expect("refused");
     assert_eq!(error.to_string(), "two clusters are named a");
-    let error = twice().cluster("", server.client()).build().err().expect("refused");
+    let error = twice().cluster("", server.client()).spawn().err().expect("refused");
     assert_eq!(error.to_string(), "a cluster other than the home cluster needs a name");
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota, Secret};
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass::client::Patch;
@@ -15,7 +15,7 @@ use windlass::controller::{Context, Controller, Next, Predicate, Watch};
 use windlass::{Client, Index, Key, Result};
 use windlass_apiserver::ApiServer;
 
-use crate::common::{config_map, eventually, key, manager, meta, metric, secret};
+use crate::common::{config_map, eventually, key, manager, meta, metric, queue, secret};
 
 /// Every config map gets a secret of the same name.
 async fn mirror(cx: Context<ConfigMap>) -> Result<Next> {
@@ -142,7 +142,8 @@ async fn keys_from_threads_of_any_kind_start_no_more_reconciles_than_may_run() {
         .collect();
     let joined = tokio::task::spawn_blocking(|| threads.into_iter().all(|t| t.join().is_ok()));
     assert!(joined.await.expect("joined"), "no thread panics");
-    while maps.queue().depth + maps.queue().processing > 0 {
+    let busy = |shown: &Value| shown["depth"] != 0 || shown["processing"] != 0;
+    while busy(&queue(&handle, "maps")) {
         tokio::task::yield_now().await;
     }
     let runs = runs.lock();
@@ -184,7 +185,7 @@ async fn a_key_is_never_reconciled_twice_at_once() {
         }
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
-    eventually("rest", || running.lock().is_empty() && controller.queue().depth == 0).await;
+    eventually("rest", || running.lock().is_empty() && queue(&handle, "slow")["depth"] == 0).await;
     assert!(runs.load(Ordering::SeqCst) > 20);
     assert!(metric(&handle, "controller_runtime_reconcile_panics_total") == 0.0);
     handle.stop().await.expect("stops");

@@ -14,7 +14,7 @@ use windlass::{Client, Error, Key, Kind};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
-use crate::common::{config_map, eventually, key, manager, metric, secret};
+use crate::common::{config_map, eventually, key, manager, metric, queue, secret};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -144,7 +144,7 @@ async fn a_source_that_panics_ends_alone_and_a_wait_without_end_is_one() {
     eventually("the watch goes on", || runs.lock().contains(&"a".to_string())).await;
     tokio::time::sleep(Duration::from_secs(86_400)).await;
     assert_eq!(runs.lock().len(), 3);
-    assert_eq!(handle.controller("sources").expect("is there").queue().waiting, 3);
+    assert_eq!(queue(&handle, "sources")["waiting"], 3);
     assert_eq!(metric(&handle, r#"windlass_handler_panics_total{controller="sources"}"#), 1.0);
     handle.stop().await.expect("stops");
 }

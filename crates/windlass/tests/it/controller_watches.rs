@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use windlass::cache::Scope;
 use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::manager::Handle;
+use windlass::queue::Exponential;
 use windlass::{Client, Key, Kind};
 use windlass_apiserver::fault::Fault;
 use windlass_apiserver::{ApiServer, Status};
 
-use crate::common::{config_map, eventually, key, manager, secret};
+use crate::common::{config_map, eventually, key, manager, meta, metric, secret};
 
 /// The kinds that are watched now.
 fn watched(handle: &Handle) -> Vec<String> {
@@ -113,18 +114,28 @@ async fn a_key_that_is_tried_again_keeps_its_priority() {
             Ok(Next::Done)
         }
     };
-    let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let second = Duration::from_secs(1);
+    let controller = Controller::<ConfigMap>::builder("maps")
+        .watch(Watch::map(|secret: &Secret| vec![Key::of(secret)]).priority(7))
+        .watch(Watch::map(|account: &ServiceAccount| vec![Key::of(account)]).priority(3))
+        .limiter(Exponential::new(second, second))
+        .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
     let maps = handle.controller("maps").expect("runs");
-    let with = |priority: i32| windlass::queue::Add::default().priority(priority);
-    maps.enqueue_with(key("fails"), with(7));
-    maps.enqueue_with(key("after"), with(3));
+    let client = handle.client();
+    client.api().create(&secret("fails")).await.expect("created");
+    let account = ServiceAccount { metadata: meta("after"), ..ServiceAccount::default() };
+    client.api().create(&account).await.expect("created");
+    eventually("two tries", || tries.lock().len() == 2).await;
     maps.enqueue(key("holds"));
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(*tries.lock(), ["fails", "after", "holds"], "the highest first");
-    let waiting = maps.queue().depth_by_priority;
-    assert_eq!(waiting, [(3, 1), (7, 1)].into(), "both wait for the worker, as high as before");
+    assert_eq!(*tries.lock(), ["fails", "after", "holds"]);
+    for priority in [3, 7] {
+        let labels = format!(r#"{{name="maps",controller="maps",priority="{priority}"}}"#);
+        let waiting = metric(&handle, &format!("workqueue_depth{labels}"));
+        assert_eq!(waiting, 1.0, "waits for the worker, as high as before");
+    }
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(tries.lock()[3..], ["fails", "after"]);
     handle.stop().await.expect("stops");

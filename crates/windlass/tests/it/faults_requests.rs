@@ -36,7 +36,7 @@ async fn every_fault_of_a_request_is_an_error_that_says_what_and_is_counted() {
     let server = ApiServer::start();
     for (meddle, says, code) in faults() {
         let proxy = Proxy::new(&server);
-        let handle = Manager::builder(proxy.client()).spawn().expect("starts");
+        let handle = Manager::new(proxy.client()).spawn().expect("starts");
         let client = handle.client();
         proxy.meddle(move |_| Some(meddle.clone()));
         let mut errors: Vec<Error> = Vec::new();
@@ -80,7 +80,7 @@ async fn a_server_that_refuses_every_write_is_tried_until_it_takes_them() {
             }
         };
         let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(reconcile);
-        let handle = Manager::builder(proxy.client())
+        let handle = Manager::new(proxy.client())
             .namespaces(["default"])
             .add(controller)
             .spawn()
@@ -122,7 +122,7 @@ async fn events_that_the_server_refuses_are_told_and_counted_and_hold_up_nothing
         }
     };
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
-    let handle = Manager::builder(proxy.client())
+    let handle = Manager::new(proxy.client())
         .namespaces(["default"])
         .add(controller)
         .spawn()

@@ -30,7 +30,7 @@ async fn controllers_and_the_manager_that_declare_an_index_share_it() {
         Controller::<ConfigMap>::builder(name).index(&by_color()).build(nothing::<ConfigMap>)
     };
     let (one, two) = (maps("one"), maps("two"));
-    let handle = manager(&server).index(&by_color()).add(one).add(two).spawn().expect("starts");
+    let handle = manager(&server).add(one).add(two).spawn().expect("starts");
     handle.ready().await;
     let found = handle.client().cached().list::<ConfigMap>().by(&by_color(), "blue");
     assert_eq!(found.keys().expect("is declared"), [key("a")]);
@@ -51,7 +51,8 @@ async fn one_name_for_two_functions_is_refused() {
     let server = ApiServer::start();
     let other = Index::new("color", |_: &ConfigMap| vec!["grey".to_string()]);
     let maps = Controller::<ConfigMap>::builder("maps").index(&other).build(nothing::<ConfigMap>);
-    let handle = manager(&server).index(&by_color()).spawn().expect("starts");
+    let handle = manager(&server).spawn().expect("starts");
+    handle.client().cached().declare(&by_color()).expect("the first one");
     handle.ready().await;
     let error = handle.add(maps).expect("added").await.expect_err("two functions").to_string();
     assert!(error.contains("index color of ConfigMap is declared twice"), "{error}");

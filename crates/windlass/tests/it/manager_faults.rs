@@ -162,11 +162,12 @@ async fn nobody_waits_for_a_manager_that_has_ended_or_adds_to_it() {
     assert!(!handle.ready().await, "its port is taken");
     assert!(handle.add(counting(&Arc::default())).is_err(), "it has ended");
     handle.wait().await.expect_err("its port is taken");
-    let never = manager(&server).build().expect("complete");
-    let handle = never.handle();
-    drop(never);
-    assert!(!handle.ready().await, "it was never run");
+    let handle = manager(&server).spawn().expect("starts");
+    handle.abort();
+    assert!(!handle.ready().await, "it was aborted");
     assert!(handle.add(counting(&Arc::default())).is_err(), "it will never run");
+    let error = handle.wait().await.expect_err("it was aborted");
+    assert_eq!(error.to_string(), "the manager was aborted");
 }
 
 /// A server that answers nothing.
@@ -233,8 +234,7 @@ async fn a_manager_whose_future_is_dropped_leaves_nothing_running() {
         .create(&config_map("a", &[]))
         .await
         .expect("created");
-    let run =
-        manager(&server).add(controller).build().expect("complete").run(std::future::pending());
+    let run = manager(&server).add(controller).run(std::future::pending());
     assert!(tokio::time::timeout(Duration::from_secs(10), run).await.is_err());
     let then = beats.load(Ordering::SeqCst);
     assert!(then > 5, "{then}");

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next};
-use windlass::manager::{Builder, Handle, RunContext};
+use windlass::manager::{Handle, RunContext};
 use windlass::{Client, Error, Kind, Manager};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
@@ -118,14 +118,14 @@ async fn all_runnables_are_asked_to_stop_at_once_and_end_before_the_caches() {
             cx.stopping().await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             // The cache still answers while work drains.
-            cx.client().cached().list::<ConfigMap>().items()?;
+            cx.client.cached().list::<ConfigMap>().items()?;
             first.lock().push("everywhere");
             Ok(())
         })
         .runnable("leader", async move |cx| {
             cx.stopping().await;
             // The cache still answers while the leader's work ends.
-            cx.client().cached().list::<ConfigMap>().items()?;
+            cx.client.cached().list::<ConfigMap>().items()?;
             second.lock().push("leader");
             Ok(())
         })
@@ -207,7 +207,7 @@ async fn a_controller_is_found_by_its_name_also_if_that_has_a_slash() {
     handle.ready().await;
     for (asked, name) in [("team/maps", "team/maps"), ("eu/west/maps", "maps"), ("maps", "maps")] {
         let found = handle.controller(asked).unwrap_or_else(|| panic!("{asked} is there"));
-        assert_eq!(found.name(), name, "{asked}");
+        assert!(format!("{found:?}").contains(&format!("name: {name:?}")), "{asked}: {found:?}");
     }
     assert!(handle.controller("eu/maps").is_none());
     assert!(handle.controller("/maps").is_none(), "the home cluster has no name");
@@ -225,8 +225,7 @@ async fn a_controller_can_be_added_while_running() {
         count.fetch_add(1, Ordering::SeqCst);
         async { Ok(Next::Done) }
     });
-    let started = handle.add(late).expect("added").await.expect("started");
-    assert_eq!(started.name(), "late");
+    handle.add(late).expect("added").await.expect("started").synced().await;
     handle.client().api().create(&config_map("a", &[])).await.expect("created");
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     handle.stop().await.expect("stops");
@@ -259,18 +258,18 @@ async fn a_read_right_after_the_start_waits_for_the_controllers_that_declare_its
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_of_a_manager_that_does_not_run_ends_and_says_so() {
+async fn a_read_of_a_manager_that_does_not_run_yet_ends_and_says_so() {
     let server = ApiServer::start();
     let maps = Controller::<ConfigMap>::builder("maps").build(nothing);
-    let manager = manager(&server).add(maps).build().expect("is whole");
-    let handle = manager.handle();
+    // Its task does not run before this one waits.
+    let handle = manager(&server).add(maps).spawn().expect("is complete");
     let cache = handle.client().cached();
-    let waited = cache.synced(&Kind::of::<ConfigMap>(), Duration::from_secs(60)).await;
+    let waited = cache.synced(&Kind::of::<ConfigMap>(), Duration::ZERO).await;
     let error = waited.expect_err("it does not run");
     assert!(error.to_string().contains("its manager does not run yet"), "{error}");
     let late = Controller::<ConfigMap>::builder("late").build(nothing);
     let added = handle.add(late).expect("waits for the manager");
-    drop(manager);
+    handle.abort();
     let error = added.await.expect_err("the manager never ran");
     let text = "controller late was not started: the manager has ended";
     assert_eq!(error.to_string(), text);
@@ -336,10 +335,10 @@ async fn a_missing_kind_is_named_and_does_not_hold_up_the_others() {
 }
 
 /// Adds runnables that say what they find in the cache when they begin.
-fn finding(builder: Builder, found: &Arc<Mutex<Vec<(&'static str, usize)>>>) -> Builder {
+fn finding(builder: Manager, found: &Arc<Mutex<Vec<(&'static str, usize)>>>) -> Manager {
     let (one, two) = (found.clone(), found.clone());
     let look = async |cx: RunContext, name, found: Arc<Mutex<Vec<_>>>| {
-        let maps = cx.client().cached().list::<ConfigMap>().items();
+        let maps = cx.client.cached().list::<ConfigMap>().items();
         found.lock().push((name, maps.map_or(0, |maps| maps.len())));
         cx.stopping().await;
         Ok(())
@@ -548,7 +547,7 @@ async fn a_taken_port_is_one_clear_error() {
 #[tokio::test(start_paused = true)]
 async fn twenty_controllers_share_one_watch_per_kind_and_wait_for_no_timer() {
     let server = ApiServer::start();
-    let mut builder = Manager::builder(server.client());
+    let mut builder = Manager::new(server.client());
     for at in 0..20 {
         let controller = Controller::<ConfigMap>::builder(&format!("c{at}"))
             .owns::<Secret>()
@@ -574,7 +573,6 @@ async fn requests_are_counted_under_the_host_of_their_cluster() {
             .build(|_: Context<ConfigMap>| async { Ok(Next::Done) })
     };
     let handle = manager(&home)
-        .host("https://10.0.0.1:6443/")
         .cluster("edge", edge.client())
         .cluster("far", far.client())
         .add(controller())
@@ -588,14 +586,12 @@ async fn requests_are_counted_under_the_host_of_their_cluster() {
         let client = handle.cluster(name).expect("is there");
         client.api().create(&config_map("a", &[])).await.expect("created");
     }
-    for host in ["10.0.0.1:6443", "edge", "far"] {
+    for host in ["kubernetes", "edge", "far"] {
         for (code, method) in [(200, "GET"), (201, "POST")] {
             let labels = format!(r#"{{code="{code}",method="{method}",host="{host}"}}"#);
             let count = metric(&handle, &format!("rest_client_requests_total{labels}"));
             assert!(count >= 1.0, "{labels}");
         }
     }
-    let text = handle.metrics();
-    assert!(!text.contains(r#"host="kubernetes""#), "{text}");
     handle.stop().await.expect("stops");
 }

@@ -74,11 +74,10 @@ async fn metrics_are_shown_over_tls_to_those_with_the_right() {
     let tls = Tls::from_pem(identity.certificate.as_bytes(), identity.key.as_bytes());
     let controller = Controller::<ConfigMap>::builder("maps")
         .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-    let handle = Manager::builder(server.client())
+    let handle = Manager::new(server.client())
         .add(controller)
         .metrics("127.0.0.1:0")
-        .metrics_tls(tls.expect("usable"))
-        .metrics_reviewed()
+        .secure_metrics(tls.expect("usable"))
         .spawn()
         .expect("starts");
     handle.ready().await;
@@ -153,9 +152,9 @@ async fn shown(address: std::net::SocketAddr) -> Vec<u8> {
 #[tokio::test]
 async fn metrics_are_served_with_a_self_signed_certificate() {
     let server = ApiServer::start();
-    let handle = Manager::builder(server.client())
+    let handle = Manager::new(server.client())
         .metrics("127.0.0.1:0")
-        .metrics_tls(Tls::self_signed(&["localhost"]).expect("generated"))
+        .secure_metrics(Tls::self_signed(&["localhost"]).expect("generated"))
         .spawn()
         .expect("starts");
     handle.ready().await;
@@ -179,9 +178,9 @@ async fn a_certificate_that_is_renewed_is_served_and_one_that_is_spoiled_is_not(
     };
     renew();
     let server = ApiServer::start();
-    let handle = Manager::builder(server.client())
+    let handle = Manager::new(server.client())
         .metrics("127.0.0.1:0")
-        .metrics_tls(Tls::from_dir(&dir).expect("usable"))
+        .secure_metrics(Tls::from_dir(&dir).expect("usable"))
         .spawn()
         .expect("starts");
     handle.ready().await;

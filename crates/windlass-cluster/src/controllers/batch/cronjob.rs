@@ -15,8 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PropagationPolicy;
 use windlass::cache::Key;
 use windlass::client::Deletion;
-use windlass::manager::Builder;
-use windlass::{Context, Controller, Error, Next, Reconciler, Result, owner};
+use windlass::{Context, Controller, Error, Manager, Next, Reconciler, Result, owner};
 
 use crate::controllers::Shared;
 
@@ -27,7 +26,7 @@ use schedule::{Missed, Schedule};
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// Adds the controller.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let jobs = CronJobs { shared: shared.clone() };
     builder.add(Controller::<CronJob>::builder("cronjob-controller").owns::<Job>().build_with(jobs))
 }

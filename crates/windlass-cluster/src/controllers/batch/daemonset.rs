@@ -18,8 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use windlass::cache::{Change, Key};
 use windlass::controller::Predicate;
-use windlass::manager::Builder;
-use windlass::{Context, Controller, Error, Next, Reconciler, Result};
+use windlass::{Context, Controller, Error, Manager, Next, Reconciler, Result};
 
 use super::history;
 use crate::controllers::Shared;
@@ -38,7 +37,7 @@ const KEYS_MAX: usize = 1024;
 const STEP_MAX: usize = 250;
 
 /// Adds the controller, and the one that watches nodes for it.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let (sender, keys) = mpsc::channel(KEYS_MAX);
     let sets = DaemonSets { shared: shared.clone(), failures: Mutex::default() };
     let controller = Controller::<DaemonSet>::builder("daemonset-controller")

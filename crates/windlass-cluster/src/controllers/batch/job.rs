@@ -26,8 +26,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use windlass::cache::Key;
-use windlass::manager::Builder;
-use windlass::{Context, Controller, Error, Next, Reconciler, Result};
+use windlass::{Context, Controller, Error, Manager, Next, Reconciler, Result};
 
 use crate::controllers::Shared;
 
@@ -46,7 +45,7 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const MANAGER: &str = "kubernetes.io/job-controller";
 
 /// Adds the controllers of jobs and of pods that lost their job.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let jobs = Jobs { shared: shared.clone(), backoff: Mutex::default() };
     let controller = Controller::<Job>::builder("job-controller")
         .owns::<Pod>()

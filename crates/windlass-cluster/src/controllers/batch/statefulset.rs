@@ -16,8 +16,7 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
 use windlass::cache::Key;
-use windlass::manager::Builder;
-use windlass::{Context, Controller, Error, Kind, Next, Reconciler, Result, Watch};
+use windlass::{Context, Controller, Error, Kind, Manager, Next, Reconciler, Result, Watch};
 
 use super::history;
 use crate::controllers::Shared;
@@ -29,7 +28,7 @@ use rollout::Rollout;
 const REVISION_LABEL: &str = "controller-revision-hash";
 
 /// Adds the controller.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let controller = Controller::<StatefulSet>::builder("statefulset-controller")
         .owns::<Pod>()
         .watch(orphans())

@@ -24,9 +24,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass::cache::{Cause, Change, Informer, Scope};
 use windlass::events::Recorder;
-use windlass::manager::{Builder, RunContext};
+use windlass::manager::RunContext;
 use windlass::queue::WorkQueue;
-use windlass::{Client, Kind, Result};
+use windlass::{Client, Kind, Manager, Result};
 
 use crate::controllers::Shared;
 use graph::Graph;
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const WORKERS: usize = 8;
 
 /// Adds the garbage collector.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     builder.runnable("garbage-collector-controller", |cx| async move {
         let collector = Arc::new(Collector::new(&cx));
         collector.run(&cx).await
@@ -60,8 +60,8 @@ struct Collector {
 impl Collector {
     fn new(cx: &RunContext) -> Self {
         Self {
-            client: cx.client().field_owner("garbage-collector-controller"),
-            recorder: cx.recorder().named("garbage-collector-controller"),
+            client: cx.client.field_owner("garbage-collector-controller"),
+            recorder: cx.recorder.named("garbage-collector-controller"),
             graph: Mutex::default(),
             queue: WorkQueue::new(),
             changed: Notify::new(),

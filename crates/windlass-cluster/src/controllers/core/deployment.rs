@@ -19,14 +19,13 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use windlass::cache::{Cache, Change};
 use windlass::controller::{Context, Controller, Next, Watch};
-use windlass::manager::Builder;
-use windlass::{Key, Kind, Result};
+use windlass::{Key, Kind, Manager, Result};
 
 use crate::controllers::Shared;
 use crate::controllers::orphans;
 
 /// Adds the controller.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     let controller = Controller::<Deployment>::builder("deployment-controller")
         .owns::<ReplicaSet>()
         .watch(Watch::reading(Kind::of::<ReplicaSet>(), orphans))

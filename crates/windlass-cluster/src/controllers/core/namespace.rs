@@ -10,8 +10,7 @@ use kube::api::PropagationPolicy;
 use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::discovery::{Discovery, verbs};
 use windlass::controller::{Context, Controller, Next};
-use windlass::manager::Builder;
-use windlass::{Client, Kind, Result, ResultExt};
+use windlass::{Client, Kind, Manager, Result, ResultExt};
 
 use crate::controllers::Shared;
 use crate::controllers::pod;
@@ -19,7 +18,7 @@ use crate::controllers::pod;
 const FINALIZER: &str = "kubernetes";
 
 /// Adds the controller.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     let controller = Controller::<Namespace>::builder("namespace-controller")
         .workers(4)
         .build(|cx: Context<Namespace>| async move { reconcile(&cx).await });

@@ -18,8 +18,7 @@ use kube::core::{Selector, SelectorExt};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass::controller::{Context, Controller, Next};
-use windlass::manager::Builder;
-use windlass::{Error, Key, Object, Result, owner};
+use windlass::{Error, Key, Manager, Object, Result, owner};
 
 use crate::controllers::Shared;
 use crate::controllers::orphans;
@@ -31,12 +30,12 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_secs(3600);
 const HOLD: Duration = Duration::from_millis(50);
 
 /// Adds the controller of ReplicaSets.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     builder.add(controller::<ReplicaSet>("replicaset-controller"))
 }
 
 /// Adds the controller of ReplicationControllers.
-pub fn add_replication_controller(builder: Builder, _: &Shared) -> Builder {
+pub fn add_replication_controller(builder: Manager, _: &Shared) -> Manager {
     builder.add(controller::<ReplicationController>("replication-controller"))
 }
 

@@ -10,8 +10,7 @@ use kube::core::ObjectMeta;
 use windlass::cache::{Cache, Change};
 use windlass::client::Deletion;
 use windlass::controller::{Context, Controller, Next, Watch};
-use windlass::manager::Builder;
-use windlass::{Key, Kind, Object, Result, ResultExt};
+use windlass::{Key, Kind, Manager, Object, Result, ResultExt};
 use windlass_apiserver::ApiServer;
 
 use crate::controllers::Shared;
@@ -26,7 +25,7 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
     other usage is guaranteed across distributions of Kubernetes clusters.";
 
 /// Adds the controller that makes the account `default`.
-pub fn add_accounts(builder: Builder, _: &Shared) -> Builder {
+pub fn add_accounts(builder: Manager, _: &Shared) -> Manager {
     let controller = Controller::<Namespace>::builder("serviceaccount-controller")
         .watches(namespace_of::<ServiceAccount>)
         .build(|cx: Context<Namespace>| async move {
@@ -41,7 +40,7 @@ pub fn add_accounts(builder: Builder, _: &Shared) -> Builder {
 }
 
 /// Adds the controller that publishes the root certificate.
-pub fn add_root_ca(builder: Builder, shared: &Shared) -> Builder {
+pub fn add_root_ca(builder: Manager, shared: &Shared) -> Manager {
     let ca = shared.settings.root_ca.clone();
     let controller = Controller::<Namespace>::builder("root-ca-certificate-publisher")
         .watches(namespace_of::<ConfigMap>)
@@ -53,7 +52,7 @@ pub fn add_root_ca(builder: Builder, shared: &Shared) -> Builder {
 }
 
 /// Adds the controller that fills secrets of type `kubernetes.io/service-account-token`.
-pub fn add_tokens(builder: Builder, shared: &Shared) -> Builder {
+pub fn add_tokens(builder: Manager, shared: &Shared) -> Manager {
     let (server, ca) = (shared.server.clone(), shared.settings.root_ca.clone());
     let controller = Controller::<Secret>::builder("tokens-controller")
         .watch(Watch::reading(Kind::of::<ServiceAccount>(), tokens_of))

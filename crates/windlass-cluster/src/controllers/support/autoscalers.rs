@@ -24,8 +24,9 @@ use serde_json::json;
 use windlass::cache::Change;
 use windlass::client::Patch;
 use windlass::controller::{Context, Predicate, Watch};
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Key, Kind, Next, Object, Reconciler, Result, ResultExt};
+use windlass::{
+    Controller, Error, Key, Kind, Manager, Next, Object, Reconciler, Result, ResultExt,
+};
 use windlass_text::select::LabelSelector;
 
 use super::again;
@@ -69,7 +70,7 @@ pub trait Metrics: fmt::Debug + Send + Sync {
 }
 
 /// Adds the controller.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let state = Arc::new(State::default());
     let rivals = state.clone();
     let rivals = Watch::changes(Kind::of::<HorizontalPodAutoscaler>(), move |change| {

@@ -19,8 +19,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::Selector;
 use windlass::controller::{Context, Watch};
 use windlass::events::EventType;
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result, ResultExt};
+use windlass::{Controller, Error, Key, Kind, Manager, Next, Reconciler, Result, ResultExt};
 
 use super::interest::Interest;
 use super::wording;
@@ -31,7 +30,7 @@ use crate::controllers::pod;
 const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
 
 /// Adds the controller.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let interest = Arc::new(Interest::default());
     let seen = interest.clone();
     let builder = builder.add(pods::controller(shared, &interest));

@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass::controller::{Context, Watch};
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Kind, Next, Reconciler, Result};
+use windlass::{Controller, Error, Kind, Manager, Next, Reconciler, Result};
 
 use super::interest::Interest;
 use super::slices::{self, HEADLESS};
@@ -23,7 +22,7 @@ const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 const MAX: usize = 1000;
 
 /// Adds the controller.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     let state = Arc::new(State::default());
     let pods = state.clone();
     let own = |change: &windlass::cache::Change| {

@@ -9,8 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use windlass::cache::Change;
 use windlass::controller::{Context, Predicate, Watch};
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Key, Kind, Next, Result, owner};
+use windlass::{Controller, Error, Key, Kind, Manager, Next, Result, owner};
 
 use crate::controllers::{Shared, pod};
 
@@ -32,7 +31,7 @@ struct BriefVolume {
 }
 
 /// Adds the controller.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     // A claim that is lost is made again for the pod that owned it.
     let lost = Watch::changes(Kind::of::<PersistentVolumeClaim>(), owning_pod)
         .when(Predicate::new(|change| change.is_delete()));

@@ -15,14 +15,13 @@ use windlass::cache::Change;
 use windlass::client::Deletion;
 use windlass::controller::{Context, Watch};
 use windlass::events::EventType;
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Index, Key, Kind, Next, Reconciler, Result};
+use windlass::{Controller, Error, Index, Key, Kind, Manager, Next, Reconciler, Result};
 
 use crate::controllers::Shared;
 use crate::controllers::{pod, support::pods};
 
 /// Adds the controller.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let tainted = Arc::new(Mutex::new(BTreeSet::new()));
     let seen = tainted.clone();
     let map = move |change: &Change| {

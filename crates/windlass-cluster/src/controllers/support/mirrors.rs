@@ -7,8 +7,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use windlass::cache::Change;
 use windlass::controller::{Context, Watch};
-use windlass::manager::Builder;
-use windlass::{Controller, Kind, Next, Result};
+use windlass::{Controller, Kind, Manager, Next, Result};
 
 use super::slices::plan::{self, Groups, Slice};
 use super::slices::{MANAGED_BY, SERVICE_NAME, write};
@@ -22,7 +21,7 @@ const MADE_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MAX: usize = 1000;
 
 /// Adds the controller.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     let same_name = |change: &Change| vec![change.key().clone()];
     builder.add(
         Controller::<Endpoints>::builder("endpointslice-mirroring-controller")

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use windlass::client::Patch;
 use windlass::controller::{Context, Watch};
 use windlass::events::EventType;
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Index, Kind, Next, Reconciler, Result, ResultExt};
+use windlass::{Controller, Error, Index, Kind, Manager, Next, Reconciler, Result, ResultExt};
 
 use super::{again, pods};
 use crate::controllers::Shared;
@@ -32,7 +31,7 @@ const OLD_LABELS: [(&str, &str); 2] = [
 const TTL: &str = "node.alpha.kubernetes.io/ttl";
 
 /// Adds the controller of taints.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     builder.add(
         Controller::<Node>::builder("node-lifecycle-controller")
             .reports_as("node-controller")
@@ -47,7 +46,7 @@ pub fn add(builder: Builder, shared: &Shared) -> Builder {
 }
 
 /// Adds the controller of the annotation with the time for which kubelets cache objects.
-pub fn add_ttl(builder: Builder, _: &Shared) -> Builder {
+pub fn add_ttl(builder: Manager, _: &Shared) -> Manager {
     builder.add(Controller::<Node>::builder("ttl-controller").build(ttl))
 }
 

@@ -14,8 +14,7 @@ use tokio::time::Instant;
 use windlass::cache::Change;
 use windlass::client::Deletion;
 use windlass::controller::{Context, Watch};
-use windlass::manager::Builder;
-use windlass::{Client, Controller, Error, Index, Key, Kind, Next, Reconciler, Result};
+use windlass::{Client, Controller, Error, Index, Key, Kind, Manager, Next, Reconciler, Result};
 
 use super::pods::{self, Brief};
 use crate::controllers::Shared;
@@ -30,7 +29,7 @@ const FINISHED_MAX: usize = 12_500;
 const FINISHED: &str = "-";
 
 /// Adds the controller.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     builder.add(
         Controller::<Node>::builder("pod-garbage-collector-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), keys))

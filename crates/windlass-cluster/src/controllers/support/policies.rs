@@ -4,15 +4,14 @@ use k8s_openapi::api::admissionregistration::v1::{
     ExpressionWarning, TypeChecking, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyStatus,
 };
 use windlass::controller::Context;
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Next, Reconciler, Result};
+use windlass::{Controller, Error, Manager, Next, Reconciler, Result};
 use windlass_apiserver::ApiServer;
 
 use super::again;
 use crate::controllers::Shared;
 
 /// Adds the controller.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let server = shared.server.clone();
     builder.add(
         Controller::<ValidatingAdmissionPolicy>::builder("validatingadmissionpolicy-status")

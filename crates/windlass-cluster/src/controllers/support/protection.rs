@@ -7,8 +7,7 @@ use kube::Resource;
 use serde_json::json;
 use windlass::client::Patch;
 use windlass::controller::{Context, Predicate, Watch};
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Index, Key, Kind, Next, Object, Reconciler, Result};
+use windlass::{Controller, Error, Index, Key, Kind, Manager, Next, Object, Reconciler, Result};
 
 use super::again;
 use super::volumes::{claims_used, pods_by_claim};
@@ -19,7 +18,7 @@ const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
 
 /// Adds the controller of claims.
-pub fn add_claims(builder: Builder, _: &Shared) -> Builder {
+pub fn add_claims(builder: Manager, _: &Shared) -> Manager {
     let users = |change: &windlass::cache::Change| {
         let pod = change.object::<Pod>();
         pod.iter().flat_map(|pod| claims_used(pod)).collect::<Vec<_>>()
@@ -35,7 +34,7 @@ pub fn add_claims(builder: Builder, _: &Shared) -> Builder {
 }
 
 /// Adds the controller of volumes.
-pub fn add_volumes(builder: Builder, _: &Shared) -> Builder {
+pub fn add_volumes(builder: Manager, _: &Shared) -> Manager {
     builder.add(
         Controller::<PersistentVolume>::builder("persistentvolume-protection-controller")
             .build(volume),

@@ -23,8 +23,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass::cache::{Change, Scope};
 use windlass::controller::{Context, Watch};
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result, ResultExt};
+use windlass::{Controller, Error, Key, Kind, Manager, Next, Reconciler, Result, ResultExt};
 use windlass_text::quantity::Quantity;
 
 use super::interest::Interest;
@@ -37,7 +36,7 @@ const KEYS_MAX: usize = 1024;
 const RECOUNT_EVERY: Duration = Duration::from_secs(60);
 
 /// Adds the controller.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let interest = Arc::new(Interest::default());
     let mut controller =
         Controller::<ResourceQuota>::builder("resourcequota-controller").workers(2);

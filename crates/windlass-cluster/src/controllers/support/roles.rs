@@ -6,8 +6,7 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use serde_json::{Value, json};
 use windlass::client::Patch;
 use windlass::controller::{Context, Watch};
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Kind, Next, Reconciler, Result};
+use windlass::{Controller, Error, Kind, Manager, Next, Reconciler, Result};
 use windlass_apiserver::auth::aggregate;
 
 use super::again;
@@ -15,7 +14,7 @@ use super::interest::Interest;
 use crate::controllers::Shared;
 
 /// Adds the controller.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     let aggregated = Arc::new(Interest::default());
     let seen = aggregated.clone();
     builder.add(

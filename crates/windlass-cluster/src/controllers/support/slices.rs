@@ -11,8 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use parking_lot::Mutex;
 use windlass::controller::{Context, Watch};
-use windlass::manager::Builder;
-use windlass::{Controller, Error, Key, Kind, Next, Reconciler, Result};
+use windlass::{Controller, Error, Key, Kind, Manager, Next, Reconciler, Result};
 
 use super::interest::Interest;
 use super::trigger::Triggers;
@@ -28,7 +27,7 @@ const ME: &str = "endpointslice-controller.k8s.io";
 pub(super) const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// Adds the controller.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     let state = Arc::new(Slices::default());
     let (pods, nodes) = (state.clone(), state.clone());
     builder.add(

@@ -21,8 +21,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use parking_lot::Mutex;
 use windlass::cache::Change;
 use windlass::controller::Watch;
-use windlass::manager::Builder;
-use windlass::{Controller, Index, Key, Kind};
+use windlass::{Controller, Index, Key, Kind, Manager};
 use windlass_text::quantity::Quantity;
 
 use super::ephemeral::claim_name;
@@ -35,7 +34,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Adds both controllers.
-pub fn add(builder: Builder, _: &Shared) -> Builder {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     let state = Arc::new(State::default());
     let (a, b, c, d) = (state.clone(), state.clone(), state.clone(), state.clone());
     let claims = Controller::<PersistentVolumeClaim>::builder("persistentvolume-binder-controller")

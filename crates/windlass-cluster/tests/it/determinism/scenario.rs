@@ -78,7 +78,8 @@ async fn play(run: &Run) -> Outcome {
     person.api::<Pod>().delete(&first).await.expect("deleted");
     tokio::time::sleep(Duration::from_secs(1)).await;
     available(&person, "sample", 3).await;
-    leader.abort().await;
+    leader.abort();
+    drop(leader.wait().await);
     let grow = Patch::Merge(json!({"spec": {"size": 5}}));
     api.patch(&key("sample"), &grow).await.expect("patched");
     // The lease of the crashed leader has to expire.
@@ -115,7 +116,7 @@ fn replica(server: &ApiServer, tape: &Tape, seed: u64, name: &str) -> Running {
     let controller = Controller::<DynamicObject>::of_kind("memcached", &memcacheds())
         .owns::<Deployment>()
         .build(reconcile);
-    Manager::builder(tape.client(server, name))
+    Manager::new(tape.client(server, name))
         .add(controller)
         .lease(LeaseOptions::new("memcached").namespace("default"))
         .name("memcached")

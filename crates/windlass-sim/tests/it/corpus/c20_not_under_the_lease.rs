@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use windlass::lease::LeaseOptions;
-use windlass::manager::{Builder, RunContext};
+use windlass::manager::RunContext;
 use windlass::{Key, Manager, Result};
 use windlass_sim::{Explore, Fault, Oracle, Sim};
 
@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(5);
 
 async fn bad(cx: RunContext, client: kube::Client) -> Result<()> {
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
-    let clock = cx.clock().clone();
+    let clock = cx.clock.clone();
     // The task is not the manager's, so it does not end with the lease.
     tokio::spawn(async move {
         loop {
@@ -33,19 +33,19 @@ async fn bad(cx: RunContext, client: kube::Client) -> Result<()> {
 
 async fn fixed(cx: RunContext, _: kube::Client) -> Result<()> {
     loop {
-        let now = json!({"data": {"config": cx.clock().time().0.to_string()}});
+        let now = json!({"data": {"config": cx.clock.time().0.to_string()}});
         let key = Key::namespaced("default", "beat");
         let _ =
-            cx.client().api::<ConfigMap>().patch(&key, &windlass::client::Patch::Merge(now)).await;
+            cx.client.api::<ConfigMap>().patch(&key, &windlass::client::Patch::Merge(now)).await;
         tokio::time::sleep(EVERY).await;
     }
 }
 
 /// The manager of a replica with an identity of its own.
-fn manager(client: kube::Client, started: &AtomicUsize) -> Builder {
+fn manager(client: kube::Client, started: &AtomicUsize) -> Manager {
     let identity = format!("app-{}", started.fetch_add(1, Ordering::Relaxed));
     let lease = LeaseOptions::new("app").namespace("default").identity(&identity);
-    Manager::builder(client).name("app").lease(lease)
+    Manager::new(client).name("app").lease(lease)
 }
 
 macro_rules! scenario {

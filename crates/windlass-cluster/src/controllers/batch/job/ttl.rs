@@ -6,14 +6,13 @@ use jiff::SignedDuration;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::PropagationPolicy;
 use windlass::client::Deletion;
-use windlass::manager::Builder;
-use windlass::{Context, Controller, Error, Next, Reconciler, Result};
+use windlass::{Context, Controller, Error, Manager, Next, Reconciler, Result};
 
 use super::condition;
 use crate::controllers::Shared;
 
 /// Adds the controller.
-pub fn add(builder: Builder, shared: &Shared) -> Builder {
+pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let ttl = Ttl { shared: shared.clone() };
     builder.add(Controller::<Job>::builder("ttl-after-finished-controller").build_with(ttl))
 }

@@ -1,0 +1,207 @@
+//! Where definitions come from.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::Value;
+use windlass_manifests::{crd, yaml};
+
+use crate::failure::Failure;
+
+/// The largest file that is read.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// How deep a directory is searched.
+const DEPTH_MAX: usize = 16;
+
+/// Which cluster `cluster` is.
+pub(super) struct Cluster {
+    pub(super) kubeconfig: Option<PathBuf>,
+    pub(super) context: Option<String>,
+}
+
+/// Reads both sides. A cluster has definitions of everybody, so only those that the other side names
+/// are compared.
+pub(super) fn read_both(
+    old: &str,
+    new: &str,
+    cluster: &Cluster,
+) -> Result<(Vec<Value>, Vec<Value>), Failure> {
+    let (mut before, mut after) = (definitions(old, cluster)?, definitions(new, cluster)?);
+    let name = |value: &Value| value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    match (old, new) {
+        ("cluster", "cluster") => {
+            return Err(Failure::usage(
+                "both sides are the cluster, so there is nothing to compare",
+            ));
+        }
+        ("cluster", _) => before.retain(|one| after.iter().any(|other| name(other) == name(one))),
+        (_, "cluster") => after.retain(|one| before.iter().any(|other| name(other) == name(one))),
+        _ => {}
+    }
+    Ok((before, after))
+}
+
+/// Reads the definitions of one side, ordered by name.
+fn definitions(source: &str, cluster: &Cluster) -> Result<Vec<Value>, Failure> {
+    let mut found = if source == "cluster" {
+        of_cluster(cluster)?
+    } else if Path::new(source).exists() {
+        documents(Path::new(source))?
+    } else if let Some((revision, path)) = source.split_once(':') {
+        of_revision(revision, path)?
+    } else {
+        return Err(Failure::usage(format!(
+            "{source} is neither a file or directory nor REVISION:PATH of git nor `cluster`"
+        )));
+    };
+    found.retain(|value| value["kind"] == "CustomResourceDefinition");
+    if found.is_empty() {
+        return Err(Failure::usage(format!("{source} has no CustomResourceDefinition")));
+    }
+    for value in &found {
+        check(value).map_err(|why| Failure::usage(format!("{source}: {why}")))?;
+    }
+    let key = |value: &Value| value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    found.sort_by_key(key);
+    if let Some(pair) = found.windows(2).find(|pair| key(&pair[0]) == key(&pair[1])) {
+        return Err(Failure::usage(format!("{source} defines {} twice", key(&pair[0]))));
+    }
+    Ok(found)
+}
+
+/// Checks that a document can be compared.
+fn check(value: &Value) -> Result<(), String> {
+    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        return Err("a CustomResourceDefinition has no name".into());
+    }
+    if value["apiVersion"] != "apiextensions.k8s.io/v1" {
+        let version = value["apiVersion"].as_str().unwrap_or_default();
+        return Err(format!("{name} is of version {version:?}, expected apiextensions.k8s.io/v1"));
+    }
+    serde_json::from_value::<CustomResourceDefinition>(value.clone())
+        .map(drop)
+        .map_err(|error| format!("{name} is not a CustomResourceDefinition: {error}"))
+}
+
+/// Reads all documents of a file, or of the YAML and JSON files below a directory. Lists are
+/// taken apart.
+pub(super) fn documents(path: &Path) -> Result<Vec<Value>, Failure> {
+    let mut found = Vec::new();
+    walk(path, 0, &mut found)?;
+    Ok(found)
+}
+
+fn walk(path: &Path, depth: usize, found: &mut Vec<Value>) -> Result<(), Failure> {
+    let shown = path.display();
+    let unreadable =
+        |error: std::io::Error| Failure::usage(format!("cannot read {shown}: {error}"));
+    if !path.is_dir() {
+        let size = std::fs::metadata(path).map_err(unreadable)?.len();
+        if size > FILE_BYTES_MAX {
+            return Err(Failure::usage(format!("{shown} has more than {FILE_BYTES_MAX} bytes")));
+        }
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        return parse(&text, &shown.to_string(), found);
+    }
+    if depth > DEPTH_MAX {
+        return Err(Failure::usage(format!("{shown} is nested too deeply")));
+    }
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        entries.push(entry.map_err(unreadable)?.path());
+    }
+    entries.sort();
+    for entry in entries {
+        if entry.is_dir() || is_manifest(&entry.to_string_lossy()) {
+            walk(&entry, depth + 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_manifest(name: &str) -> bool {
+    [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending))
+}
+
+fn parse(text: &str, shown: &str, found: &mut Vec<Value>) -> Result<(), Failure> {
+    let documents = yaml::read(text).map_err(|why| Failure::usage(format!("{shown}: {why}")))?;
+    for mut document in documents {
+        match document["items"].take() {
+            Value::Array(items)
+                if document["kind"].as_str().is_some_and(|k| k.ends_with("List")) =>
+            {
+                found.extend(items);
+            }
+            Value::Null => found.push(document),
+            other => {
+                document["items"] = other;
+                found.push(document);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the files of a git revision, with the command `git` in the current directory.
+fn of_revision(revision: &str, path: &str) -> Result<Vec<Value>, Failure> {
+    let mut found = Vec::new();
+    let listed = git(&["ls-tree", "-r", "-z", "--name-only", "--end-of-options", revision, path])?;
+    let names: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
+    if names.is_empty() {
+        return Err(Failure::usage(format!("git revision {revision} has no {path}")));
+    }
+    for name in names.iter().filter(|name| is_manifest(name) || **name == path) {
+        // `ls-tree` lists relative to the current directory, as `./` does here.
+        let object = format!("{revision}:./{name}");
+        let text = git(&["cat-file", "blob", &object])?;
+        parse(&text, &format!("{revision}:{name}"), &mut found)?;
+    }
+    Ok(found)
+}
+
+fn git(args: &[&str]) -> Result<String, Failure> {
+    let output = Command::new("git").args(args).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| Failure::usage(format!("cannot run git: {error}")))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let line = said.lines().next().unwrap_or("it failed without a message");
+        return Err(Failure::usage(format!("git {}: {line}", args[0])));
+    }
+    String::from_utf8(output.stdout).map_err(|_| Failure::usage("a file in git is not UTF-8"))
+}
+
+/// Reads the definitions of a cluster that was named.
+fn of_cluster(cluster: &Cluster) -> Result<Vec<Value>, Failure> {
+    if cluster.kubeconfig.is_none() && cluster.context.is_none() {
+        return Err(Failure::usage("name the cluster with --kubeconfig or --context"));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::of(&error))?;
+    let read = async {
+        let file = match &cluster.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let options =
+            KubeConfigOptions { context: cluster.context.clone(), ..KubeConfigOptions::default() };
+        let config = kube::Config::from_custom_kubeconfig(file?, &options).await?;
+        let client = kube::Client::try_from(config).map_err(Box::new)?;
+        let list = Api::<CustomResourceDefinition>::all(client).list(&Default::default()).await;
+        Ok::<_, Box<dyn std::error::Error>>(list.map_err(Box::new)?.items)
+    };
+    let items = runtime.block_on(read);
+    let items = items.map_err(|error| {
+        Failure::usage(Failure::of(&*error).context("cannot read the cluster").to_string())
+    })?;
+    let complete = |definition: &CustomResourceDefinition| {
+        let mut value = crd::to_value(definition);
+        value["apiVersion"] = "apiextensions.k8s.io/v1".into();
+        value["kind"] = "CustomResourceDefinition".into();
+        value
+    };
+    Ok(items.iter().map(complete).collect())
+}

@@ -1,0 +1,148 @@
+//! The cluster that a command works on: one that the user names, and never another.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::failure::Failure;
+use crate::project::Project;
+use crate::text::{explain, plain};
+
+/// How long a cluster may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Which cluster is meant.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TargetArgs {
+    /// The context of the kubeconfig that names the cluster.
+    #[arg(long, value_name = "CONTEXT")]
+    context: Option<String>,
+
+    /// The kubeconfig that names the cluster; with --context alone, KUBECONFIG or ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Do not ask whether it is the right cluster.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// A cluster that the user named, or the development cluster of the project.
+pub struct TargetCluster {
+    /// A client with the user's rights.
+    pub client: kube::Client,
+    /// Where it is, for people.
+    pub shown: String,
+    /// A kubeconfig whose current context is this cluster.
+    pub kubeconfig: Kubeconfig,
+}
+
+// === impl TargetArgs ===
+
+impl TargetArgs {
+    /// Returns `true` if a cluster is named.
+    pub fn is_named(&self) -> bool {
+        self.context.is_some() || self.kubeconfig.is_some()
+    }
+
+    /// The named cluster once the user has confirmed it, or else the running development cluster of
+    /// the project.
+    ///
+    /// # Errors
+    ///
+    /// If no cluster is named and none runs, if it cannot be reached by its kubeconfig, or if the
+    /// user does not confirm.
+    pub async fn connect_or_dev(
+        &self,
+        project: &Project,
+        action: &str,
+    ) -> Result<TargetCluster, Failure> {
+        if self.is_named() {
+            return self.connect(action).await;
+        }
+        let file = project.state().join("kubeconfig");
+        match running(&file).await {
+            Some(cluster) => Ok(cluster),
+            None => Err(Failure::usage(
+                "no cluster is named: use --context or --kubeconfig, or start a cluster for this \
+                 project with `windlass dev`",
+            )),
+        }
+    }
+
+    /// The named cluster, once the user has confirmed it.
+    pub async fn connect(&self, action: &str) -> Result<TargetCluster, Failure> {
+        let cluster = self.named().await?;
+        if !self.yes {
+            confirm(&cluster.shown, action)?;
+        }
+        Ok(cluster)
+    }
+
+    async fn named(&self) -> Result<TargetCluster, Failure> {
+        let read = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let mut kubeconfig = read.map_err(|error| Failure::of(&error))?;
+        if let Some(context) = &self.context {
+            if !kubeconfig.contexts.iter().any(|one| one.name == *context) {
+                let known: Vec<String> =
+                    kubeconfig.contexts.iter().map(|one| plain(&one.name)).collect();
+                return Err(Failure::usage(format!(
+                    "the kubeconfig has no context {}; it has {}",
+                    plain(context),
+                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                )));
+            }
+            kubeconfig.current_context = Some(context.clone());
+        }
+        open(kubeconfig).await
+    }
+}
+
+async fn open(kubeconfig: Kubeconfig) -> Result<TargetCluster, Failure> {
+    let options = KubeConfigOptions::default();
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig.clone(), &options)
+        .await
+        .map_err(|error| Failure::of(&error).context("the kubeconfig names no cluster"))?;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    let context = kubeconfig.current_context.as_deref().unwrap_or("without a name");
+    let shown = format!("context {}, server {}", plain(context), config.cluster_url);
+    let client = kube::Client::try_from(config)
+        .map_err(|error| Failure::other(format!("the kubeconfig cannot be used: {error}")))?;
+    Ok(TargetCluster { client, shown, kubeconfig })
+}
+
+/// The development cluster of a kubeconfig, if it answers.
+async fn running(file: &Path) -> Option<TargetCluster> {
+    let cluster = open(Kubeconfig::read_from(file).ok()?).await.ok()?;
+    match cluster.client.apiserver_version().await {
+        Ok(_) => Some(cluster),
+        Err(error) => {
+            tracing::info!(error = explain(&error), "no development cluster answers");
+            None
+        }
+    }
+}
+
+/// Asks whether it is the right cluster.
+fn confirm(shown: &str, action: &str) -> Result<(), Failure> {
+    let mut terminal = std::io::stderr();
+    if !std::io::stdin().is_terminal() || !terminal.is_terminal() {
+        return Err(Failure::usage(format!(
+            "not confirmed: this would {action} on {shown}; add --yes to do it without a question"
+        )));
+    }
+    let mut answer = String::new();
+    let asked = write!(terminal, "This will {action} on {shown}.\nContinue? [y/N] ")
+        .and_then(|()| terminal.flush())
+        .and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    match asked {
+        Ok(_) if ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) => Ok(()),
+        _ => Err(Failure::other("not confirmed; nothing was changed")),
+    }
+}

@@ -1,0 +1,237 @@
+//! What belongs to a whole definition: its identity, names, versions and conversion.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{Report, schema, text, texts, version};
+
+/// Pairs definitions by name. What is left is paired by kind if one of each side is left: then the
+/// group or the plural changed.
+pub(super) fn pairs<'a>(
+    old: &'a [Value],
+    new: &'a [Value],
+) -> Vec<(Option<&'a Value>, Option<&'a Value>)> {
+    let name = |value: &'a Value| text(value, "/metadata/name");
+    let kind = |value: &'a Value| text(value, "/spec/names/kind");
+    let mut added: Vec<&Value> = new.iter().collect();
+    let mut pairs = Vec::new();
+    let mut removed = Vec::new();
+    for one in old {
+        match added.iter().position(|other| name(other) == name(one)) {
+            Some(at) => pairs.push((Some(one), Some(added.remove(at)))),
+            None => removed.push(one),
+        }
+    }
+    for one in removed {
+        let same: Vec<usize> =
+            (0..added.len()).filter(|at| kind(added[*at]) == kind(one)).collect();
+        match same[..] {
+            [at] => pairs.push((Some(one), Some(added.remove(at)))),
+            _ => pairs.push((Some(one), None)),
+        }
+    }
+    pairs.extend(added.into_iter().map(|one| (None, Some(one))));
+    pairs
+}
+
+pub(super) fn compare(old: Option<&Value>, new: Option<&Value>, report: &mut Report) {
+    report.definition = text(old.or(new).unwrap_or(&Value::Null), "/metadata/name").to_owned();
+    report.version.clear();
+    let (old, new) = match (old, new) {
+        (Some(old), Some(new)) => (old, new),
+        (Some(_), None) => {
+            let why = "the definition is removed, and all objects of its kind with it";
+            return report.breaking("", "definition", why);
+        }
+        (None, _) => return report.safe("", "definition", "the definition is new"),
+    };
+    identity(old, new, report);
+    conversion(old, new, report);
+    if old["spec"]["preserveUnknownFields"] == true && new["spec"]["preserveUnknownFields"] != true
+    {
+        let why = "preserveUnknownFields is turned off, so fields without a schema are removed from \
+                   objects";
+        report.breaking("", "preserveUnknownFields", why);
+    }
+    versions(old, new, report);
+    unconverted(old, new, report);
+}
+
+fn identity(old: &Value, new: &Value, report: &mut Report) {
+    let fixed = [
+        (
+            "scope",
+            "/spec/scope",
+            "the API server refuses this change, and all paths of objects differ",
+        ),
+        ("group", "/spec/group", "stored objects stay in the old group, and clients ask for it"),
+        ("plural", "/spec/names/plural", "the paths of all objects change"),
+        ("kind", "/spec/names/kind", "clients and stored manifests use the old kind"),
+    ];
+    for (what, pointer, why) in fixed {
+        let (before, after) = (text(old, pointer), text(new, pointer));
+        if before != after {
+            let message = format!("the {what} changes from {before} to {after}: {why}");
+            report.breaking("", what, message);
+        }
+    }
+    let names = [
+        ("singular", texts_of_one(old, "singular"), texts_of_one(new, "singular")),
+        ("listKind", texts_of_one(old, "listKind"), texts_of_one(new, "listKind")),
+        (
+            "shortNames",
+            texts(&old["spec"]["names"]["shortNames"]),
+            texts(&new["spec"]["names"]["shortNames"]),
+        ),
+        (
+            "categories",
+            texts(&old["spec"]["names"]["categories"]),
+            texts(&new["spec"]["names"]["categories"]),
+        ),
+    ];
+    for (what, before, after) in names {
+        if before != after {
+            let (before, after) = (before.join(", "), after.join(", "));
+            let why = "requests do not use this name, commands that people type do";
+            report.safe("", what, format!("{what} changes from [{before}] to [{after}]: {why}"));
+        }
+    }
+}
+
+fn texts_of_one<'a>(definition: &'a Value, name: &str) -> Vec<&'a str> {
+    definition["spec"]["names"][name].as_str().into_iter().filter(|text| !text.is_empty()).collect()
+}
+
+/// The strategy of conversion; `None` by default.
+fn strategy(definition: &Value) -> &str {
+    match text(definition, "/spec/conversion/strategy") {
+        "" => "None",
+        strategy => strategy,
+    }
+}
+
+fn conversion(old: &Value, new: &Value, report: &mut Report) {
+    let several = |definition: &Value| version::all(definition).len() > 1;
+    match (strategy(old), strategy(new)) {
+        ("Webhook", "None") if several(old) => report.breaking(
+            "",
+            "conversion",
+            "conversion changes from Webhook to None, so objects of other versions are read without \
+             being converted",
+        ),
+        (before, after) if before != after => report.safe(
+            "",
+            "conversion",
+            format!("conversion changes from {before} to {after}; the webhook must answer before objects are read"),
+        ),
+        _ => {}
+    }
+}
+
+fn versions(old: &Value, new: &Value, report: &mut Report) {
+    let stored = stored(old);
+    for before in version::all(old) {
+        let name = text(before, "/name");
+        report.version = name.to_owned();
+        match version::find(new, name) {
+            Some(after) => version::compare(before, after, report),
+            None => removed(before, stored.contains(name), report),
+        }
+    }
+    for after in version::all(new) {
+        let name = text(after, "/name");
+        if version::find(old, name).is_none() {
+            report.version = name.to_owned();
+            report.safe("", "version", "the version is new");
+        }
+    }
+    report.version.clear();
+    storage(old, new, report);
+}
+
+/// The versions in which objects may be stored.
+fn stored(definition: &Value) -> BTreeSet<&str> {
+    let known = texts(&definition["status"]["storedVersions"]);
+    let storage = version::storage(definition).map(|version| text(version, "/name"));
+    known.into_iter().chain(storage).collect()
+}
+
+fn removed(version: &Value, stored: bool, report: &mut Report) {
+    if stored {
+        let why = "the version is removed while objects may be stored in it; migrate them and remove \
+                   it from status.storedVersions first";
+        report.breaking("", "version", why);
+    } else if version["served"] == true {
+        let why = "the version is removed while it is served, so its clients get 404; set `served` to \
+                   false for a release first";
+        report.breaking("", "version", why);
+    } else {
+        report.safe("", "version", "the version is removed; it was neither served nor stored");
+    }
+}
+
+/// A change of the storage version: what is stored is read as the new version.
+fn storage(old: &Value, new: &Value, report: &mut Report) {
+    let (Some(before), Some(after)) = (version::storage(old), version::storage(new)) else {
+        return;
+    };
+    let (from, to) = (text(before, "/name"), text(after, "/name"));
+    if from == to {
+        return;
+    }
+    let message = format!(
+        "the storage version changes from {from} to {to}; migrate the stored objects, and keep {from} \
+         until status.storedVersions does not list it"
+    );
+    report.safe("", "storage", message);
+    if strategy(new) == "None" {
+        report.version = format!("{from} to {to}");
+        let at = report.changes.len();
+        schema::compare(version::schema(before), version::schema(after), report);
+        let moved: Vec<_> = report.changes.drain(at..).collect();
+        let breaking = moved.into_iter().filter(|change| change.effect == super::Effect::Breaking);
+        report.changes.extend(breaking);
+        report.version.clear();
+    }
+}
+
+/// Fields that versions without conversion lose, and did not lose before.
+fn unconverted(old: &Value, new: &Value, report: &mut Report) {
+    let before = losses(old);
+    for (served, storage, path, known_to) in losses(new).difference(&before) {
+        let other = if known_to == served { storage } else { served };
+        report.version = format!("{served} to {storage}");
+        let message = format!(
+            "the field is in {known_to} and not in {other}, and without conversion a write through \
+             {served} loses it; declare a conversion"
+        );
+        report.breaking(path, "conversion", message);
+    }
+    report.version.clear();
+}
+
+/// `(served version, storage version, path, the version that has the field)`.
+fn losses(definition: &Value) -> BTreeSet<(String, String, String, String)> {
+    let mut found = BTreeSet::new();
+    let Some(storage) = version::storage(definition) else { return found };
+    if strategy(definition) != "None" {
+        return found;
+    }
+    let stored = text(storage, "/name");
+    let others = version::all(definition).iter().filter(|other| other["served"] == true);
+    for other in others.filter(|other| text(other, "/name") != stored) {
+        let name = text(other, "/name");
+        let sides = [(storage, other, stored), (other, storage, name)];
+        for (one, two, known_to) in sides {
+            let mut paths = Vec::new();
+            schema::lost(version::schema(one), version::schema(two), "", &mut paths);
+            found.extend(
+                paths
+                    .into_iter()
+                    .map(|path| (name.to_owned(), stored.to_owned(), path, known_to.to_owned())),
+            );
+        }
+    }
+    found
+}

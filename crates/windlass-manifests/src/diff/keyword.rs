@@ -1,0 +1,323 @@
+//! The rules of single keywords.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{Report, text, texts};
+
+type Schema = Map<String, Value>;
+
+/// Lower and upper bounds: the keyword, and what is refused on the wrong side of it.
+const LOWER: [(&str, &str, &str); 4] = [
+    ("minimum", "values below", ""),
+    ("minLength", "texts of fewer than", " characters"),
+    ("minItems", "lists of fewer than", " items"),
+    ("minProperties", "objects of fewer than", " fields"),
+];
+const UPPER: [(&str, &str, &str); 4] = [
+    ("maximum", "values above", ""),
+    ("maxLength", "texts of more than", " characters"),
+    ("maxItems", "lists of more than", " items"),
+    ("maxProperties", "objects of more than", " fields"),
+];
+
+pub(super) fn compare(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    bounds(old, new, path, report);
+    multiple(old, new, path, report);
+    values(old, new, path, report);
+    pattern(old, new, path, report);
+    format(old, new, path, report);
+    nullable(old, new, path, report);
+    default(old, new, path, report);
+    logic(old, new, path, report);
+    rules(old, new, path, report);
+    merging(old, new, path, report);
+    embedded(old, new, path, report);
+}
+
+fn bounds(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    for bound in LOWER {
+        limit(old, new, bound, true, path, report);
+    }
+    for bound in UPPER {
+        limit(old, new, bound, false, path, report);
+    }
+}
+
+/// A bound, and whether the bound itself is excluded.
+fn read<'a>(schema: &'a Schema, rule: &str) -> Option<(&'a Value, f64, bool)> {
+    let value = schema.get(rule)?;
+    let exclusive = match rule {
+        "minimum" => schema.get("exclusiveMinimum"),
+        "maximum" => schema.get("exclusiveMaximum"),
+        _ => None,
+    };
+    Some((value, value.as_f64()?, exclusive.is_some_and(|value| value == true)))
+}
+
+fn limit(
+    old: &Schema,
+    new: &Schema,
+    (rule, refused, unit): (&'static str, &str, &str),
+    lower: bool,
+    path: &str,
+    report: &mut Report,
+) {
+    let (wider, tighter) = if lower { ("lowered", "raised") } else { ("raised", "lowered") };
+    let sign = if lower { 1.0 } else { -1.0 };
+    match (read(old, rule), read(new, rule)) {
+        (None, None) => {}
+        // Nothing has fewer than no items.
+        (None, Some((_, number, _))) if lower && rule != "minimum" && number <= 0.0 => {}
+        (Some((_, number, _)), None) if lower && rule != "minimum" && number <= 0.0 => {}
+        (None, Some((after, ..))) => {
+            let message =
+                format!("the {rule} {after} is added, so {refused} {after}{unit} are refused");
+            report.breaking(path, rule, message);
+        }
+        (Some((before, ..)), None) => {
+            report.safe(path, rule, format!("the {rule} {before} is removed"));
+        }
+        (Some((before, one, was)), Some((after, other, is))) => {
+            let moved = (other - one) * sign;
+            if moved > 0.0 {
+                let message = format!(
+                    "the {rule} is {tighter} from {before} to {after}, so {refused} {after}{unit} are \
+                     refused"
+                );
+                report.breaking(path, rule, message);
+            } else if moved < 0.0 {
+                report.safe(path, rule, format!("the {rule} is {wider} from {before} to {after}"));
+            } else if is && !was {
+                report.breaking(
+                    path,
+                    rule,
+                    format!("the {rule} {after} itself is no longer allowed"),
+                );
+            } else if was && !is {
+                report.safe(path, rule, format!("the {rule} {after} itself becomes allowed"));
+            }
+        }
+    }
+}
+
+fn multiple(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    let step = |schema: &Schema| schema.get("multipleOf").and_then(Value::as_f64);
+    match (step(old), step(new)) {
+        (None, Some(after)) => {
+            let message = format!("values must be multiples of {after}, so others are refused");
+            report.breaking(path, "multipleOf", message);
+        }
+        (Some(before), None) => {
+            report.safe(path, "multipleOf", format!("values need not be multiples of {before}"));
+        }
+        (Some(before), Some(after)) if before != after => {
+            let times = before / after;
+            if after != 0.0 && (times - times.round()).abs() < 1e-9 {
+                let message =
+                    format!("multiples of {after} are allowed, which those of {before} are");
+                report.safe(path, "multipleOf", message);
+            } else {
+                let message = format!("values must be multiples of {after} instead of {before}");
+                report.breaking(path, "multipleOf", message);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn values(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    let list = |schema: &Schema| schema.get("enum").and_then(Value::as_array).cloned();
+    let show = |values: Vec<&Value>| -> String {
+        values.into_iter().map(Value::to_string).collect::<Vec<_>>().join(", ")
+    };
+    match (list(old), list(new)) {
+        (None, Some(after)) => {
+            let message = format!(
+                "values are limited to {}, so others are refused",
+                show(after.iter().collect())
+            );
+            report.breaking(path, "enum", message);
+        }
+        (Some(_), None) => report.safe(path, "enum", "values are no longer limited to a list"),
+        (Some(before), Some(after)) => {
+            let gone: Vec<&Value> = before.iter().filter(|value| !after.contains(value)).collect();
+            let more: Vec<&Value> = after.iter().filter(|value| !before.contains(value)).collect();
+            if !gone.is_empty() {
+                let message = format!("the value {} is no longer allowed", show(gone));
+                report.breaking(path, "enum", message);
+            }
+            if !more.is_empty() {
+                report.safe(path, "enum", format!("the value {} becomes allowed", show(more)));
+            }
+        }
+        (None, None) => {}
+    }
+}
+
+fn pattern(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    let of = |schema: &Schema| schema.get("pattern").and_then(Value::as_str).map(str::to_owned);
+    match (of(old), of(new)) {
+        (None, Some(after)) => {
+            let message =
+                format!("the pattern {after} is added, so texts that do not match are refused");
+            report.breaking(path, "pattern", message);
+        }
+        (Some(before), None) => {
+            report.safe(path, "pattern", format!("the pattern {before} is removed"))
+        }
+        (Some(before), Some(after)) if before != after => {
+            let message = format!(
+                "the pattern changes from {before} to {after}, so texts that matched may be refused"
+            );
+            report.breaking(path, "pattern", message);
+        }
+        _ => {}
+    }
+}
+
+fn format(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    let of = |schema: &Schema| schema.get("format").and_then(Value::as_str).map(str::to_owned);
+    match (of(old).as_deref(), of(new).as_deref()) {
+        (before, after) if before == after => {}
+        (Some(before), None) => {
+            report.safe(path, "format", format!("the format {before} is removed"))
+        }
+        (Some(before @ ("int32" | "float")), Some(after @ ("int64" | "double"))) => {
+            report.safe(path, "format", format!("the format widens from {before} to {after}"));
+        }
+        (None, Some(after)) => {
+            let message =
+                format!("the format {after} is added, so values of another format may be refused");
+            report.breaking(path, "format", message);
+        }
+        (before, after) => {
+            let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+            let message = format!(
+                "the format changes from {before} to {after}, so values that fitted may be refused"
+            );
+            report.breaking(path, "format", message);
+        }
+    }
+}
+
+fn nullable(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    let set = |schema: &Schema| schema.get("nullable").is_some_and(|value| value == true);
+    match (set(old), set(new)) {
+        (true, false) => {
+            let why =
+                "null is no longer allowed, so objects that have it are refused or lose the field";
+            report.breaking(path, "nullable", why);
+        }
+        (false, true) => report.safe(path, "nullable", "null becomes allowed"),
+        _ => {}
+    }
+}
+
+fn default(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    let message = match (old.get("default"), new.get("default")) {
+        (None, Some(after)) => {
+            format!(
+                "the default {after} is added, so stored objects without a value get it when they are read"
+            )
+        }
+        (Some(before), None) => {
+            format!("the default {before} is removed, so stored objects without a value have none")
+        }
+        (Some(before), Some(after)) if before != after => format!(
+            "the default changes from {before} to {after}, so stored objects without a value change \
+             when they are read"
+        ),
+        _ => return,
+    };
+    report.breaking(path, "default", message);
+}
+
+/// Conditions made of other schemas. Inside of `not` everything is reversed, so a change of one is
+/// never looked into.
+fn logic(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    for rule in ["allOf", "anyOf", "oneOf", "not"] {
+        match (old.get(rule), new.get(rule)) {
+            (before, after) if before == after => {}
+            (Some(_), None) => report.safe(path, rule, format!("the condition {rule} is removed")),
+            (before, _) => {
+                let verb = if before.is_none() { "is added" } else { "changes" };
+                let message =
+                    format!("the condition {rule} {verb}, so values that fitted may be refused");
+                report.breaking(path, rule, message);
+            }
+        }
+    }
+}
+
+/// Rules of the expression language. Their messages, reasons and paths do not matter.
+fn rules(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    const RULE: &str = "x-kubernetes-validations";
+    let of = |schema: &Schema| -> BTreeSet<(String, bool)> {
+        let rules = schema.get(RULE).and_then(Value::as_array).into_iter().flatten();
+        let all =
+            rules.map(|rule| (text(rule, "/rule").to_owned(), rule["optionalOldSelf"] == true));
+        all.collect()
+    };
+    let (before, after) = (of(old), of(new));
+    for (rule, _) in after.difference(&before) {
+        let message = format!("the rule `{rule}` is added, so objects that break it are refused");
+        report.breaking(path, RULE, message);
+    }
+    for (rule, _) in before.difference(&after) {
+        report.safe(path, RULE, format!("the rule `{rule}` is removed"));
+    }
+}
+
+/// How server-side apply merges the value.
+fn merging(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    const LIST: &str = "x-kubernetes-list-type";
+    const KEYS: &str = "x-kubernetes-list-map-keys";
+    const MAP: &str = "x-kubernetes-map-type";
+    for (rule, usual) in [(LIST, "atomic"), (MAP, "granular")] {
+        let of =
+            |schema: &Schema| schema.get(rule).and_then(Value::as_str).unwrap_or(usual).to_owned();
+        let (before, after) = (of(old), of(new));
+        if before != after {
+            let refused = match after.as_str() {
+                "set" | "map" => ", and stored lists with duplicates are refused",
+                _ => "",
+            };
+            let message = format!(
+                "the type for merging changes from {before} to {after}, so server-side apply of existing \
+                 clients owns and overwrites other parts{refused}"
+            );
+            report.breaking(path, rule, message);
+        }
+    }
+    let keys = |schema: &Schema| {
+        let list = schema.get(KEYS).cloned().unwrap_or_default();
+        texts(&list).into_iter().map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let (before, after) = (keys(old), keys(new));
+    if before != after && old.get(LIST) == new.get(LIST) {
+        let join = |keys: BTreeSet<String>| keys.into_iter().collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "the keys of the list change from [{}] to [{}], so server-side apply matches other items",
+            join(before),
+            join(after)
+        );
+        report.breaking(path, KEYS, message);
+    }
+}
+
+fn embedded(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    const RULE: &str = "x-kubernetes-embedded-resource";
+    let set = |schema: &Schema| schema.get(RULE).is_some_and(|value| value == true);
+    let why = match (set(old), set(new)) {
+        (false, true) => {
+            "the value becomes an embedded object, so values without apiVersion and kind are refused"
+        }
+        (true, false) => {
+            "the value is no longer an embedded object, so its metadata may be dropped"
+        }
+        _ => return,
+    };
+    report.breaking(path, RULE, why);
+}

@@ -1,0 +1,227 @@
+//! Two schemas, field by field.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{EMPTY, Report, keyword, texts};
+use crate::schema::{INT_OR_STRING, PRESERVE};
+
+type Schema = Map<String, Value>;
+
+/// Keywords without effect on objects and clients.
+const DOCUMENTATION: [&str; 5] = ["description", "title", "example", "externalDocs", "$schema"];
+
+/// Keywords that have rules of their own.
+const KNOWN: [&str; 32] = [
+    "type",
+    "properties",
+    "required",
+    "items",
+    "additionalProperties",
+    "nullable",
+    "default",
+    "enum",
+    "pattern",
+    "format",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "x-kubernetes-validations",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+    "x-kubernetes-embedded-resource",
+    PRESERVE,
+    INT_OR_STRING,
+];
+
+pub(super) fn compare(old: &Schema, new: &Schema, report: &mut Report) {
+    node(old, new, "", report);
+}
+
+fn node(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    let (before, after) = (kind(old), kind(new));
+    if before != after {
+        let message = format!(
+            "the type changes from {before} to {after}, so stored values and clients no longer fit"
+        );
+        return report.breaking(path, "type", message);
+    }
+    keyword::compare(old, new, path, report);
+    preserve(old, new, path, report);
+    required(old, new, path, report);
+    properties(old, new, path, report);
+    if let (Some(old), Some(new)) = (child(old, "items"), child(new, "items")) {
+        node(old, new, &format!("{path}[*]"), report);
+    }
+    additional(old, new, path, report);
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for name in names {
+        let known = KNOWN.contains(&name.as_str()) || DOCUMENTATION.contains(&name.as_str());
+        if !known && old.get(name) != new.get(name) {
+            let message = format!("the keyword {name} changes, and no rule knows its effect");
+            report.breaking(path, "unknown", message);
+        }
+    }
+}
+
+/// The type of a schema, with names for schemas that have none.
+fn kind(schema: &Schema) -> &str {
+    match schema.get("type").and_then(Value::as_str) {
+        Some(kind) if !kind.is_empty() => kind,
+        _ if is_set(schema, INT_OR_STRING) => "integer or string",
+        _ => "anything",
+    }
+}
+
+fn is_set(schema: &Schema, keyword: &str) -> bool {
+    schema.get(keyword).is_some_and(|value| value == true)
+}
+
+fn child<'a>(schema: &'a Schema, keyword: &str) -> Option<&'a Schema> {
+    schema.get(keyword)?.as_object()
+}
+
+fn preserve(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    match (is_set(old, PRESERVE), is_set(new, PRESERVE)) {
+        (true, false) => {
+            let why =
+                "unknown fields are no longer preserved, so they are removed from stored objects";
+            report.breaking(path, "preserveUnknownFields", why);
+        }
+        (false, true) => report.safe(path, "preserveUnknownFields", "unknown fields are preserved"),
+        _ => {}
+    }
+}
+
+fn required(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    let names = |schema: &Schema| -> BTreeSet<String> {
+        let list = schema.get("required").unwrap_or(&Value::Null);
+        texts(list).into_iter().map(str::to_owned).collect()
+    };
+    let (before, after) = (names(old), names(new));
+    for name in after.difference(&before) {
+        let path = format!("{path}.{name}");
+        let property = child(new, "properties").and_then(|all| child(all, name));
+        if property.is_some_and(|property| property.contains_key("default")) {
+            report.safe(&path, "required", "the field becomes required, and its default is used");
+        } else {
+            let why =
+                "the field becomes required and has no default, so objects without it are refused";
+            report.breaking(&path, "required", why);
+        }
+    }
+    for name in before.difference(&after) {
+        report.safe(&format!("{path}.{name}"), "required", "the field becomes optional");
+    }
+}
+
+fn properties(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    let before = child(old, "properties").unwrap_or(&EMPTY);
+    let after = child(new, "properties").unwrap_or(&EMPTY);
+    for (name, value) in before {
+        let path = format!("{path}.{name}");
+        let Some(value) = value.as_object() else { continue };
+        if let Some(other) = after.get(name).and_then(Value::as_object) {
+            node(value, other, &path, report);
+        } else if let Some(rest) = rest(new) {
+            node(value, rest, &path, report);
+        } else if is_set(new, PRESERVE) {
+            report.safe(
+                &path,
+                "field",
+                "the field is no longer described, and its values are kept",
+            );
+        } else {
+            let why = "the field is removed, so its stored values are dropped and clients that use it fail";
+            report.breaking(&path, "field", why);
+        }
+    }
+    for name in after.keys().filter(|name| !before.contains_key(*name)) {
+        let path = format!("{path}.{name}");
+        // Objects may have any value there already.
+        let Some(value) = after[name].as_object() else { continue };
+        if let Some(rest) = rest(old) {
+            node(rest, value, &path, report);
+        } else if is_set(old, PRESERVE) {
+            let why =
+                "the field gets a schema where any value was allowed, so stored values may not fit";
+            report.breaking(&path, "field", why);
+        } else {
+            report.safe(&path, "field", "the field is new");
+        }
+    }
+}
+
+/// The schema of fields that `properties` does not name. `true` allows everything.
+fn rest(schema: &Schema) -> Option<&Schema> {
+    static ANYTHING: std::sync::LazyLock<Schema> =
+        std::sync::LazyLock::new(|| Map::from_iter([(PRESERVE.to_owned(), true.into())]));
+    match schema.get("additionalProperties")? {
+        Value::Bool(true) => Some(&ANYTHING),
+        Value::Object(schema) => Some(schema),
+        _ => None,
+    }
+}
+
+fn additional(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+    match (rest(old), rest(new)) {
+        (Some(old), Some(new)) => node(old, new, &format!("{path}.*"), report),
+        (Some(_), None) if is_set(new, PRESERVE) => {
+            report.safe(path, "additionalProperties", "values of the map are no longer checked");
+        }
+        (Some(_), None) => {
+            let why = "the map takes no more keys of its own, so stored values are dropped";
+            report.breaking(path, "additionalProperties", why);
+        }
+        (None, Some(_)) if is_set(old, PRESERVE) => {
+            let why =
+                "values get a schema where any value was allowed, so stored values may not fit";
+            report.breaking(path, "additionalProperties", why);
+        }
+        (None, Some(_)) => report.safe(path, "additionalProperties", "further keys are allowed"),
+        (None, None) => {}
+    }
+}
+
+/// The paths of fields that `from` keeps and `to` would drop.
+pub(super) fn lost(from: &Schema, to: &Schema, path: &str, paths: &mut Vec<String>) {
+    for (name, value) in child(from, "properties").into_iter().flatten() {
+        let Some(value) = value.as_object() else { continue };
+        let path = format!("{path}.{name}");
+        let other = child(to, "properties").and_then(|all| child(all, name)).or_else(|| rest(to));
+        match other {
+            Some(other) => lost(value, other, &path, paths),
+            None if is_set(to, PRESERVE) => {}
+            // Every object has these, whether the schema names them or not.
+            None if matches!(path.as_str(), ".apiVersion" | ".kind" | ".metadata") => {}
+            None => paths.push(path),
+        }
+    }
+    if let Some(value) = child(from, "items")
+        && let Some(other) = child(to, "items")
+    {
+        lost(value, other, &format!("{path}[*]"), paths);
+    }
+    match (rest(from), rest(to)) {
+        (Some(value), Some(other)) => lost(value, other, &format!("{path}.*"), paths),
+        (Some(_), None) if !is_set(to, PRESERVE) => paths.push(format!("{path}.*")),
+        (None, None) if is_set(from, PRESERVE) && !is_set(to, PRESERVE) => {
+            paths.push(format!("{path}.*"));
+        }
+        _ => {}
+    }
+}

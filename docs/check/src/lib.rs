@@ -1,0 +1,66 @@
+//! The book's pages whose examples are complete programs: `cargo test` compiles and runs them.
+//!
+//! Pages that quote an example or a transcript are compared with it by the tests of that example.
+
+#[doc = include_str!("../../testing.md")]
+pub mod testing {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn docs() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate is in docs").to_owned()
+    }
+
+    /// The targets of the links of a page, without those to other sites.
+    fn links(page: &str) -> Vec<String> {
+        let parts = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let own = parts.filter(|link| !link.contains("://") && !link.starts_with('#'));
+        own.map(|link| link.split('#').next().unwrap_or_default().to_owned())
+            .filter(|link| !link.is_empty() && !link.contains([' ', '`', '"']))
+            .collect()
+    }
+
+    fn pages() -> Vec<String> {
+        let mut pages: Vec<String> = fs::read_dir(docs())
+            .expect("the directory can be read")
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| name.ends_with(".md"))
+            .collect();
+        pages.sort();
+        pages
+    }
+
+    #[test]
+    fn every_page_is_in_the_summary() {
+        let summary = fs::read_to_string(docs().join("SUMMARY.md")).expect("a summary");
+        let listed: BTreeSet<String> =
+            links(&summary).iter().map(|link| link.trim_start_matches("./").to_owned()).collect();
+        let missing: Vec<String> = pages()
+            .into_iter()
+            .filter(|page| page != "SUMMARY.md" && !listed.contains(page))
+            .collect();
+        assert!(missing.is_empty(), "add to docs/SUMMARY.md: {missing:?}");
+    }
+
+    #[test]
+    fn every_link_of_a_page_has_a_target() {
+        let root = docs().parent().expect("docs is in the project").to_owned();
+        let inside = pages().into_iter().map(|page| docs().join(page));
+        let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name));
+        let mut broken = Vec::new();
+        for page in inside.chain(top) {
+            let text = fs::read_to_string(&page).expect("a page");
+            let place = page.parent().expect("a page is in a directory");
+            for link in links(&text) {
+                if !place.join(&link).exists() {
+                    broken.push(format!("{}: {link}", page.display()));
+                }
+            }
+        }
+        assert!(broken.is_empty(), "links without a target:\n{}", broken.join("\n"));
+    }
+}
