@@ -86,12 +86,12 @@ impl Controller {
     ///
     /// Fails if an index of the same name is declared with another function.
     pub fn new(cx: &RunContext) -> Result<Self> {
-        let cache = cx.client().cached();
+        let cache = cx.client.cached();
         cache.declare(&by_deployment())?;
         cache.declare(&by_controller())?;
         Ok(Self {
-            client: cx.client().clone(),
-            recorder: cx.recorder().clone(),
+            client: cx.client.clone(),
+            recorder: cx.recorder.clone(),
             services: cache.informer(&Scope::all()),
             deployments: cache.informer(&Scope::all()),
             queue: WorkQueue::new(),

@@ -8,8 +8,10 @@
 
 pub mod controller;
 
-use windlass::manifests::rbac::Rule;
+use windlass::manifests::rbac::{Grant, Rule};
 use windlass::{Operator, api, k8s};
+
+const GROUP: &str = "appcontroller.k8s.io";
 
 /// A Deployment, by name and number of replicas.
 #[api(
@@ -17,6 +19,7 @@ use windlass::{Operator, api, k8s};
     version = "v1alpha1",
     kind = "AppService",
     status = AppServiceStatus,
+    annotation("api-approved.kubernetes.io", "unapproved, for a tutorial"),
     column("Deployment", ".spec.deploymentName"),
     column("Replicas", ".spec.replicas"),
     column("Available", ".status.availableReplicas"),
@@ -49,10 +52,20 @@ pub fn operator() -> Operator {
         .version(env!("CARGO_PKG_VERSION"))
         .api::<AppService>()
         .sample(&AppService::new("appservice-sample", spec))
-        .allow(Rule::new("appcontroller.k8s.io", "appservices", ["list", "watch"]))
-        .allow(Rule::new("appcontroller.k8s.io", "appservices/status", ["update"]))
-        .allow(Rule::new("appcontroller.k8s.io", "appservices/finalizers", ["update"]))
-        .allow(Rule::new("apps", "deployments", ["list", "watch", "create", "update", "delete"]))
-        .allow(Rule::new("events.k8s.io", "events", ["create", "patch"]))
+        .allow(Rule::new(GROUP, "appservices", ["watch"]))
+        .allow(Rule::new(GROUP, "appservices/status", ["update"]))
+        .allow(Rule::new("apps", "deployments", ["watch", "create", "update", "delete"]))
+        .allow(Rule::new("events.k8s.io", "events", ["create"]))
+        // For API servers without streaming lists, for those that check owner references, and for
+        // events that repeat.
+        .allow(rare(Rule::new(GROUP, "appservices", ["list"])))
+        .allow(rare(Rule::new("apps", "deployments", ["list"])))
+        .allow(rare(Rule::new(GROUP, "appservices/finalizers", ["update"])))
+        .allow(rare(Rule::new("events.k8s.io", "events", ["patch"])))
         .runnable("appservice", controller::run)
+}
+
+/// A right that not every run needs.
+fn rare(rule: Rule) -> Grant {
+    Grant::from(rule).rare()
 }

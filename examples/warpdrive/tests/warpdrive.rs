@@ -89,7 +89,7 @@ async fn a_pool_takes_the_nodes_it_selects_grows_and_accounts_for_its_volumes() 
     assert_eq!((status.replicas, status.nodes), (Some(1), vec!["node-2".to_owned()]));
     assert_eq!(status.capacity, Some(Quantity("20Gi".into())));
     assert_eq!(test.names::<PersistentVolume>().await?, ["fast-node-2-0", "fast-node-2-1"]);
-    assert_eq!(test.names::<StorageClass>().await?, ["fast"]);
+    assert_eq!(test.names::<StorageClass>().await?, ["fast", "standard"]);
     let pods = test.client().api::<Pod>().list().namespace("kube-system").items().await?;
     let nodes = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone());
     assert_eq!(nodes.collect::<Vec<_>>(), ["node-2"], "the agent is where the volumes are");
@@ -151,7 +151,7 @@ async fn a_pool_in_use_is_protected_and_its_role_is_exact() -> Result<()> {
     test.until_none::<WarpdrivePool>().await?;
     assert!(test.names::<PersistentVolume>().await?.is_empty());
     assert!(test.names::<DaemonSet>().await?.is_empty());
-    assert!(test.names::<StorageClass>().await?.is_empty());
+    assert_eq!(test.names::<StorageClass>().await?, ["standard"]);
     let settings = Key::namespaced("kube-system", "fast-agent");
     assert!(test.client().api::<ConfigMap>().get(&settings).await?.is_none());
     if let Err(report) = test.role().check() {
