@@ -69,7 +69,7 @@ pub fn deploy(args: DeployArgs) -> Result<(), Failure> {
         let project = Project::find(&args.project).await?;
         let action = format!("deploy {}", project.binary);
         let cluster = args.target.connect_or_dev(&project, &action).await?;
-        eprintln!("cluster: {}", cluster.shown);
+        note!("cluster: {}", cluster.shown);
         let settings = Installation { image: args.image, namespace: args.namespace };
         let mut wanted = program(&project).await?.installation(&settings).await?;
         wanted.sort_by_key(rank);
@@ -92,7 +92,7 @@ pub fn undeploy(args: UndeployArgs) -> Result<(), Failure> {
         };
         let action = format!("remove {}{more}", project.binary);
         let cluster = args.target.connect_or_dev(&project, &action).await?;
-        eprintln!("cluster: {}", cluster.shown);
+        note!("cluster: {}", cluster.shown);
         let settings = Installation { image: None, namespace: args.namespace };
         let installed = program(&project).await?.installation(&settings).await?;
         let mut lines = |line: &str| say!("{line}");

@@ -53,7 +53,7 @@ pub fn install(args: InstallArgs) -> Result<(), Failure> {
         let project = Project::find(&args.project).await?;
         let action = format!("install the definitions of {}", project.binary);
         let cluster = args.target.connect_or_dev(&project, &action).await?;
-        eprintln!("cluster: {}", cluster.shown);
+        note!("cluster: {}", cluster.shown);
         let definitions = program(&project).await?.definitions().await?;
         let mut objects = Objects::new(cluster.client);
         apply(&mut objects, &definitions, args.timeout, &mut |line| say!("{line}")).await
@@ -67,7 +67,7 @@ pub fn uninstall(args: UninstallArgs) -> Result<(), Failure> {
         let more = if args.delete_resources { " and all their objects" } else { "" };
         let action = format!("remove the definitions of {}{more}", project.binary);
         let cluster = args.target.connect_or_dev(&project, &action).await?;
-        eprintln!("cluster: {}", cluster.shown);
+        note!("cluster: {}", cluster.shown);
         let definitions = program(&project).await?.definitions().await?;
         let mut objects = Objects::new(cluster.client);
         let mut lines = |line: &str| say!("{line}");

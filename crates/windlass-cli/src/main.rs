@@ -18,12 +18,21 @@ macro_rules! say {
     }};
 }
 
+/// Writes a line to standard error; a reader that went away is no reason to stop.
+macro_rules! note {
+    ($($part:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($part)*);
+    }};
+}
+
 mod builder;
 mod child;
 mod cluster;
 mod crd_diff;
 mod demo;
 mod deploy;
+mod dev;
 mod envtest;
 mod explore;
 mod failure;
@@ -75,6 +84,8 @@ enum Command {
     Explore(explore::ExploreArgs),
     /// Build this project's operator and run it: on an embedded cluster, or on one that you name.
     Run(run::RunArgs),
+    /// Develop: an embedded cluster whose state stays, and this project's operator, rebuilt on change.
+    Dev(dev::DevArgs),
     /// Install the definitions of this project's kinds.
     Install(install::InstallArgs),
     /// Remove the definitions of this project's kinds.
@@ -95,7 +106,7 @@ fn main() -> ExitCode {
             // Help and version are answers, everything else is a wrong flag: clap knows which.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
             match wrong_usage(&error) {
-                Some(line) => eprintln!("windlass: {line}"),
+                Some(line) => note!("windlass: {line}"),
                 None => drop(error.print()),
             }
             return ExitCode::from(code);
@@ -113,6 +124,7 @@ fn main() -> ExitCode {
         Command::Envtest(args) => envtest::run(args),
         Command::Explore(args) => explore::run(args),
         Command::Run(args) => run::run(args),
+        Command::Dev(args) => dev::run(args).map(|()| 0),
         Command::Install(args) => install::install(args).map(|()| 0),
         Command::Uninstall(args) => install::uninstall(args).map(|()| 0),
         Command::Deploy(args) => deploy::deploy(args).map(|()| 0),
@@ -121,7 +133,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("windlass: {failure}");
+            note!("windlass: {failure}");
             ExitCode::from(failure.code)
         }
     }

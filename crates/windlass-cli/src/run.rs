@@ -55,7 +55,7 @@ async fn run_operator(args: &RunArgs) -> Result<u8, Failure> {
         let cluster = args.target.connect(&action).await?;
         let text = serde_json::to_string(&cluster.kubeconfig).map_err(|e| Failure::of(&e))?;
         write_private(&kubeconfig, &text)?;
-        eprintln!("cluster: {}", cluster.shown);
+        note!("cluster: {}", cluster.shown);
         let mut signals = Signals::listen()?;
         return tokio::select! {
             biased;
@@ -88,7 +88,7 @@ async fn prepare(
 ) -> Result<Program, Failure> {
     let program = program(project).await?;
     write_private(kubeconfig, &running.kubeconfig)?;
-    eprintln!("cluster: embedded, server {}", running.url);
+    note!("cluster: embedded, server {}", running.url);
     let mut objects = Objects::new(running.server.client());
     for definition in program.definitions().await? {
         let outcome = objects.apply(&definition).await?;

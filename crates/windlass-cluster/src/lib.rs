@@ -12,4 +12,4 @@ mod table;
 
 pub use cluster::{Cluster, Options};
 pub use operator_test::OperatorTest;
-pub use role_test::{RoleReport, RoleTest};
+pub use role_test::{Right, RoleReport, RoleTest};

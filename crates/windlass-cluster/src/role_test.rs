@@ -59,11 +59,21 @@ pub struct RoleReport {
 }
 
 /// A verb on a resource: what a role allows, and what a request needs.
+///
+/// ```
+/// use windlass_cluster::Right;
+///
+/// let right = Right { group: "apps".into(), resource: "deployments".into(), verb: "list".into() };
+/// assert_eq!(right.target(), "deployments.apps");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Right {
-    group: String,
-    resource: String,
-    verb: String,
+pub struct Right {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The resource, also a subresource such as `pods/status`.
+    pub resource: String,
+    /// The verb.
+    pub verb: String,
 }
 
 // === impl RoleTest ===
@@ -176,7 +186,8 @@ async fn create(client: &kube::Client, object: Value) -> windlass::Result<()> {
 // === impl Right ===
 
 impl Right {
-    fn of(entry: &LogEntry) -> Self {
+    /// Returns the right that a request needs.
+    pub fn of(entry: &LogEntry) -> Self {
         let request = &entry.request;
         let resource = match request.subresource.as_str() {
             "" => request.resource.clone(),
@@ -198,8 +209,8 @@ impl Right {
         all
     }
 
-    /// `deployments.apps`, as kubectl names it.
-    fn target(&self) -> String {
+    /// Returns the resource as kubectl names it, such as `deployments.apps`.
+    pub fn target(&self) -> String {
         match self.group.as_str() {
             "" => self.resource.clone(),
             group => format!("{}.{group}", self.resource),

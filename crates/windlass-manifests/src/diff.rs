@@ -83,6 +83,14 @@ pub fn definitions(old: &[Value], new: &[Value]) -> Vec<Change> {
     report.changes
 }
 
+/// Returns the fields that a definition with several versions and without conversion loses when an
+/// object is written through another version than the stored one.
+pub fn unconverted(definition: &Value) -> Vec<Change> {
+    let mut report = Report::default();
+    definition::unconverted(&Value::Null, definition, &mut report);
+    report.changes
+}
+
 /// Collects changes.
 #[derive(Default)]
 struct Report {

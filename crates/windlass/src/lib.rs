@@ -67,6 +67,29 @@
 //!
 //! The table for client-go is in [`cache`].
 //!
+//! # Coming from kube-rs
+//!
+//! Types of `#[derive(CustomResource)]`, `kube::Api` and `kube::Client` are used as they are; only
+//! `kube::runtime` is replaced.
+//!
+//! | kube-rs | windlass |
+//! |---|---|
+//! | `Controller::new(api, watcher::Config)` | [`Controller::<T>::builder`](Controller::builder) |
+//! | `.owns(api, config)`, `.watches(api, config, mapper)` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches): one cache per kind for all controllers |
+//! | `.run(reconcile, error_policy, Arc<Context>)` | [`build`](controller::Builder::build); what the author's context held is captured by the closure |
+//! | the error policy | an error comes back with a growing delay; [`Error::terminal`] does not |
+//! | `Action::await_change()`, `Action::requeue(..)` | [`Next::Done`], [`Next::After`] |
+//! | `reflector::Store` | [`Context::get`], [`Context::list`]; own writes are visible at once |
+//! | `finalizer(..)` with `Event::Apply` and `Event::Cleanup` | [`Context::finalize`] |
+//! | `predicates::generation` | [`Predicate::generation_changed`] |
+//! | `Api::patch` with `Patch::Apply` | [`Context::apply`], which sends nothing if nothing differs |
+//! | `Api::patch_status` | [`Context::status`] |
+//! | `events::Recorder` | [`Context::event`], [`Context::warn`] |
+//! | `wait::await_condition` | [`wait::until`], [`Readiness::of`] |
+//! | `watcher`, `reflector` | [`cache::Informer`] |
+//! | leader election by another crate | [`Manager::lease`] |
+//! | `#[derive(CustomResource)]` | the same, or [`macro@api`] |
+//!
 //! # Promises
 //!
 //! The tests behind each promise are listed in `docs/promises.md` of the repository.
@@ -124,7 +147,13 @@
 //!   the server shows.
 //! - Equal traces on a runtime with several threads, or with real time.
 
+// The code that the macros generate names the crate.
+#[cfg(test)]
+extern crate self as windlass;
+
 pub mod clock;
+#[cfg(feature = "api")]
+pub mod conversion;
 pub mod error;
 pub mod kind;
 mod ordered_watch;

@@ -7,6 +7,7 @@
 mod cli;
 mod connect;
 mod output;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +23,7 @@ use windlass_manifests::rbac::{Grant, Reach, Rule};
 use windlass_manifests::{Model, crd};
 
 use crate::controller::{Access, Controller};
+use crate::conversion::{Conversion, Conversions};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::manager::{Manager, RunContext};
@@ -75,6 +77,7 @@ const GRACE: Duration = Duration::from_secs(30);
 pub struct Operator {
     model: Model,
     definitions: Vec<CustomResourceDefinition>,
+    conversions: Conversions,
     samples: Vec<Value>,
     grace: Duration,
     setup: Vec<Box<dyn FnOnce(Manager) -> Manager + Send>>,
@@ -89,6 +92,7 @@ impl Operator {
         Self {
             model: Model::new(name),
             definitions: Vec::new(),
+            conversions: Conversions::default(),
             samples: Vec::new(),
             grace: GRACE,
             setup: Vec::new(),
@@ -104,6 +108,16 @@ impl Operator {
     /// Adds a kind that the operator defines. Several versions of one kind share a definition.
     pub fn api<K: CustomResourceExt>(mut self) -> Self {
         self.definitions.push(K::crd());
+        self
+    }
+
+    /// Converts objects between the versions of a kind, which are added with [`api`](Self::api). The
+    /// definition names the webhook of the operator.
+    pub fn conversion<H>(mut self, conversion: Conversion<H>) -> Self
+    where
+        H: Object<DynamicType = ()> + CustomResourceExt,
+    {
+        self.conversions.add(conversion.into_versions());
         self
     }
 
@@ -244,8 +258,11 @@ impl Operator {
         for versions in kinds.into_values() {
             let definition = crd::merge(versions).map_err(|e| Error::Invalid(e.to_string()))?;
             crd::check_crd(&definition).map_err(|e| Error::Invalid(e.to_string()))?;
-            apis.push(Api::new(crd::to_value(&definition)));
+            let mut api = Api::new(crd::to_value(&definition));
+            versions::declare(&mut api, &self.conversions, &self.model)?;
+            apis.push(api);
         }
+        versions::check_defined(&self.conversions, &apis)?;
         for api in &mut apis {
             let mine = |sample: &&Value| {
                 let group = sample["apiVersion"].as_str().and_then(|v| v.split('/').next());

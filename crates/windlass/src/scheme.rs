@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 
 type Fill = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
-type Convert = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
+pub(crate) type Convert = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
 
 /// The types an operator knows, with their defaults and conversions.
 ///
@@ -118,21 +118,10 @@ impl Scheme {
         A: Object<DynamicType = ()>,
         B: Object<DynamicType = ()>,
     {
-        let run: Convert = Arc::new(move |value| {
-            let object: A = read(value)?;
-            let before = kept(object.meta());
-            let converted = convert(object)?;
-            if kept(converted.meta()) != before {
-                let (from, to) = (Kind::of::<A>(), Kind::of::<B>());
-                let text = "changes metadata other than labels and annotations";
-                return Err(Error::Invalid(format!("the conversion of {from} to {to} {text}")));
-            }
-            Ok(serde_json::to_value(&converted)?)
-        });
         self.entry::<A>();
         self.entry::<B>();
         let (from, to) = (Kind::of::<A>(), Kind::of::<B>());
-        self.conversions.entry(id(&from)).or_default().insert(to.api_version(), run);
+        self.conversions.entry(id(&from)).or_default().insert(to.api_version(), typed(convert));
         self
     }
 
@@ -223,6 +212,26 @@ impl fmt::Debug for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scheme").field("kinds", &self.types.keys()).finish()
     }
+}
+
+/// A function between two versions as one on JSON, which fails if it changes metadata other than
+/// labels and annotations.
+pub(crate) fn typed<A, B>(convert: impl Fn(A) -> Result<B> + Send + Sync + 'static) -> Convert
+where
+    A: Object<DynamicType = ()>,
+    B: Object<DynamicType = ()>,
+{
+    Arc::new(move |value| {
+        let object: A = read(value)?;
+        let before = kept(object.meta());
+        let converted = convert(object)?;
+        if kept(converted.meta()) != before {
+            let (from, to) = (Kind::of::<A>(), Kind::of::<B>());
+            let text = "changes metadata other than labels and annotations";
+            return Err(Error::Invalid(format!("the conversion of {from} to {to} {text}")));
+        }
+        Ok(serde_json::to_value(&converted)?)
+    })
 }
 
 /// What a conversion has to keep.

@@ -129,14 +129,6 @@ async fn events_say_when_all_pods_are_available_and_when_the_end_begins() -> Res
     test.until_none::<Memcached>().await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let events = test.client().api::<Event>().list().namespace("default").items().await?;
-    for event in &events {
-        println!(
-            "{:?} {:?} {:?}",
-            event.reason,
-            event.note,
-            event.regarding.as_ref().and_then(|r| r.kind.clone())
-        );
-    }
     let of_sample = |event: &&Arc<Event>| {
         event.regarding.as_ref().and_then(|object| object.kind.as_deref()) == Some("Memcached")
     };

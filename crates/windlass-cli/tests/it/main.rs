@@ -7,8 +7,11 @@
 #![cfg(unix)]
 
 mod crd_diff;
+mod dev;
 mod durability;
 mod envtest;
 mod lifecycle;
 mod logging;
+mod project;
+mod run;
 mod support;

@@ -197,7 +197,7 @@ fn storage(old: &Value, new: &Value, report: &mut Report) {
 }
 
 /// Fields that versions without conversion lose, and did not lose before.
-fn unconverted(old: &Value, new: &Value, report: &mut Report) {
+pub(super) fn unconverted(old: &Value, new: &Value, report: &mut Report) {
     let before = losses(old);
     for (served, storage, path, known_to) in losses(new).difference(&before) {
         let other = if known_to == served { storage } else { served };

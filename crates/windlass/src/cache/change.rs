@@ -217,6 +217,17 @@ impl Change {
             || matches!((&self.old, &self.new), (Some(old), Some(new)) if same(old, new))
     }
 
+    /// Returns what happened in one word, for the log.
+    pub(crate) fn word(&self) -> &'static str {
+        match (self.cause, &self.old, &self.new) {
+            (_, _, None) => "deleted",
+            (Cause::Initial, ..) => "exists",
+            (Cause::Resync, ..) => "resynced",
+            (Cause::Watch, None, _) => "created",
+            (Cause::Watch, Some(_), _) => "changed",
+        }
+    }
+
     /// Walks over the states before and after.
     pub(crate) fn states(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.old.iter().chain(&self.new)

@@ -89,6 +89,15 @@ impl EventHandler {
         let usual = if change.is_old_news() { LOW_PRIORITY } else { 0 };
         let priority = self.watch.priority.unwrap_or(usual);
         for key in &*keys {
+            tracing::trace!(
+                controller = %self.name,
+                namespace = key.namespace().unwrap_or_default(),
+                name = key.name(),
+                kind = self.watch.kind.kind(),
+                object = %change.key(),
+                change = change.word(),
+                "Queued"
+            );
             self.sink.add(key, Add::default().priority(priority));
         }
         true

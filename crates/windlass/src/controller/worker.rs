@@ -269,18 +269,18 @@ impl<K: Object> Worker<K> {
             Ok(Next::Done) => {
                 self.metrics.ended(Outcome::Success, took);
                 self.queue.forget(key);
-                tracing::trace!("Reconcile successful");
+                tracing::trace!(?took, "Reconcile successful");
             }
             Ok(Next::After(Duration::ZERO)) => {
                 self.metrics.ended(Outcome::RequeueAfter, took);
                 let add = Add::default().priority(priority).rate_limited();
                 let retry = self.queue.add_with(key, add);
-                tracing::trace!(?retry, "Reconcile successful");
+                tracing::trace!(?took, ?retry, "Reconcile successful");
             }
             Ok(Next::After(after)) => {
                 self.metrics.ended(Outcome::RequeueAfter, took);
                 self.queue.forget(key);
-                tracing::trace!(?after, "Reconcile successful");
+                tracing::trace!(?took, ?after, "Reconcile successful");
                 let add = Add::default().priority(priority).after(after);
                 self.queue.add_with(key, add);
             }

@@ -31,6 +31,8 @@ pub(super) enum Command {
     Crd,
     /// Print the service account, the roles and their bindings.
     Rbac,
+    /// Read a ConversionReview from standard input and print the answer.
+    Convert,
     /// Print the version.
     Version,
     /// Print a completion script for a shell.
@@ -151,6 +153,7 @@ fn dispatch(operator: Operator, cli: Cli) -> Result<(), Error> {
         Command::Manifests(args) => output::manifests(&operator, args),
         Command::Crd => output::definitions(&operator),
         Command::Rbac => output::access(&operator),
+        Command::Convert => output::convert(&operator),
         Command::Version => output::version(&operator),
         Command::Completion { shell } => output::completion(&operator, shell),
     }

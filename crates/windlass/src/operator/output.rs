@@ -1,14 +1,17 @@
 //! What the subcommands print and write.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use clap_complete::Shell;
 use windlass_manifests::files::{Change, Difference};
 use windlass_manifests::yaml;
 
-use super::Operator;
 use super::cli::{self, ManifestsArgs};
+use super::{Operator, versions};
 use crate::error::{Error, Result};
+
+/// The largest review that is read.
+const REVIEW_BYTES_MAX: u64 = 256 << 20;
 
 /// Writes the manifests, or shows what differs from them.
 pub(super) fn manifests(operator: &Operator, args: ManifestsArgs) -> Result<()> {
@@ -65,6 +68,14 @@ pub(super) fn definitions(operator: &Operator) -> Result<()> {
 /// Prints the service account, the roles and their bindings.
 pub(super) fn access(operator: &Operator) -> Result<()> {
     say(&yaml::documents(&operator.model()?.access_objects()))
+}
+
+/// Reads a ConversionReview from standard input and prints the answer.
+pub(super) fn convert(operator: &Operator) -> Result<()> {
+    operator.model()?;
+    let mut review = String::new();
+    std::io::stdin().take(REVIEW_BYTES_MAX).read_to_string(&mut review)?;
+    say(&versions::answer(&operator.conversions, &review)?)
 }
 
 /// Prints the name and the version.

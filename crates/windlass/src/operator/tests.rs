@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::cli::{self, Cli, Command};
 use super::*;
 use crate::Next;
+use crate::conversion::{Conversion, Fields};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
@@ -76,10 +77,20 @@ fn kinds_without_a_namespace_stay_in_a_cluster_role() {
 
 #[test]
 fn versions_of_a_kind_share_a_definition() {
-    let model = operator().api::<next::Shop>().model().expect("valid");
+    let both = || operator().api::<next::Shop>();
+    let loses = both().model().expect_err("v2 has no status").to_string();
+    assert!(loses.contains(".status: the field is in v1 and not in v2"), "{loses}");
+    let conversion = || Conversion::<Shop>::new().version::<next::Shop>(Fields::new());
+    let undefined = operator().conversion(conversion()).model().expect_err("v2 is not defined");
+    let text = "Shop is defined in the versions v1, but converted between v1, v2";
+    assert!(undefined.to_string().contains(text), "{undefined}");
+    let model = both().conversion(conversion()).model().expect("valid");
     let [api] = &model.apis[..] else { panic!("{} definitions", model.apis.len()) };
     assert_eq!(api.definition["spec"]["versions"].as_array().map(Vec::len), Some(2));
     assert_eq!(api.version(), "v1");
+    let service = &api.definition["spec"]["conversion"]["webhook"]["clientConfig"]["service"];
+    assert_eq!(service["name"], "shop-operator-webhook-service");
+    assert_eq!((&service["path"], &service["port"]), (&"/convert".into(), &443.into()));
     let twice = operator().api::<Shop>().model().expect_err("the same version twice");
     let text = "version v1 of shops.example.com is defined twice";
     assert!(twice.to_string().contains(text), "{twice}");

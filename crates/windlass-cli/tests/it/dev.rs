@@ -1,0 +1,192 @@
+//! `windlass dev`: the loop of building, restarting and applying, and what it shows.
+
+use std::fs;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+
+use crate::project::{Project, is_alive, sample, until};
+use crate::support::map;
+
+#[test]
+fn a_change_rebuilds_and_restarts_the_operator() {
+    let project = Project::scripted();
+    let mut dev = project.start(&["dev"]);
+    dev.line("build 1 runs as process");
+    until("the first operator", || project.operators().len() == 1);
+    project.write("src/main.rs", "fn main() { /* changed */ }");
+    dev.line("build 2 runs as process");
+    until("the second operator", || project.operators().len() == 2);
+    assert!(!is_alive(&project.operators()[0]));
+    assert!(is_alive(&project.operators()[1]));
+    project.write("README.md", "not code");
+    project.write("config/crd/bases/a.yaml", "generated");
+    project.write("src/lib.rs", "// more");
+    dev.line("build 3 runs as process");
+    assert!(!dev.lines().iter().any(|line| line.contains("build 4")), "{:#?}", dev.lines());
+}
+
+#[test]
+fn an_operator_keeps_running_while_the_code_is_broken() {
+    let project = Project::scripted();
+    let mut dev = project.start(&["dev"]);
+    until("the first operator", || project.operators().len() == 1);
+    project.write("src/main.rs", "broken");
+    dev.line("error: this file contains an unclosed delimiter");
+    dev.line("build failed; the previous operator keeps running");
+    assert!(is_alive(&project.operators()[0]));
+    project.write("src/main.rs", "fn main() { /* repaired */ }");
+    dev.line("build 2 runs as process");
+    until("the second operator", || project.operators().len() == 2);
+}
+
+#[test]
+fn a_project_that_does_not_compile_is_built_once_it_does() {
+    let project = Project::scripted();
+    project.write("src/main.rs", "broken");
+    let mut dev = project.start(&["dev"]);
+    dev.line("build failed; waiting for a change");
+    assert_eq!(project.operators(), Vec::<String>::new());
+    project.write("src/main.rs", "fn main() { /* repaired */ }");
+    dev.line("build 1 runs as process");
+}
+
+#[test]
+fn definitions_and_samples_are_applied_on_save() {
+    let project = Project::scripted();
+    project.write("config/samples/one.yaml", &sample("one", 1));
+    let kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n";
+    project.write("config/samples/kustomization.yaml", kustomization);
+    let mut dev = project.start(&["dev"]);
+    let crd = "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com";
+    dev.line(&format!("{crd} created"));
+    dev.line("memcached.cache.example.com/one created");
+
+    project.write("config/samples/two.yaml", &sample("two", 9));
+    dev.line("config/samples/two.yaml: memcached.cache.example.com/two was not applied");
+    let definition = fs::read_to_string(project.path("crd.yaml")).unwrap();
+    project.write("crd.yaml", &definition.replace("maximum: 5", "maximum: 50"));
+    project.write("src/main.rs", "fn main() { /* up to 50 */ }");
+    dev.line(&format!("{crd} configured"));
+    project.write("config/samples/two.yaml", &sample("two", 10));
+    dev.line("memcached.cache.example.com/two created");
+    project.write("config/samples/one.yaml", "a: [1");
+    dev.line("config/samples/one.yaml: not valid YAML");
+    assert!(!dev.lines().iter().any(|line| line.contains("kustomization")), "{:#?}", dev.lines());
+}
+
+#[tokio::test]
+async fn a_forbidden_request_names_the_rule_and_the_declaration() {
+    let project = Project::scripted();
+    let mut dev = project.start(&["dev"]);
+    until("the operator", || project.operators().len() == 1);
+    let client = project.operator_client().await;
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
+    for _ in 0..2 {
+        secrets.list(&ListParams::default()).await.unwrap_err();
+    }
+    dev.line("forbidden list secrets in default");
+    dev.line(
+        r#"the role lacks the rule {"apiGroups":[""],"resources":["secrets"],"verbs":["list"]}"#,
+    );
+    dev.line("declare it with .reads::<Secret>() on the controller");
+    let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+    maps.create(&PostParams::default(), &map("a", "1")).await.unwrap_err();
+    dev.line("declare it with .applies::<ConfigMap>() on the controller");
+    let shown = dev.lines();
+    let count = shown.iter().filter(|line| line.contains("forbidden list secrets")).count();
+    assert_eq!(count, 1, "{shown:#?}");
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_everything_and_the_state_of_the_cluster_stays() {
+    let project = Project::scripted();
+    let mut dev = project.start(&["dev"]);
+    until("the operator", || project.operators().len() == 1);
+    let maps: Api<ConfigMap> = Api::namespaced(project.client().await, "default");
+    maps.create(&PostParams::default(), &map("kept", "1")).await.unwrap();
+    dev.line("you       configmaps/kept in default created");
+    dev.signal("INT");
+    assert!(dev.wait().success(), "{:#?}", dev.lines());
+    assert!(!is_alive(&project.operators()[0]));
+    assert!(!project.path("target/windlass/shop/kubeconfig").exists());
+
+    let mut dev = project.start(&["dev"]);
+    until("the operator", || project.operators().len() == 2);
+    let maps: Api<ConfigMap> = Api::namespaced(project.client().await, "default");
+    assert!(maps.get_opt("kept").await.unwrap().is_some());
+    let second = project.command(&["dev"]).output().unwrap();
+    assert_eq!(second.status.code(), Some(1), "only one can use the state");
+    dev.signal("TERM");
+    assert!(dev.wait().success());
+
+    let mut fresh = project.start(&["dev", "--fresh"]);
+    fresh.line("build 1 runs");
+    let maps: Api<ConfigMap> = Api::namespaced(project.client().await, "default");
+    assert!(maps.get_opt("kept").await.unwrap().is_none());
+}
+
+#[test]
+fn an_operator_that_ends_is_started_again() {
+    let project = Project::scripted();
+    project.write("fails", "");
+    let mut dev = project.start(&["dev"]);
+    dev.line("out of luck");
+    dev.line("ended (exit status: 3); it is started again in 1 s");
+    fs::remove_file(project.path("fails")).unwrap();
+    until("the operator", || project.operators().len() == 1);
+}
+
+#[test]
+fn a_closed_output_does_not_end_the_session() {
+    let project = Project::scripted();
+    let mut command = project.command(&["dev"]);
+    let mut child = command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    until("the operator", || project.operators().len() == 1);
+    project.write("src/main.rs", "fn main() { /* changed */ }");
+    until("the second operator", || project.operators().len() == 2);
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
+    assert!(child.wait().unwrap().success());
+    assert!(!is_alive(&project.operators()[1]));
+}
+
+#[test]
+fn the_operator_is_shown_at_work_and_can_be_deployed_from_another_terminal() {
+    let project = Project::memcached();
+    project.write("config/samples/one.yaml", &sample("one", 2));
+    let mut dev = project.start(&["dev"]);
+    dev.line("starting server");
+    dev.line("Starting Controller");
+    let workers = dev.line("Starting workers");
+    for field in ["controller=", "controllerGroup=", "controllerKind=", "worker count="] {
+        assert!(workers.contains(field), "{workers}");
+    }
+    dev.line("operator  deployments.apps/one in default created");
+    let first = dev.line("reconcile memcached default/one ok in");
+    assert!(first.contains("because Memcached default/one"), "{first}");
+    dev.line("event     Normal Available memcached/one");
+    assert!(!dev.lines().iter().any(|line| line.contains("forbidden")), "{:#?}", dev.lines());
+
+    let mut installed = project.start(&["install"]);
+    assert!(installed.wait().success());
+    let crd = "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com";
+    installed.line(&format!("{crd} unchanged"));
+    let mut deployed = project.start(&["deploy", "--image", "shop:1"]);
+    assert!(deployed.wait().success(), "{:#?}", deployed.lines());
+    deployed.line("deployment.apps/memcached-operator-controller-manager created");
+    deployed.line("operator is ready");
+    let mut refused = project.start(&["undeploy"]);
+    assert_eq!(refused.wait().code(), Some(1));
+    refused.line("memcached.cache.example.com/one in namespace default");
+    let mut removed = project.start(&["undeploy", "--delete-resources"]);
+    assert!(removed.wait().success(), "{:#?}", removed.lines());
+    removed.line("memcached.cache.example.com/one deleted");
+    removed.line("deployment.apps/memcached-operator-controller-manager deleted");
+}

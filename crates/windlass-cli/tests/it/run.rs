@@ -1,0 +1,117 @@
+//! `windlass run`, `install` and `uninstall`: which cluster they use, and which they never touch.
+
+use std::fs;
+
+use crate::project::{Project, is_alive, until};
+use crate::support::{Cluster, TempDir, one_line};
+
+/// A kubeconfig of a cluster that does not answer.
+const OTHER: &str = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "production",
+    "clusters": [{"name": "c", "cluster": {"server": "https://production.example.com:6443"}}],
+    "contexts": [{"name": "production", "context": {"cluster": "c", "user": "u"}}],
+    "users": [{"name": "u", "user": {"token": "secret"}}]}"#;
+
+#[test]
+fn the_embedded_cluster_is_used_even_if_kubeconfig_is_set() {
+    let project = Project::scripted();
+    project.write("other", OTHER);
+    project.write(".kube/config", OTHER);
+    let mut command = project.command(&["run"]);
+    command.env("KUBECONFIG", project.path("other"));
+    let mut run = crate::project::Running::start(command);
+    let crd = "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com created";
+    run.line(crd);
+    until("the operator", || project.operators().len() == 1);
+    let seen = fs::read_to_string(project.path("seen.kubeconfig")).unwrap();
+    assert!(seen.contains("https://127.0.0.1:") && !seen.contains("production"), "{seen}");
+    run.signal("TERM");
+    assert!(run.wait().success());
+    assert!(!is_alive(&project.operators()[0]));
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_operator() {
+    let project = Project::scripted();
+    project.write("fails", "");
+    let mut run = project.start(&["run"]);
+    assert_eq!(run.wait().code(), Some(3));
+}
+
+#[test]
+fn code_that_does_not_compile_is_a_failure() {
+    let project = Project::scripted();
+    project.write("src/main.rs", "broken");
+    let mut run = project.start(&["run"]);
+    assert_eq!(run.wait().code(), Some(1));
+    run.line("error: this file contains an unclosed delimiter");
+    run.line("windlass: the operator does not compile; see the errors above");
+}
+
+#[test]
+fn a_named_cluster_needs_a_confirmation_that_a_pipe_cannot_give() {
+    let project = Project::scripted();
+    project.write("other", OTHER);
+    for command in ["run", "install", "uninstall", "deploy", "undeploy"] {
+        let output = project.command(&[command, "--kubeconfig", "other"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        let line = one_line(&output);
+        let cluster = "context production, server https://production.example.com:6443/";
+        assert!(line.contains("not confirmed") && line.contains(cluster), "{line}");
+        assert!(line.contains("--yes") && !line.contains("secret"), "{line}");
+    }
+}
+
+#[test]
+fn a_context_that_does_not_exist_is_wrong_usage() {
+    let project = Project::scripted();
+    project.write("other", OTHER);
+    let args = ["install", "--kubeconfig", "other", "--context", "staging", "--yes"];
+    let output = project.command(&args).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "windlass: the kubeconfig has no context staging; it has production";
+    assert_eq!(one_line(&output), expected);
+}
+
+#[test]
+fn nothing_is_installed_without_a_named_cluster() {
+    let project = Project::scripted();
+    project.write(".kube/config", OTHER);
+    for command in ["install", "uninstall", "deploy", "undeploy"] {
+        let mut command = project.command(&[command]);
+        let output = command.env("KUBECONFIG", project.path(".kube/config")).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(one_line(&output).contains("no cluster is named"), "{}", one_line(&output));
+    }
+}
+
+#[test]
+fn definitions_are_installed_and_removed() {
+    let project = Project::scripted();
+    let dir = TempDir::new();
+    let cluster = Cluster::start(dir.path(), &[]);
+    let kubeconfig = cluster.kubeconfig.display().to_string();
+    let crd = "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com";
+    for (command, word) in
+        [("install", "created"), ("install", "unchanged"), ("uninstall", "deleted")]
+    {
+        let args = [command, "--kubeconfig", &kubeconfig, "--context", "windlass", "--yes"];
+        let output = project.command(&args).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        assert!(error.starts_with("cluster: context windlass, server https://127.0.0.1:"));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{crd} {word}\n"));
+    }
+}
+
+#[test]
+fn a_directory_without_a_project_is_named() {
+    let dir = TempDir::new();
+    let mut command = crate::support::windlass();
+    let output = command.arg("run").current_dir(dir.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let line = one_line(&output);
+    assert!(
+        line.starts_with("windlass: found no Rust project: could not find `Cargo.toml`"),
+        "{line}"
+    );
+}

@@ -1,0 +1,192 @@
+//! The difference between what a value is and what a conversion alone makes of it.
+//!
+//! An entry names a place, what the conversion gave there, and what has to be there. It is applied
+//! only if the conversion gives the same again.
+//!
+//! Lists of objects with a name are compared item by item, so an item keeps its values if others come
+//! and go. In other lists of equal length, an item keeps its values as long as it is not changed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Fields that identify the items of a list, if all items have one.
+const KEYS: [&str; 5] = ["name", "key", "id", "type", "port"];
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    path: Vec<Step>,
+    #[serde(flatten)]
+    change: Change,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Step {
+    Field(String),
+    Item { key: String, value: Value, at: usize },
+}
+
+/// `was` and `is` hold one value, or none if there was none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Change {
+    Value { was: Vec<Value>, is: Vec<Value> },
+    Items { items: Vec<(Value, Value)> },
+}
+
+/// Returns what has to be restored in `was` to get `is`. Kind, version and metadata are left out.
+pub(super) fn between(was: &Value, is: &Value) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let content = |value: &Value| -> Map<String, Value> {
+        let fields = value.as_object().into_iter().flatten();
+        let content = fields.filter(|(name, _)| !is_frame(name));
+        content.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let (was, is) = (Value::Object(content(was)), Value::Object(content(is)));
+    compare(Some(&was), Some(&is), &mut Vec::new(), &mut entries);
+    entries
+}
+
+fn is_frame(name: &str) -> bool {
+    matches!(name, "apiVersion" | "kind" | "metadata")
+}
+
+/// Applies all entries whose place is as it was.
+pub(super) fn restore(entries: &[Entry], target: &mut Value) {
+    for entry in entries {
+        let framed = matches!(entry.path.first(), Some(Step::Field(name)) if is_frame(name));
+        if !framed && !entry.path.is_empty() {
+            entry.restore(target);
+        }
+    }
+}
+
+fn compare(was: Option<&Value>, is: Option<&Value>, path: &mut Vec<Step>, found: &mut Vec<Entry>) {
+    match (was, is) {
+        (was, is) if was == is => {}
+        (Some(Value::Object(was)), Some(Value::Object(is))) => {
+            let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+            for name in names {
+                path.push(Step::Field(name.clone()));
+                compare(was.get(name), is.get(name), path, found);
+                path.pop();
+            }
+        }
+        (Some(Value::Array(was)), Some(Value::Array(is))) => lists(was, is, path, found),
+        (was, is) => {
+            let one = |value: Option<&Value>| value.cloned().into_iter().collect();
+            let change = Change::Value { was: one(was), is: one(is) };
+            found.push(Entry { path: path.clone(), change });
+        }
+    }
+}
+
+fn lists(was: &[Value], is: &[Value], path: &mut Vec<Step>, found: &mut Vec<Entry>) {
+    if let Some(key) = key_of(was, is) {
+        let of = |list: &[Value]| -> BTreeMap<String, usize> {
+            list.iter().enumerate().map(|(at, item)| (item[key].to_string(), at)).collect()
+        };
+        let (before, after) = (of(was), of(is));
+        let gone =
+            was.iter().enumerate().filter(|(_, item)| !after.contains_key(&item[key].to_string()));
+        let items = is.iter().enumerate().chain(gone);
+        for (at, item) in items {
+            let text = item[key].to_string();
+            path.push(Step::Item { key: key.to_owned(), value: item[key].clone(), at });
+            let (was, is) =
+                (before.get(&text).map(|at| &was[*at]), after.get(&text).map(|at| &is[*at]));
+            compare(was, is, path, found);
+            path.pop();
+        }
+    } else if was.len() == is.len() {
+        let pairs = was.iter().zip(is).filter(|(was, is)| was != is);
+        let items = pairs.map(|(was, is)| (was.clone(), is.clone())).collect();
+        found.push(Entry { path: path.clone(), change: Change::Items { items } });
+    } else {
+        let change = Change::Value { was: vec![was.to_vec().into()], is: vec![is.to_vec().into()] };
+        found.push(Entry { path: path.clone(), change });
+    }
+}
+
+/// A field that identifies the items of both lists, whose common items are in the same order.
+fn key_of(was: &[Value], is: &[Value]) -> Option<&'static str> {
+    KEYS.into_iter().find(|key| {
+        let keys = |list: &[Value]| -> Option<Vec<String>> {
+            let scalar = |item: &Value| match item.get(key) {
+                Some(value @ (Value::String(_) | Value::Number(_))) => Some(value.to_string()),
+                _ => None,
+            };
+            list.iter().map(scalar).collect()
+        };
+        let (Some(one), Some(other)) = (keys(was), keys(is)) else { return false };
+        let (mine, theirs): (BTreeSet<_>, BTreeSet<_>) =
+            (one.iter().collect(), other.iter().collect());
+        let unique = mine.len() == one.len() && theirs.len() == other.len();
+        let common_of_one = one.iter().filter(|key| theirs.contains(key));
+        unique && common_of_one.eq(other.iter().filter(|key| mine.contains(key)))
+    })
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn restore(&self, target: &mut Value) {
+        match &self.change {
+            Change::Value { was, is } => {
+                let Some((last, parents)) = self.path.split_last() else { return };
+                if let Some(parent) = find(target, parents) {
+                    put(parent, last, was.first(), is.first());
+                }
+            }
+            Change::Items { items } => {
+                let Some(Value::Array(list)) = find(target, &self.path) else { return };
+                let mut known: BTreeMap<String, VecDeque<&Value>> = BTreeMap::new();
+                for (was, is) in items {
+                    known.entry(was.to_string()).or_default().push_back(is);
+                }
+                for item in list {
+                    let is = known.get_mut(&item.to_string()).and_then(VecDeque::pop_front);
+                    if let Some(is) = is {
+                        *item = is.clone();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The place of a path; `None` if somebody has removed it.
+fn find<'a>(target: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
+    path.iter().try_fold(target, |at, step| match step {
+        Step::Field(name) => at.as_object_mut()?.get_mut(name),
+        Step::Item { key, value, .. } => {
+            at.as_array_mut()?.iter_mut().find(|item| item.get(key) == Some(value))
+        }
+    })
+}
+
+/// Puts a value where `was` is.
+fn put(parent: &mut Value, step: &Step, was: Option<&Value>, is: Option<&Value>) {
+    match (parent, step) {
+        (Value::Object(fields), Step::Field(name)) if fields.get(name) == was => match is {
+            Some(is) => drop(fields.insert(name.clone(), is.clone())),
+            None => drop(fields.remove(name)),
+        },
+        (Value::Array(list), Step::Item { key, value, at }) => {
+            let found = list.iter().position(|item| item.get(key) == Some(value));
+            if found.map(|at| &list[at]) != was {
+                return;
+            }
+            match (found, is) {
+                (Some(found), Some(is)) => list[found] = is.clone(),
+                (Some(found), None) => drop(list.remove(found)),
+                (None, Some(is)) => list.insert((*at).min(list.len()), is.clone()),
+                (None, None) => {}
+            }
+        }
+        _ => {}
+    }
+}
