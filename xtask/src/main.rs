@@ -1,5 +1,5 @@
 //! The chores of this repository: `cargo xtask api`, `cargo xtask bench`, `cargo xtask fuzz`,
-//! `cargo xtask go-patterns`.
+//! `cargo xtask go-patterns`, `cargo xtask tidy`.
 
 #![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
 
@@ -7,6 +7,7 @@ mod api;
 mod bench;
 mod fuzz;
 mod patterns;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -26,7 +27,9 @@ const USAGE: &str = "usage:
       by default
   cargo xtask go-patterns
       asks the Go on this machine about generated regular expressions, and writes its
-      answers where the tests of the API server find them";
+      answers where the tests of the API server find them
+  cargo xtask tidy
+      checks the length of files and functions, and the words of comments";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"go-patterns", rest)) => patterns::run(rest),
+        Some((&"tidy", [])) => tidy::run(),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

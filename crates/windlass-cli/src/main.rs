@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Writes a line to standard output; a reader that went away is no reason to stop.
 macro_rules! say {
@@ -29,6 +29,7 @@ macro_rules! note {
 mod builder;
 mod child;
 mod cluster;
+mod completion;
 mod crd_diff;
 mod demo;
 mod deploy;
@@ -39,13 +40,16 @@ mod failure;
 mod install;
 mod keys;
 mod log;
+mod manifests;
 mod objects;
+mod plan;
 mod private_file;
 mod process;
 mod program;
 mod project;
 mod removal;
 mod run;
+mod scaffold;
 mod signals;
 mod target_cluster;
 mod text;
@@ -72,6 +76,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start an operator: a new project, or a member of a workspace.
+    Init(scaffold::InitArgs),
+    /// Create a kind or a webhook.
+    #[command(subcommand)]
+    Create(scaffold::CreateCommand),
+    /// Delete a kind with everything that was created for it.
+    #[command(subcommand)]
+    Delete(scaffold::DeleteCommand),
+    /// Rename a kind.
+    #[command(subcommand)]
+    Rename(scaffold::RenameCommand),
+    /// Write the manifests of this project: config/, dist/install.yaml and Dockerfile.
+    Manifests(manifests::ManifestsArgs),
     /// Run an embedded Kubernetes cluster and write its kubeconfig.
     Cluster(cluster::ClusterArgs),
     /// Work with CustomResourceDefinitions.
@@ -82,6 +99,8 @@ enum Command {
     Envtest(envtest::EnvtestArgs),
     /// Run this project's explorations over every plan, on all cores.
     Explore(explore::ExploreArgs),
+    /// Show what the operator would do, without doing it.
+    Plan(plan::PlanArgs),
     /// Build this project's operator and run it: on an embedded cluster, or on one that you name.
     Run(run::RunArgs),
     /// Develop: an embedded cluster whose state stays, and this project's operator, rebuilt on change.
@@ -94,6 +113,10 @@ enum Command {
     Deploy(deploy::DeployArgs),
     /// Remove this project's operator.
     Undeploy(deploy::UndeployArgs),
+    /// Print the version of this command and of the Kubernetes API.
+    Version(completion::VersionArgs),
+    /// Print a completion script for a shell.
+    Completion(completion::CompletionArgs),
 }
 
 fn main() -> ExitCode {
@@ -122,7 +145,15 @@ fn main() -> ExitCode {
         Command::Crd(args) => crd_diff::run(args),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
+        Command::Init(args) => scaffold::init(args).map(|()| 0),
+        Command::Create(command) => scaffold::create(command).map(|()| 0),
+        Command::Delete(command) => scaffold::delete(command).map(|()| 0),
+        Command::Rename(command) => scaffold::rename(command).map(|()| 0),
+        Command::Manifests(args) => manifests::run(args),
+        Command::Version(args) => completion::version(args).map(|()| 0),
+        Command::Completion(args) => completion::run(args, Cli::command()).map(|()| 0),
         Command::Explore(args) => explore::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),
         Command::Dev(args) => dev::run(args).map(|()| 0),
         Command::Install(args) => install::install(args).map(|()| 0),

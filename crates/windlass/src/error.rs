@@ -19,7 +19,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong between a reconcile function and the API server.
 ///
-/// `Debug` prints the same single line as [`chain`](Self::chain): Rust prints the error that leaves
+/// `Debug` prints the error and all its causes in one line: Rust prints the error that leaves
 /// `main` with `Debug`, and an operator's last words should be a sentence.
 ///
 /// # Examples
@@ -103,7 +103,7 @@ pub enum Error {
     },
     /// A cached read of a kind that no controller declared.
     #[error(
-        "{kind} is not in the cache: declare it with owns, watches or reads, or read it with Client::api"
+        "{kind} is not in the cache: declare it with owns, watch or reads, or read it with Client::api"
     )]
     #[non_exhaustive]
     NotCached {
@@ -188,7 +188,7 @@ impl Error {
     /// use windlass::Error;
     /// let error = Error::terminal("spec.size must not shrink");
     /// assert!(error.is_terminal());
-    /// assert_eq!(error.chain(), "terminal error: spec.size must not shrink");
+    /// assert_eq!(format!("{error:?}"), "terminal error: spec.size must not shrink");
     /// ```
     pub fn terminal(error: impl Into<Error>) -> Self {
         Self::Terminal(Box::new(TerminalCause(error.into())))
@@ -277,16 +277,8 @@ impl Error {
             _ => None,
         })
     }
-
-    /// Returns the error and all its causes in one line.
-    ///
-    /// ```
-    /// use windlass::Error;
-    /// let error = Error::terminal(std::io::Error::other("disk full"));
-    /// assert_eq!(error.to_string(), "terminal error");
-    /// assert_eq!(error.chain(), "terminal error: disk full");
-    /// ```
-    pub fn chain(&self) -> String {
+    /// Returns the error and its causes as one sentence, as `Debug` shows it.
+    pub(crate) fn chain(&self) -> String {
         let mut text = self.to_string();
         for cause in self.causes().skip(1) {
             let next = cause.to_string();

@@ -45,9 +45,9 @@ const NOTE_MAX: usize = 1024;
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// let recorder = Recorder::spawn(&client, "shop", Clock::system());
+/// let recorder = Recorder::spawn(&client, "shop", Clock::default());
 /// let mut about =
-///     Key::namespaced("default", "cart").object_reference(&Kind::of::<Pod>().api_resource());
+///     Key::namespaced("default", "cart").object_reference(&Kind::of::<Pod>());
 /// about.field_path = Some("spec.containers{web}".into());
 /// let recorder = recorder.named("till").on_host("node-1");
 /// recorder.publish(EventType::Warning, about, "Slow", "Serve", "3 s for a page".into());
@@ -85,8 +85,8 @@ pub enum EventType {
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// let recorder = Recorder::spawn(&client, "my-operator", Clock::system());
-/// let about = Key::cluster("default").object_reference(&Kind::of::<Namespace>().api_resource());
+/// let recorder = Recorder::spawn(&client, "my-operator", Clock::default());
+/// let about = Key::cluster("default").object_reference(&Kind::of::<Namespace>());
 /// for _ in 0..3 {
 ///     let note = "all is well".to_string();
 ///     recorder.publish(EventType::Normal, about.clone(), "Seen", "Look", note);

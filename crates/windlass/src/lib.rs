@@ -48,7 +48,7 @@
 //! | `ctrl.NewManager`, `manager.Options` | [`Manager`] |
 //! | `mgr.Start(ctrl.SetupSignalHandler())` | [`run_until_signal`](Manager::run_until_signal) |
 //! | `ctrl.NewControllerManagedBy(mgr).For(&T{})` | [`Controller::<T>::builder`](Controller::builder) |
-//! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches), [`filter`](controller::Builder::filter) |
+//! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watch`](controller::Builder::watch), [`Watch::when`] |
 //! | `reconcile.Request`, `reconcile.Result` | [`Context::key`], [`Next`] |
 //! | `reconcile.TerminalError` | [`Error::terminal`] |
 //! | `client.Get`, `client.List`, which read the cache | [`Context::get`], [`Context::list`] |
@@ -75,7 +75,7 @@
 //! | kube-rs | windlass |
 //! |---|---|
 //! | `Controller::new(api, watcher::Config)` | [`Controller::<T>::builder`](Controller::builder) |
-//! | `.owns(api, config)`, `.watches(api, config, mapper)` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches): one cache per kind for all controllers |
+//! | `.owns(api, config)`, `.watches(api, config, mapper)` | [`owns`](controller::Builder::owns), [`watch`](controller::Builder::watch): one cache per kind for all controllers |
 //! | `.run(reconcile, error_policy, Arc<Context>)` | [`build`](controller::Builder::build); what the author's context held is captured by the closure |
 //! | the error policy | an error comes back with a growing delay; [`Error::terminal`] does not |
 //! | `Action::await_change()`, `Action::requeue(..)` | [`Next::Done`], [`Next::After`] |

@@ -18,7 +18,7 @@ use windlass::cache::{Cause, Change, Informer, Scope};
 use windlass::client::Deletion;
 use windlass::events::{EventType, Recorder};
 use windlass::manager::RunContext;
-use windlass::queue::{Add, LOW_PRIORITY, WorkQueue};
+use windlass::queue::{LOW_PRIORITY, WorkQueue};
 use windlass::{Client, Error, Index, Key, Kind, Result, owner};
 
 use crate::{AppService, AppServiceStatus};
@@ -92,8 +92,8 @@ impl Controller {
         Ok(Self {
             client: cx.client.clone(),
             recorder: cx.recorder.clone(),
-            services: cache.informer(&Scope::all()),
-            deployments: cache.informer(&Scope::all()),
+            services: cache.informer(&Scope::default()),
+            deployments: cache.informer(&Scope::default()),
             queue: WorkQueue::new(),
         })
     }
@@ -127,14 +127,14 @@ impl Controller {
     /// Adds a key. What was there before the start can wait for what changes now.
     fn enqueue(&self, key: Key, cause: Cause) {
         let priority = if cause == Cause::Watch { 0 } else { LOW_PRIORITY };
-        self.queue.add_with(key, Add::default().priority(priority));
+        self.queue.add_with_priority(key, priority);
     }
 
     /// Adds the AppServices that a change of a Deployment concerns: its owner, before and after the
     /// change, and all that name it.
     fn handle_deployment(&self, change: &Change) {
         let kind = Kind::of::<AppService>();
-        for owner in change.old.iter().chain(&change.new).flat_map(|entry| entry.owners()) {
+        for owner in change.old.iter().chain(&change.new).flat_map(|entry| &entry.owners) {
             let ours = *owner.kind == *kind.kind() && *owner.api_version == kind.api_version();
             if ours && owner.controller {
                 self.enqueue(Key::new(change.key().namespace(), &owner.name), change.cause);
@@ -149,11 +149,11 @@ impl Controller {
     /// Takes keys from the queue until it is shut down.
     async fn work(self: Arc<Self>) {
         while let Some(work) = self.queue.get().await {
-            match self.sync(work.key()).await {
-                Ok(()) => self.queue.forget(work.key()),
+            match self.sync(&work).await {
+                Ok(()) => self.queue.forget(&work),
                 Err(error) => {
-                    let delay = self.queue.add_rate_limited(work.key());
-                    tracing::warn!(key = %work.key(), ?delay, error = error.chain(), "will retry");
+                    let delay = self.queue.add_rate_limited(&*work);
+                    tracing::warn!(key = %*work, ?delay, ?error, "will retry");
                 }
             }
         }
@@ -226,7 +226,7 @@ impl Controller {
     }
 
     fn publish(&self, event_type: EventType, service: &AppService, reason: &str, note: String) {
-        let kind = Kind::of::<AppService>().api_resource();
+        let kind = Kind::of::<AppService>();
         let mut regarding = Key::of(service).object_reference(&kind);
         regarding.uid.clone_from(&service.metadata.uid);
         self.recorder.publish(event_type, regarding, reason, "Sync", note);

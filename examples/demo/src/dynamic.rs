@@ -23,7 +23,7 @@ fn deployments() -> Kind {
 /// The controller, ready to be added to a manager.
 pub fn controller() -> Controller<DynamicObject> {
     Controller::of_kind("demo", &demos())
-        .watch(Watch::owned_kind(deployments()))
+        .watch(Watch::owned(deployments()))
         // What is applied is declared by its Rust type, if there is one.
         .applies::<k8s_openapi::api::apps::v1::Deployment>()
         .writes_status()

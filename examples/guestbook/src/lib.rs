@@ -95,13 +95,13 @@ pub fn controller() -> Controller<Guestbook> {
         .finalizes()
         .conditions()
         .index(&by_config())
-        .watch(Watch::reading(Kind::of::<ConfigMap>(), users))
-        .watches(|pod: &Pod| {
+        .watch(Watch::changes(Kind::of::<ConfigMap>(), users))
+        .watch(Watch::map(|pod: &Pod| {
             let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get(INSTANCE));
             name.map(|name| Key::new(pod.metadata.namespace.as_deref(), name))
                 .into_iter()
                 .collect::<Vec<_>>()
-        })
+        }))
         .build(reconcile)
 }
 

@@ -71,7 +71,7 @@ async fn a_guestbook_waits_for_its_settings_and_then_serves() -> Result<()> {
     let test = OperatorTest::start(operator).await?;
     test.client().api().create(&guestbook(3)).await?;
     let waiting = until(&test, "a report", |status| !status.conditions.is_empty()).await?;
-    let found = condition::find(&waiting.conditions, "ConfigFound").expect("is reported");
+    let found = waiting.conditions.iter().find(|c| c.type_ == "ConfigFound").expect("is reported");
     assert_eq!(found.message, "there is no ConfigMap settings");
     assert!(test.names::<Deployment>().await?.is_empty());
 

@@ -122,7 +122,7 @@ pub fn controller() -> Controller<WarpdrivePool> {
         .deletes::<DaemonSet>()
         .finalizes()
         .conditions()
-        .watch(Watch::reading(Kind::of::<Node>(), all_pools).when(selection_changed()))
+        .watch(Watch::changes(Kind::of::<Node>(), all_pools).when(selection_changed()))
         .build(reconcile)
 }
 

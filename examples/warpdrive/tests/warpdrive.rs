@@ -106,7 +106,7 @@ async fn a_pool_takes_the_nodes_it_selects_grows_and_accounts_for_its_volumes() 
 
     merge(&test, json!({"spec": {"replicas": 3}})).await?;
     let short = |status: &WarpdrivePoolStatus| {
-        let found = condition::find(&status.conditions, "NodesFound");
+        let found = status.conditions.iter().find(|c| c.type_ == "NodesFound");
         found.is_some_and(|found| found.message == "2 of 3 nodes are there")
     };
     until(&test, "a report", short).await?;

@@ -19,7 +19,7 @@ pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
     operator.model()?;
     let filter = args.log_level.as_deref().and_then(|level| EnvFilter::try_new(level).ok());
     let json = args.log_format.map(|format| format == LogFormat::Json);
-    crate::log::start(filter, json, &Clock::system());
+    crate::log::start(filter, json, &Clock::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let config = config(args.kubeconfig.as_deref()).await?;

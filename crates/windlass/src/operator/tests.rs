@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cli::{self, Cli, Command};
 use super::*;
-use crate::Next;
 use crate::conversion::{Conversion, Fields};
+use crate::{Next, Watch};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
@@ -35,7 +35,7 @@ mod next {
 fn operator() -> Operator {
     let controller = Controller::<Shop>::builder("shops")
         .owns::<Deployment>()
-        .watches(|_: &Node| Vec::new())
+        .watch(Watch::map(|_: &Node| Vec::new()))
         .reads::<Secret>()
         .deletes::<ConfigMap>()
         .writes_status()
