@@ -302,7 +302,7 @@ impl<K: Object> Worker<K> {
             Ok(Next::Done | Next::At(_)) => {
                 self.metrics.ended(Outcome::Success, took);
                 self.queue.forget(key);
-                tracing::trace!(?took, "Reconcile successful");
+                tracing::trace!(took = format_args!("{took:.1?}"), "Reconcile successful");
                 Ended { outcome: "done", error: None, next: None }
             }
             Ok(Next::After(after)) => {
@@ -310,11 +310,15 @@ impl<K: Object> Worker<K> {
                 let add = add.flags(flag::DUE);
                 if after.is_zero() {
                     let retry = self.queue.add_with(key, add.rate_limited());
-                    tracing::trace!(?took, ?retry, "Reconcile successful");
+                    tracing::trace!(
+                        took = format_args!("{took:.1?}"),
+                        ?retry,
+                        "Reconcile successful"
+                    );
                     return Ended { outcome: "done", error: None, next: Some(retry) };
                 }
                 self.queue.forget(key);
-                tracing::trace!(?took, ?after, "Reconcile successful");
+                tracing::trace!(took = format_args!("{took:.1?}"), ?after, "Reconcile successful");
                 self.queue.add_with(key, add.after(after));
                 Ended { outcome: "done", error: None, next: Some(after) }
             }
