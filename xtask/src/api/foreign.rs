@@ -10,6 +10,7 @@ pub const REASONS: &[(&str, &str)] = &[
     ("jiff::SignedDuration", "how far a test moves the clock, backwards as well"),
     ("jiff::Timestamp", "the time type of k8s-openapi"),
     ("k8s_openapi::api::core::v1::ObjectReference", "what an event is about, as the API names it"),
+    ("k8s_openapi::api::core::v1::PodTemplateSpec", "`Context::stamp` annotates it"),
     (
         "k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition",
         "the type of conditions in the status of custom kinds",
