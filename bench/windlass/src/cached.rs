@@ -82,7 +82,7 @@ pub async fn index(client: Client, args: &Args) -> Outcome {
 }
 
 async fn synced(cache: &Cache) -> Result<Informer<Pod>, String> {
-    let informer = cache.informer::<Pod>(&Scope::all());
+    let informer = cache.informer::<Pod>(&Scope::default());
     let long = Duration::from_secs(600);
     informer.synced(long).await.map_err(|state| format!("not synced: {state:?}"))?;
     Ok(informer)

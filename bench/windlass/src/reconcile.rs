@@ -52,10 +52,10 @@ impl Tally {
 pub async fn throughput(client: Client, args: &Args, read: bool) -> Outcome {
     let tally = Arc::new(Tally::default());
     let counted = tally.clone();
-    let (sender, channel) = mpsc::channel(CHANNEL_MAX);
+    let (sender, mut channel) = mpsc::channel(CHANNEL_MAX);
     let controller = Controller::<Pod>::builder(CONTROLLER)
         .workers(args.number("workers", 4))
-        .channel(channel)
+        .source(futures::stream::poll_fn(move |cx| channel.poll_recv(cx)))
         .build(move |cx: Context<Pod>| {
             let tally = counted.clone();
             async move {
@@ -85,10 +85,10 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
     let (first, tally) = (Arc::new(Tally::default()), Arc::new(Tally::default()));
     let token: Arc<Mutex<String>> = Arc::default();
     let (seen, counted, wanted) = (first.clone(), tally.clone(), token.clone());
-    let (sender, channel) = mpsc::channel(CHANNEL_MAX);
+    let (sender, mut channel) = mpsc::channel(CHANNEL_MAX);
     let controller = Controller::<Pod>::builder(CONTROLLER)
         .workers(args.number("workers", 4))
-        .channel(channel)
+        .source(futures::stream::poll_fn(move |cx| channel.poll_recv(cx)))
         .build(move |cx: Context<Pod>| {
             let (first, tally) = (seen.clone(), counted.clone());
             let token = wanted.lock().map(|token| token.clone()).unwrap_or_default();
@@ -165,10 +165,10 @@ pub async fn inflight(client: Client, args: &Args) -> Outcome {
     let waiting = Arc::new(Semaphore::new(0));
     let (counted, gate) = (tally.clone(), waiting.clone());
     let pause = Duration::from_millis(args.number("pause-ms", 100) as u64);
-    let (sender, channel) = mpsc::channel(CHANNEL_MAX);
+    let (sender, mut channel) = mpsc::channel(CHANNEL_MAX);
     let controller = Controller::<ConfigMap>::builder(CONTROLLER)
         .workers(args.number("workers", size))
-        .channel(channel)
+        .source(futures::stream::poll_fn(move |cx| channel.poll_recv(cx)))
         .build(move |cx: Context<ConfigMap>| {
             let (tally, gate) = (counted.clone(), gate.clone());
             async move {

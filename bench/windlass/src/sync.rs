@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// Brings all pods into the cache.
 pub async fn sync(client: Client, args: &Args, metadata_only: bool) -> Outcome {
     let meter = args.meter();
-    let scope = if metadata_only { Scope::all().metadata_only() } else { Scope::all() };
+    let scope = if metadata_only { Scope::default().metadata_only() } else { Scope::default() };
     let cache = Cache::new(client);
     let informer = cache.informer::<Pod>(&scope);
     informer.synced(LONG).await.map_err(|state| format!("not synced: {state:?}"))?;
@@ -36,7 +36,7 @@ pub async fn sync(client: Client, args: &Args, metadata_only: bool) -> Outcome {
 /// Follows a stream of changes and notes how old each one is when its handler sees it.
 pub async fn stream(client: Client, _args: &Args, typed: bool) -> Outcome {
     let cache = Cache::new(client);
-    let informer = cache.informer::<Pod>(&Scope::all());
+    let informer = cache.informer::<Pod>(&Scope::default());
     let lags = Arc::new(std::sync::Mutex::new(Lags::default()));
     let (noted, undecoded) = (lags.clone(), Arc::new(AtomicU64::new(0)));
     let failed = undecoded.clone();
@@ -77,7 +77,7 @@ pub async fn stream(client: Client, _args: &Args, typed: bool) -> Outcome {
 /// Lists again after the server has forgotten where the watch was.
 pub async fn relist(client: Client) -> Outcome {
     let cache = Cache::new(client);
-    let informer = cache.informer::<Pod>(&Scope::all());
+    let informer = cache.informer::<Pod>(&Scope::default());
     informer.synced(LONG).await.map_err(|state| format!("not synced: {state:?}"))?;
     sleep(Duration::from_secs(1)).await;
     let before = memory().0;

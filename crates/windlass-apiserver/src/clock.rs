@@ -42,7 +42,7 @@ impl Clock {
         }
     }
 
-    /// Creates a clock that goes on where another one showed `epoch`.
+    /// Creates a clock that continues where another one showed `epoch`.
     pub(crate) fn resumed(epoch: Timestamp, is_virtual: bool) -> Self {
         let wall = (!is_virtual).then_some(Timestamp::now as fn() -> Timestamp);
         Self { wall, ..Self::starting_at(epoch) }

@@ -44,7 +44,7 @@ impl Randomness {
         Self { source }
     }
 
-    /// Creates a source for a copy of the server: with a seed, it goes on as this one would.
+    /// Creates a source for a copy of the server: with a seed, it continues as this one would.
     pub fn fork(&self) -> Self {
         match &self.source {
             Source::System(_) => Self::new(None),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_goes_on_as_its_origin_would() {
+    fn a_fork_continues_as_its_origin_would() {
         let random = Randomness::new(Some(7));
         let first = random.suffix(&["a"]);
         let fork = random.fork();

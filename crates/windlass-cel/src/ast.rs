@@ -19,7 +19,7 @@ pub struct Ast {
 pub struct Expr {
     /// Its id.
     pub id: u32,
-    /// Where it stands in the text.
+    /// Its place in the text.
     pub at: u32,
     /// What it is.
     pub kind: ExprKind,
@@ -59,7 +59,7 @@ pub struct Fold {
     pub accu: Arc<str>,
     /// Its first value.
     pub init: Expr,
-    /// Goes on while this is not false.
+    /// Continues while this is not false.
     pub condition: Expr,
     /// The next value of the accumulator.
     pub step: Expr,

@@ -1,4 +1,4 @@
-//! The `authorizer` variable: checks against whoever decides what users may do.
+//! The `authorizer` variable: checks against the authorizer of the server.
 
 use std::fmt;
 use std::sync::Arc;

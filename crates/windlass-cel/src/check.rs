@@ -12,7 +12,7 @@ use super::message;
 use super::source::Issue;
 use super::types::{Bindings, Type, most_general};
 
-/// A name that an expression can use, and what it stands for.
+/// A name that an expression can use, and what it denotes.
 #[derive(Clone, Debug)]
 pub struct Variable {
     /// The name.
@@ -57,7 +57,7 @@ impl Checked {
     }
 }
 
-/// Checks an expression against declarations; `patches` tells whether it may make messages.
+/// Checks an expression against declarations; with `patches`, it may make messages.
 pub fn check(ast: &Ast, variables: &[Variable], patches: bool) -> Result<Checked, Vec<Issue>> {
     let mut checker = Checker {
         variables,

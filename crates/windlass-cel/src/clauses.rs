@@ -27,7 +27,7 @@ pub fn check(ast: &Ast, checked: &Checked) -> Vec<Issue> {
 type Fault<'a> = (Option<&'a Expr>, String);
 
 fn fits<'a>(text: &str, items: &'a [(Expr, bool)], checked: &Checked) -> Result<(), Fault<'a>> {
-    let told = |text: String| (None, text);
+    let failed = |text: String| (None, text);
     let mut used = 0;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -35,7 +35,7 @@ fn fits<'a>(text: &str, items: &'a [(Expr, bool)], checked: &Checked) -> Result<
             continue;
         }
         let Some((item, _)) = items.get(used) else {
-            return Err(told(format!("index {used} out of range")));
+            return Err(failed(format!("index {used} out of range")));
         };
         used += 1;
         if chars.next_if_eq(&'.').is_some() {
@@ -44,7 +44,7 @@ fn fits<'a>(text: &str, items: &'a [(Expr, bool)], checked: &Checked) -> Result<
                 digits.push(digit);
             }
             if digits.parse::<i64>().is_err() {
-                return Err(told(format!(
+                return Err(failed(format!(
                     "could not parse formatting clause: error while parsing precision: error \
                      while converting precision to integer: strconv.Atoi: parsing \"{digits}\": \
                      invalid syntax"
@@ -52,13 +52,13 @@ fn fits<'a>(text: &str, items: &'a [(Expr, bool)], checked: &Checked) -> Result<
             }
         }
         let Some(verb) = chars.next() else {
-            return Err(told("unexpected end of string".into()));
+            return Err(failed("unexpected end of string".into()));
         };
         clause(verb, item, checked)?;
     }
     match items.len() > used {
         false => Ok(()),
-        true => Err(told(format!(
+        true => Err(failed(format!(
             "too many arguments supplied to string.format (expected {used}, got {})",
             items.len()
         ))),

@@ -42,7 +42,7 @@ impl<'a> Machine<'a> {
         self.attribute(node, false)
     }
 
-    /// Evaluates a step; `free` tells that the base of a name is not charged.
+    /// Evaluates a step; with `free`, the base of a name is not charged.
     fn attribute(&mut self, node: &'a Node, free: bool) -> Res<'a> {
         match node {
             Node::Const(value) => Ok(value.clone()),

@@ -57,7 +57,7 @@ pub fn find(name: &str) -> Option<&'static Function> {
     FUNCTIONS.get(name)
 }
 
-/// A type that a name stands for.
+/// A type that a name denotes.
 pub fn type_named(name: &str) -> Option<Type> {
     Some(match name {
         "bool" => Type::Bool,

@@ -292,7 +292,7 @@ impl Expression {
     pub fn evaluate(&self, inputs: &[Input<'_>], limit: u64) -> (Result<Output, String>, u64) {
         let variables: Vec<Res<'_>> = inputs.iter().map(|input| input.0.clone()).collect();
         let (result, cost) = eval::run(&self.plan, &variables, limit);
-        (result.map(|value| Output::of(&value)).map_err(told), cost)
+        (result.map(|value| Output::of(&value)).map_err(fault_text), cost)
     }
 
     /// Runs it like [`Expression::evaluate`] for the patch it makes: an object, or a list of steps.
@@ -301,9 +301,9 @@ impl Expression {
     /// As [`Expression::evaluate`], and if a message is not named after its place.
     pub fn evaluate_patch(&self, inputs: &[Input<'_>], limit: u64) -> Result<Value, String> {
         let variables: Vec<Res<'_>> = inputs.iter().map(|input| input.0.clone()).collect();
-        let made = eval::run(&self.plan, &variables, limit).0.map_err(told)?;
+        let made = eval::run(&self.plan, &variables, limit).0.map_err(fault_text)?;
         let messages = match &made {
-            Val::List(list) => list.items().map_err(told)?,
+            Val::List(list) => list.items().map_err(fault_text)?,
             _ => vec![made.clone()],
         };
         for made in &messages {
@@ -323,14 +323,14 @@ impl Expression {
     /// As [`Expression::evaluate`], and if the result can not be kept.
     pub fn evaluate_kept(&self, inputs: &[Input<'_>], limit: u64) -> Result<Kept, String> {
         let variables: Vec<Res<'_>> = inputs.iter().map(|input| input.0.clone()).collect();
-        let made = eval::run(&self.plan, &variables, limit).0.map_err(told)?;
-        let kept = made.detached().map_err(told)?;
+        let made = eval::run(&self.plan, &variables, limit).0.map_err(fault_text)?;
+        let kept = made.detached().map_err(fault_text)?;
         kept.map(Kept)
             .ok_or_else(|| format!("a value of type {} can not be kept", made.type_name()))
     }
 }
 
-fn told(fault: Fault) -> String {
+fn fault_text(fault: Fault) -> String {
     match fault {
         Fault::Cost => LIMIT_EXCEEDED.to_owned(),
         Fault::Error(text) => text.into(),

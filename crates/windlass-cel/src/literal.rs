@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn numbers_beyond_their_type_are_errors() {
-        let told = |kind, text, minus| value(kind, text, minus).unwrap_err();
-        assert_eq!(told(Kind::Int, "9223372036854775808", false), "invalid int literal");
+        let refusal = |kind, text, minus| value(kind, text, minus).unwrap_err();
+        assert_eq!(refusal(Kind::Int, "9223372036854775808", false), "invalid int literal");
         assert!(value(Kind::Int, "9223372036854775808", true).is_ok());
-        assert_eq!(told(Kind::Uint, "0xFFFFFFFFFFFFFFFFFu", false), "invalid uint literal");
-        assert_eq!(told(Kind::Float, "1.99e90000009", false), "invalid double literal");
+        assert_eq!(refusal(Kind::Uint, "0xFFFFFFFFFFFFFFFFFu", false), "invalid uint literal");
+        assert_eq!(refusal(Kind::Float, "1.99e90000009", false), "invalid double literal");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The reference implementation uses a generated parser whose errors and recovery clients see, so
 //! this one keeps the same bookkeeping by hand: what may follow each open rule, single tokens that
-//! are dropped or made up, and where reading goes on after an error.
+//! are dropped or made up, and where reading continues after an error.
 //!
 //! **Invariant:** no text makes it panic; nesting is bounded by [`DEPTH_MAX`], text by
 //! [`CHARS_MAX`], and every round of error recovery is counted.
@@ -24,7 +24,7 @@ const RECOVER_MAX: u32 = 30;
 
 const NONE: Set = Set(0);
 
-/// Parses a text, or tells all that is wrong with it.
+/// Parses a text, or returns everything that is wrong with it.
 pub fn parse(text: &str) -> Result<Ast, Vec<Issue>> {
     let size = text.chars().count();
     if size > CHARS_MAX {
@@ -165,7 +165,7 @@ impl Parser<'_> {
         self.report(token.at, text);
     }
 
-    /// Tells that the tokens from the current one up to `ahead` begin nothing known.
+    /// Reports that the tokens from the current one up to `ahead` begin nothing known.
     fn stuck(&mut self, ahead: usize) {
         let (first, last) = (self.token(0), self.token(ahead));
         let input = match first.kind {

@@ -74,7 +74,7 @@ pub struct Loop {
     /// The places of the accumulator, the variable and the second variable.
     pub slots: (usize, usize, Option<usize>),
     pub init: Node,
-    /// None if the loop always goes on.
+    /// `None` if the loop never ends early.
     pub condition: Option<Node>,
     pub step: Node,
     pub result: Node,
@@ -89,7 +89,7 @@ pub struct Plan {
     pub slots: usize,
 }
 
-/// Plans a checked expression; an error of a constant part is told.
+/// Plans a checked expression; an error of a constant part is returned.
 pub fn plan(ast: &Ast, checked: &Checked) -> Result<Plan, String> {
     let mut planner = Planner { checked, scopes: Vec::new(), slots: 0 };
     let root = planner.node(&ast.root)?;

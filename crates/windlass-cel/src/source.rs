@@ -10,7 +10,7 @@ const SHOWN_MAX: usize = 100;
 /// The longest line that is shown below an error, in bytes.
 const SNIPPET_MAX: usize = 16_384;
 
-/// An offset that stands for no place at all.
+/// An offset that means no place at all.
 pub const NOWHERE: u32 = u32::MAX;
 
 /// An error at a place in the text.

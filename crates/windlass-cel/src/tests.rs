@@ -62,6 +62,6 @@ fn rules_of_a_schema_compile_and_tell_their_costs() {
     assert!(compiled[2].error.is_none() && compiled[2].uses_old_self);
     let text = "messageExpression must evaluate to a string";
     assert_eq!(compiled[3].message_error.as_deref(), Some(text));
-    let told = compiled[4].message_error.as_deref().unwrap_or_default();
-    assert!(told.starts_with("messageExpression compilation failed: ERROR: <input>:1:7: "));
+    let reported = compiled[4].message_error.as_deref().unwrap_or_default();
+    assert!(reported.starts_with("messageExpression compilation failed: ERROR: <input>:1:7: "));
 }

@@ -38,7 +38,7 @@ pub enum Type {
     Type(Option<Arc<Type>>),
     /// A value that may miss.
     Optional(Arc<Type>),
-    /// A type known only by its name; the flag tells opaque ones from message-like ones.
+    /// A type known only by its name; the flag is set for opaque ones and not for message-like ones.
     Named(&'static str, bool),
     /// An object with declared fields.
     Object(Arc<Object>),

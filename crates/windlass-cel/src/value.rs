@@ -139,7 +139,7 @@ impl<'a> Val<'a> {
         Self::Opt(Some(Arc::new(value)))
     }
 
-    /// The value of JSON data as its declaration tells to read it.
+    /// The value of JSON data, read as its declaration says.
     pub fn of_json(value: &'a Value, decl: &'a Decl) -> Res<'a> {
         if value.is_null() {
             return match decl.nullable {

@@ -154,6 +154,11 @@ pub struct Running {
 impl Running {
     /// Starts everything; returns once the API answers and the controllers work.
     pub async fn start(args: &ClusterArgs) -> Result<Self, Failure> {
+        Self::start_without(args, &[]).await
+    }
+
+    /// Starts everything but some controllers.
+    pub async fn start_without(args: &ClusterArgs, without: &[&str]) -> Result<Self, Failure> {
         if args.nodes > NODES_MAX {
             return Err(Failure::usage(format!("--nodes takes a number up to {NODES_MAX}")));
         }
@@ -200,7 +205,9 @@ impl Running {
             // Under a name of their own, so that the log of requests can be read.
             let client = Some(server.client_as(User::new(CONTROLLERS, &[MASTERS])));
             let nodes = args.nodes;
-            let options = ClusterOptions { nodes, settings, client, ..ClusterOptions::default() };
+            let without = without.iter().map(|name| (*name).to_owned()).collect();
+            let options =
+                ClusterOptions { nodes, settings, client, without, ..ClusterOptions::default() };
             cluster = Some(Cluster::with_options(server.clone(), options).await);
             tracing::info!(nodes = args.nodes, "the controllers run");
         }

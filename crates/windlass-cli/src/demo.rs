@@ -61,14 +61,14 @@ pub fn run(args: DemoArgs) -> Result<(), Failure> {
             stage.farewell(&args.kubeconfig);
             signals.wait().await;
         }
-        operator.stop().await.map_err(|error| Failure::other(error.chain()))?;
+        operator.stop().await.map_err(|error| Failure::other(format!("{error:?}")))?;
         running.stop().await
     })
 }
 
 async fn tour(running: &Running, stage: &Stage) -> Result<windlass::manager::Running, Failure> {
     let client = Client::new(running.server.client());
-    let failed = |error: windlass::Error| Failure::other(error.chain());
+    let failed = |error: windlass::Error| Failure::other(format!("{error:?}"));
 
     let start = stage.begin("installing the Memcached API");
     client.api().create(&Memcached::crd()).await.map_err(failed)?;
@@ -108,7 +108,7 @@ async fn tour(running: &Running, stage: &Stage) -> Result<windlass::manager::Run
     let start = stage.begin("asking for size 9");
     let answer = match resize(&client, 9).await {
         Ok(()) => return Err(Failure::other("size 9 was taken, the definition allows up to 5")),
-        Err(error) => error.status().map_or_else(|| error.chain(), |s| s.message.clone()),
+        Err(error) => error.status().map_or_else(|| format!("{error:?}"), |s| s.message.clone()),
     };
     stage.done(start, "asked for size 9: the API server refuses");
     stage.detail(answer);
@@ -141,7 +141,7 @@ async fn wait(
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         let found = client.api::<Memcached>().get(&key(NAME)).await;
-        let found = found.map_err(|error| Failure::other(error.chain()))?;
+        let found = found.map_err(|error| Failure::other(format!("{error:?}")))?;
         let status = found.and_then(|found| found.status.clone()).unwrap_or_default();
         let nodes: BTreeSet<String> = status.nodes.into_iter().collect();
         if holds(&nodes, condition::is_true(&status.conditions, "Available")) {

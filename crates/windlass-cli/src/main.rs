@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Writes a line to standard output; a reader that went away is no reason to stop.
 macro_rules! say {
@@ -29,6 +29,7 @@ macro_rules! note {
 mod builder;
 mod child;
 mod cluster;
+mod completion;
 mod crd_diff;
 mod demo;
 mod deploy;
@@ -40,13 +41,16 @@ mod failure;
 mod install;
 mod keys;
 mod log;
+mod manifests;
 mod objects;
+mod plan;
 mod private_file;
 mod process;
 mod program;
 mod project;
 mod removal;
 mod run;
+mod scaffold;
 mod signals;
 mod target_cluster;
 mod tether;
@@ -74,6 +78,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start an operator: a new project, or a member of a workspace.
+    Init(scaffold::InitArgs),
+    /// Create a kind or a webhook.
+    #[command(subcommand)]
+    Create(scaffold::CreateCommand),
+    /// Delete a kind with everything that was created for it.
+    #[command(subcommand)]
+    Delete(scaffold::DeleteCommand),
+    /// Rename a kind.
+    #[command(subcommand)]
+    Rename(scaffold::RenameCommand),
+    /// Write the manifests of this project: config/, dist/install.yaml and Dockerfile.
+    Manifests(manifests::ManifestsArgs),
     /// Run an embedded Kubernetes cluster and write its kubeconfig.
     Cluster(cluster::ClusterArgs),
     /// Work with CustomResourceDefinitions.
@@ -84,6 +101,8 @@ enum Command {
     Envtest(envtest::EnvtestArgs),
     /// Run this project's explorations over every plan, on all cores.
     Explore(explore::ExploreArgs),
+    /// Show what the operator would do, without doing it.
+    Plan(plan::PlanArgs),
     /// Build this project's operator and run it: on an embedded cluster, or on one that you name.
     Run(run::RunArgs),
     /// Develop: an embedded cluster whose state stays, and this project's operator, rebuilt on change.
@@ -98,6 +117,10 @@ enum Command {
     Undeploy(deploy::UndeployArgs),
     /// Check that everything is there that this project and its commands need.
     Doctor(doctor::DoctorArgs),
+    /// Print the version of this command and of the Kubernetes API.
+    Version(completion::VersionArgs),
+    /// Print a completion script for a shell.
+    Completion(completion::CompletionArgs),
 }
 
 fn main() -> ExitCode {
@@ -129,7 +152,15 @@ fn main() -> ExitCode {
         Command::Crd(args) => crd_diff::run(args),
         Command::Demo(args) => demo::run(args).map(|()| 0),
         Command::Envtest(args) => envtest::run(args),
+        Command::Init(args) => scaffold::init(args).map(|()| 0),
+        Command::Create(command) => scaffold::create(command).map(|()| 0),
+        Command::Delete(command) => scaffold::delete(command).map(|()| 0),
+        Command::Rename(command) => scaffold::rename(command).map(|()| 0),
+        Command::Manifests(args) => manifests::run(args),
+        Command::Version(args) => completion::version(args).map(|()| 0),
+        Command::Completion(args) => completion::run(args, Cli::command()).map(|()| 0),
         Command::Explore(args) => explore::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),
         Command::Dev(args) => dev::run(args).map(|()| 0),
         Command::Install(args) => install::install(args).map(|()| 0),

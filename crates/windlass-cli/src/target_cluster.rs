@@ -82,6 +82,11 @@ impl TargetArgs {
         Ok(cluster)
     }
 
+    /// The named cluster, to be read and not changed: nobody is asked.
+    pub async fn read_only(&self) -> Result<TargetCluster, Failure> {
+        self.named().await
+    }
+
     async fn named(&self) -> Result<TargetCluster, Failure> {
         let read = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),

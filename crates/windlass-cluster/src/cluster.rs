@@ -169,7 +169,7 @@ impl Cluster {
         if let Some(manager) = self.manager.take()
             && let Err(error) = manager.stop().await
         {
-            tracing::warn!(error = error.chain(), "the controllers did not end well");
+            tracing::warn!(error = format!("{error:?}"), "the controllers did not end well");
         }
     }
 }

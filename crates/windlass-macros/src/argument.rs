@@ -16,7 +16,7 @@ pub fn keyword(root: &TokenStream, name: &str, value: &Value) -> TokenStream {
     quote!(#root::Rule::Keyword(#name, #text))
 }
 
-/// Fails if a word is none of these.
+/// Fails if a word is not one of these.
 pub fn one_of(entry: &Entry, word: &str, known: &[&str]) -> Result<()> {
     if known.contains(&word) {
         return Ok(());

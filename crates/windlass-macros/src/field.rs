@@ -214,7 +214,7 @@ fn literal(value: &serde_json::Value, shape: Shape) -> Option<TokenStream> {
     }
 }
 
-/// Tells serde what may be missing.
+/// Declares to serde which fields may be missing.
 fn presence(
     field: &mut syn::Field,
     rules: &Rules,

@@ -184,13 +184,7 @@ impl Kind {
         });
         let status_none =
             self.status.as_ref().map(|_| quote!(status: ::core::option::Option::None,));
-        let status_field = self.status.as_ref().map(|_| {
-            quote! {
-                if let ::core::option::Option::Some(status) = &self.status {
-                    object.serialize_field("status", status)?;
-                }
-            }
-        });
+        let serialize = self.serialize(kind, root);
         quote! {
             #(#docs)*
             #[derive(::core::clone::Clone, ::core::fmt::Debug, #root::serde::Deserialize, #(#shared),*)]
@@ -219,6 +213,20 @@ impl Kind {
                 }
             }
 
+            #serialize
+        }
+    }
+
+    /// Returns the implementation of `Serialize`, which adds `apiVersion` and `kind`.
+    fn serialize(&self, kind: &Ident, root: &TokenStream) -> TokenStream {
+        let status = self.status.as_ref().map(|_| {
+            quote! {
+                if let ::core::option::Option::Some(status) = &self.status {
+                    object.serialize_field("status", status)?;
+                }
+            }
+        });
+        quote! {
             impl #root::serde::Serialize for #kind {
                 fn serialize<S: #root::serde::Serializer>(&self, serializer: S) -> ::core::result::Result<S::Ok, S::Error> {
                     use #root::serde::ser::SerializeStruct as _;
@@ -227,7 +235,7 @@ impl Kind {
                     object.serialize_field("kind", &<Self as #root::kube::Resource>::kind(&()))?;
                     object.serialize_field("metadata", &self.metadata)?;
                     object.serialize_field("spec", &self.spec)?;
-                    #status_field
+                    #status
                     object.end()
                 }
             }

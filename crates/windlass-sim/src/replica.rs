@@ -73,14 +73,14 @@ fn start(
     let kernel = kernel.clone();
     async move {
         let end = match built {
-            Err(error) => Some(error.chain()),
+            Err(error) => Some(format!("{error:?}")),
             Ok(running) => {
                 let ended = running.wait().await;
                 let crashed = !kernel.state.lock().replicas[replica].alive;
                 match ended {
                     _ if crashed => None,
                     Ok(()) => Some("the manager stopped".to_owned()),
-                    Err(error) => Some(error.chain()),
+                    Err(error) => Some(format!("{error:?}")),
                 }
             }
         };

@@ -14,7 +14,7 @@ use k8s_openapi::api::autoscaling::v2::{
 use parking_lot::Mutex;
 use serde_json::json;
 use windlass::cache::{Cache, FullStateStore, Index, Reader, Scope};
-use windlass::queue::{Bucket, Exponential, MaxOf, WorkQueue};
+use windlass::queue::{Bucket, Exponential, WorkQueue};
 use windlass::scheme::Scheme;
 use windlass::{Client, Error, Key, Result};
 use windlass_apiserver::ApiServer;
@@ -37,12 +37,12 @@ pub async fn run() -> Result<Vec<Vec<String>>> {
     let by_target =
         Index::new("target", |scaler: &OldScaler| vec![scaler.spec.scale_target_ref.name.clone()]);
     cache.declare(&by_target)?;
-    let scalers = cache.informer::<OldScaler>(&Scope::all().namespace("default"));
+    let scalers = cache.informer::<OldScaler>(&Scope::default().namespace("default"));
     let lister = scalers.reader();
 
     // A queue holds each key once, and delays those that fail: each key by itself, and all keys
     // together once more than 100 have failed at about the same time.
-    let limiter = MaxOf::default().and(Exponential::default()).and(Bucket::new(10.0, 100));
+    let limiter = (Exponential::default(), Bucket::new(10.0, 100));
     let queue = Arc::new(WorkQueue::<Key>::with_limiter(limiter));
     let (adds, mut changes) = (queue.clone(), scalers.subscribe());
     tokio::spawn(async move {
@@ -85,7 +85,7 @@ async fn work(
     table: &FullStateStore<Key, String>,
 ) {
     let Some(work) = queue.get().await else { return };
-    let key = work.key().clone();
+    let key = Key::clone(&work);
     match row(queue, lister, scheme, &key) {
         Ok(Some(row)) => {
             table.insert(key.clone(), row);

@@ -99,7 +99,7 @@ fn controller() -> Controller<Shop> {
         .owns::<ConfigMap>()
         .deletes::<ConfigMap>()
         .finalizes()
-        .watch(Watch::reading(Kind::of::<ConfigMap>(), shops_of))
+        .watch(Watch::changes(Kind::of::<ConfigMap>(), shops_of))
         .conditions()
         .build(reconcile)
 }

@@ -27,7 +27,7 @@
 //! | `TransformFunc` | [`CacheOptions::transform`] |
 //! | `ExpirationCache` | [`ExpiringStore`] |
 //! | `UndeltaStore` | [`FullStateStore`] |
-//! | `Heap`, priority queue | the priorities of [`WorkQueue::add_with`](crate::queue::WorkQueue::add_with) |
+//! | `Heap`, priority queue | the priorities of [`WorkQueue::add_with_priority`](crate::queue::WorkQueue::add_with_priority) |
 //! | `workqueue`, plain | [`WorkQueue::add`](crate::queue::WorkQueue::add) |
 //! | `workqueue`, delaying | [`WorkQueue::add_after`](crate::queue::WorkQueue::add_after) |
 //! | `workqueue`, rate limited | [`WorkQueue::add_rate_limited`](crate::queue::WorkQueue::add_rate_limited) |

@@ -28,7 +28,8 @@ pub(crate) use jumps::{Jump, Jumps};
 
 /// The source of timestamps that are written into objects.
 ///
-/// Clones share their shift.
+/// By default it is the clock of the machine, or tokio's time if that is paused. Clones share their
+/// shift.
 ///
 /// ```
 /// use windlass::clock::Clock;
@@ -36,6 +37,11 @@ pub(crate) use jumps::{Jump, Jumps};
 /// # async fn main() {
 /// let clock = Clock::fixed("2026-01-01T00:00:00Z".parse().unwrap());
 /// assert_eq!(clock.time().0.to_string(), "2026-01-01T00:00:00Z");
+///
+/// tokio::time::pause();
+/// let (clock, start) = (Clock::default(), Clock::default().now());
+/// tokio::time::sleep(std::time::Duration::from_secs(86_400)).await; // returns immediately
+/// assert_eq!(clock.now().duration_since(start).as_secs(), 86_400);
 /// # }
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -51,26 +57,6 @@ pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 // === impl Clock ===
 
 impl Clock {
-    /// The clock of the machine, or tokio's time if that is paused.
-    ///
-    /// This is the default of a manager.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use windlass::clock::Clock;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let clock = Clock::system();
-    /// let start = clock.now();
-    /// tokio::time::sleep(Duration::from_secs(86_400)).await; // returns immediately
-    /// assert_eq!(clock.now().duration_since(start).as_secs(), 86_400);
-    /// # }
-    /// ```
-    pub fn system() -> Self {
-        Self::default()
-    }
-
     /// A clock that shows `start` now and moves with tokio's time.
     ///
     /// ```
@@ -91,8 +77,7 @@ impl Clock {
 
     /// Makes this clock and all its clones jump forward, or backward if `by` is negative.
     ///
-    /// For tests of what a jump does. The clock of the machine does not change, even for a
-    /// [`Clock::system`].
+    /// For tests of what a jump does. The clock of the machine does not change.
     ///
     /// ```
     /// use jiff::SignedDuration;
@@ -204,9 +189,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_system_clock_follows_paused_time_and_nothing_else() {
-        let clock = Clock::system();
+        let clock = Clock::default();
         let start = clock.now();
-        // The machine's clock goes on.
+        // The machine's clock advances.
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(clock.now(), start);
         tokio::time::advance(Duration::from_secs(86_400)).await;
@@ -216,7 +201,7 @@ mod tests {
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "compares with the machine")]
     async fn the_system_clock_is_that_of_the_machine_otherwise() {
-        let (before, shown, after) = (Timestamp::now(), Clock::system().now(), Timestamp::now());
+        let (before, shown, after) = (Timestamp::now(), Clock::default().now(), Timestamp::now());
         assert!(before <= shown && shown <= after, "{before} {shown} {after}");
     }
 

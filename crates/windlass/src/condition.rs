@@ -118,14 +118,9 @@ pub(crate) fn remove<C: Serialize>(conditions: &mut Vec<C>, type_: &str) {
     }
 }
 
-/// Returns the condition of a type.
-pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|c| c.type_ == type_)
-}
-
 /// Returns `true` if there is a condition of a type and its status is `True`.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|c| c.status == "True")
+    conditions.iter().any(|c| c.type_ == type_ && c.status == "True")
 }
 
 #[cfg(test)]
@@ -154,13 +149,13 @@ mod tests {
         assert!(ready(Some(true), "B", 2).set(&mut all));
         assert_eq!(all[0].last_transition_time.0.as_second(), 110);
         assert_eq!(all[0].observed_generation, Some(2));
-        assert!(is_true(&all, "Ready") && find(&all, "Other").is_none());
+        assert!(is_true(&all, "Ready") && !all.iter().any(|c: &Condition| c.type_ == "Other"));
     }
 
     #[test]
     fn a_condition_without_reason_has_its_type_as_reason() {
         let mut all: Vec<Condition> = Vec::new();
-        ConditionBuilder::new("Ready".into(), None, None, &Clock::system()).set(&mut all);
+        ConditionBuilder::new("Ready".into(), None, None, &Clock::default()).set(&mut all);
         assert_eq!(all[0].reason, "Ready", "an empty reason is invalid");
         assert_eq!(all[0].status, "Unknown");
     }
@@ -171,7 +166,7 @@ mod tests {
             {"type": "Ready", "status": "False", "lastProbeTime": "2026-01-01T00:00:00Z"},
         ]))
         .expect("conditions");
-        let clock = Clock::system();
+        let clock = Clock::default();
         let ready =
             || ConditionBuilder::new("Ready".into(), Some(true), Some(3), &clock).reason("Up");
         assert!(ready().set(&mut all));

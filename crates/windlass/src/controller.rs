@@ -54,10 +54,9 @@ use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::queue::QueueOptions;
 
-pub use access::Access;
+pub(crate) use access::Access;
 pub use builder::Builder;
 pub use children::Children;
-pub use claim::Claim;
 pub use context::Context;
 pub use handle::ControllerHandle;
 pub use predicate::Predicate;
@@ -90,7 +89,7 @@ const NAME_MAX: usize = 128;
 ///         cx.event("Seen", "hello");
 ///         Ok(Next::Done)
 ///     });
-/// assert_eq!(controller.name(), "drives");
+/// # let _: Controller<DynamicObject> = controller;
 /// ```
 pub struct Controller<K: Object> {
     options: Options,
@@ -104,7 +103,6 @@ struct Options {
     /// The declared writes.
     writes: Vec<Access>,
     indexes: Vec<Arc<dyn Declared>>,
-    filter: Option<Predicate>,
     channels: Vec<BoxStream<'static, Key>>,
     reports_as: Option<String>,
     workers: usize,
@@ -156,14 +154,14 @@ impl<K: Object> Controller<K> {
     /// let drives = Kind::new("ships.example.com", "v1", "Drive", "drives");
     /// let controller = Controller::<Metadata>::of_kind("labels", &drives)
     ///     .build(async |_| Ok(Next::Done));
-    /// assert_eq!(controller.name(), "labels");
+    /// # let _: Controller<Metadata> = controller;
     /// ```
     pub fn of_kind(name: &str, kind: &Kind) -> Builder<K> {
         Builder::new(name, kind.clone())
     }
 
     /// Returns the controller's name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.options.name
     }
 }

@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::cache::Key;
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::manager::Replica;
 
 pub use api::EventsApi;
 pub(crate) use publisher::Publisher;
@@ -45,9 +46,9 @@ const NOTE_MAX: usize = 1024;
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// let recorder = Recorder::spawn(&client, "shop", Clock::system());
+/// let recorder = Recorder::spawn(&client, "shop", Clock::default());
 /// let mut about =
-///     Key::namespaced("default", "cart").object_reference(&Kind::of::<Pod>().api_resource());
+///     Key::namespaced("default", "cart").object_reference(&Kind::of::<Pod>());
 /// about.field_path = Some("spec.containers{web}".into());
 /// let recorder = recorder.named("till").on_host("node-1");
 /// recorder.publish(EventType::Warning, about, "Slow", "Serve", "3 s for a page".into());
@@ -85,8 +86,8 @@ pub enum EventType {
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// let recorder = Recorder::spawn(&client, "my-operator", Clock::system());
-/// let about = Key::cluster("default").object_reference(&Kind::of::<Namespace>().api_resource());
+/// let recorder = Recorder::spawn(&client, "my-operator", Clock::default());
+/// let about = Key::cluster("default").object_reference(&Kind::of::<Namespace>());
 /// for _ in 0..3 {
 ///     let note = "all is well".to_string();
 ///     recorder.publish(EventType::Normal, about.clone(), "Seen", "Look", note);
@@ -147,8 +148,7 @@ impl Recorder {
     ///
     /// Panics outside of a tokio runtime.
     pub fn spawn(client: &Client, controller: &str, clock: Clock) -> Self {
-        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".into());
-        let instance: String = format!("{controller}-{host}").chars().take(128).collect();
+        let instance = Replica::new(Some(0), None).instance(controller);
         let (recorder, publisher) = Self::new(client, controller, &instance, clock);
         tokio::spawn(publisher.run());
         recorder

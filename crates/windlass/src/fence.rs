@@ -162,7 +162,7 @@ mod tests {
         assert!(!closed.was_held);
         let text = closed.error("create Pod a/b".into()).to_string();
         assert!(text.ends_with("because this process does not hold lease a/b"), "{text}");
-        fence.open_until("a/b", Clock::system().deadline(SECOND));
+        fence.open_until("a/b", Clock::default().deadline(SECOND));
         fence.close("a/b");
         let text = fence.check().expect_err("closed").error("create Pod a/b".into()).to_string();
         assert!(text.ends_with("because this process has lost lease a/b"), "{text}");
@@ -172,7 +172,7 @@ mod tests {
     async fn fence_closes_by_itself_at_the_deadline() {
         let fence = Fence::new();
         assert!(fence.check().is_ok());
-        fence.open_until("a/b", Clock::system().deadline(10 * SECOND));
+        fence.open_until("a/b", Clock::default().deadline(10 * SECOND));
         tokio::time::advance(Duration::from_millis(9_999)).await;
         assert!(fence.check().is_ok());
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -181,7 +181,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_renewal_keeps_the_fence_open_and_a_loss_closes_it_at_once() {
-        let (fence, clock) = (Fence::new(), Clock::system());
+        let (fence, clock) = (Fence::new(), Clock::default());
         let began = Instant::now();
         fence.open_until("a/b", clock.deadline(10 * SECOND));
         let seen = fence.clone();
@@ -196,7 +196,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wall_clock_that_jumps_ahead_closes_the_fence_until_it_is_opened_again() {
-        let (fence, clock) = (Fence::new(), Clock::system());
+        let (fence, clock) = (Fence::new(), Clock::default());
         fence.open_until("a/b", clock.deadline(10 * SECOND));
         let mut closed = std::pin::pin!(fence.closed());
         assert!(futures::poll!(closed.as_mut()).is_pending());
@@ -209,7 +209,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wall_clock_that_jumps_back_keeps_the_fence_open_no_longer() {
-        let (fence, clock) = (Fence::new(), Clock::system());
+        let (fence, clock) = (Fence::new(), Clock::default());
         fence.open_until("a/b", clock.deadline(10 * SECOND));
         clock.shift(SignedDuration::from_hours(-1));
         assert!(fence.check().is_ok());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::ClusterResourceScope;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::discovery::Scope;
+use kube::discovery::{ApiCapabilities, Scope};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -143,12 +143,6 @@ impl Kind {
         Self(Arc::new(Inner { namespaced: false, ..(*self.0).clone() }))
     }
 
-    /// Returns the kind that a result of kube's discovery describes.
-    pub fn discovered(resource: &ApiResource, scope: &Scope) -> Self {
-        let kind = Self::with::<DynamicObject>(resource);
-        if *scope == Scope::Cluster { kind.cluster_scoped() } else { kind }
-    }
-
     /// Returns the API group; empty for the core group.
     pub fn group(&self) -> &str {
         &self.0.group
@@ -188,7 +182,7 @@ impl Kind {
     }
 
     /// Returns the type information that kube's dynamic objects need.
-    pub fn api_resource(&self) -> ApiResource {
+    pub(crate) fn api_resource(&self) -> ApiResource {
         ApiResource::from_gvk_with_plural(&self.gvk(), &self.0.plural)
     }
 
@@ -231,6 +225,21 @@ impl Ord for Kind {
 impl PartialOrd for Kind {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+impl From<&Kind> for ApiResource {
+    /// Returns the type information that kube's dynamic objects need.
+    fn from(kind: &Kind) -> Self {
+        kind.api_resource()
+    }
+}
+
+impl From<&(ApiResource, ApiCapabilities)> for Kind {
+    /// Returns the kind that a result of kube's discovery describes.
+    fn from((resource, able): &(ApiResource, ApiCapabilities)) -> Self {
+        let kind = Self::with::<DynamicObject>(resource);
+        if able.scope == Scope::Cluster { kind.cluster_scoped() } else { kind }
     }
 }
 

@@ -50,7 +50,8 @@ pub(crate) use elector::Elector;
 /// assert!(two.lease().expect("configured").held);
 /// two.stop().await?;
 ///
-/// let hasty = replica("three").duration(Duration::from_secs(5));
+/// let seconds = Duration::from_secs;
+/// let hasty = replica("three").timing(seconds(5), seconds(10), seconds(2));
 /// let refused = Manager::new(server.client()).lease(hasty).spawn().unwrap_err();
 /// let text = "lease my-operator: duration must be longer than renew_deadline";
 /// assert_eq!(refused.to_string(), text);
@@ -125,21 +126,17 @@ impl LeaseOptions {
         self
     }
 
-    /// Sets how long other processes wait after the last renewal before they take the lease.
-    pub fn duration(mut self, duration: Duration) -> Self {
-        self.duration = duration;
-        self
-    }
-
-    /// Sets how long the holder tries to renew the lease before it stops.
-    pub fn renew_deadline(mut self, deadline: Duration) -> Self {
-        self.renew_deadline = deadline;
-        self
-    }
-
-    /// Sets the pause between two attempts to acquire or renew the lease.
-    pub fn retry_period(mut self, period: Duration) -> Self {
-        self.retry_period = period;
+    /// Sets how long other processes wait after the last renewal before they take the lease
+    /// (`duration`), how long the holder tries to renew it before it stops (`renew_deadline`), and
+    /// the pause between two attempts (`retry_period`).
+    pub fn timing(
+        mut self,
+        duration: Duration,
+        renew_deadline: Duration,
+        retry_period: Duration,
+    ) -> Self {
+        (self.duration, self.renew_deadline) = (duration, renew_deadline);
+        self.retry_period = retry_period;
         self
     }
 

@@ -48,7 +48,7 @@
 //! | `ctrl.NewManager`, `manager.Options` | [`Manager`] |
 //! | `mgr.Start(ctrl.SetupSignalHandler())` | [`run_until_signal`](Manager::run_until_signal) |
 //! | `ctrl.NewControllerManagedBy(mgr).For(&T{})` | [`Controller::<T>::builder`](Controller::builder) |
-//! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches), [`filter`](controller::Builder::filter) |
+//! | `Owns`, `Watches`, `WithEventFilter` | [`owns`](controller::Builder::owns), [`watch`](controller::Builder::watch), [`Watch::when`] |
 //! | `reconcile.Request`, `reconcile.Result` | [`Context::key`], [`Next`] |
 //! | `reconcile.TerminalError` | [`Error::terminal`] |
 //! | `client.Get`, `client.List`, which read the cache | [`Context::get`], [`Context::list`] |
@@ -63,6 +63,7 @@
 //! | `mgr.GetFieldIndexer()` | [`Index`], [`List::by`] |
 //! | `predicate.GenerationChangedPredicate` | [`Predicate::generation_changed`] |
 //! | `EventRecorder` | [`Context::event`], [`events::Recorder`] |
+//! | `webhook.Defaulter`, `Validator`, `admission.Handler` | [`webhook::Webhook`] |
 //! | `mgr.AddHealthzCheck`, `AddReadyzCheck` | [`health_check`](Manager::health_check), [`ready_check`](Manager::ready_check) |
 //!
 //! The table for client-go is in [`cache`].
@@ -75,7 +76,7 @@
 //! | kube-rs | windlass |
 //! |---|---|
 //! | `Controller::new(api, watcher::Config)` | [`Controller::<T>::builder`](Controller::builder) |
-//! | `.owns(api, config)`, `.watches(api, config, mapper)` | [`owns`](controller::Builder::owns), [`watches`](controller::Builder::watches): one cache per kind for all controllers |
+//! | `.owns(api, config)`, `.watches(api, config, mapper)` | [`owns`](controller::Builder::owns), [`watch`](controller::Builder::watch): one cache per kind for all controllers |
 //! | `.run(reconcile, error_policy, Arc<Context>)` | [`build`](controller::Builder::build); what the author's context held is captured by the closure |
 //! | the error policy | an error comes back with a growing delay; [`Error::terminal`] does not |
 //! | `Action::await_change()`, `Action::requeue(..)` | [`Next::Done`], [`Next::After`] |
@@ -119,6 +120,7 @@
 //! | `metrics` | Prometheus metrics ([`metrics`]); without it, nothing is counted |
 //! | `log` | a subscriber for structured logs ([`log`]) |
 //! | `api` | [`macro@api`] and [`macro@k8s`]: kinds from Rust types, and [`manifests`] |
+//! | `webhook` | [`webhook`]: admission webhooks, their server and their certificates |
 //! | `operator` | [`Operator`]: the program of an operator, with its command line and manifests |
 //! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
 //!
@@ -186,10 +188,15 @@ pub mod lease;
 pub mod log;
 pub mod manager;
 #[cfg(feature = "operator")]
+mod migration;
+#[cfg(feature = "operator")]
 pub mod operator;
 #[cfg(feature = "serve")]
 pub mod serve;
 mod signal;
+mod splitmix;
+#[cfg(feature = "webhook")]
+pub mod webhook;
 
 pub use k8s_openapi;
 pub use kube;

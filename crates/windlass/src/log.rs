@@ -37,7 +37,7 @@ const FILTER: &str = "info,kube_client=off";
 /// assert!(!windlass::log::init(), "there is one already");
 /// ```
 pub fn init() -> bool {
-    start(None, None, &Clock::system())
+    start(None, None, &Clock::default())
 }
 
 /// Starts the log with a filter and a format, if they are given, and the times of this clock.
@@ -71,7 +71,7 @@ where
     S: tracing::Subscriber + for<'a> LookupSpan<'a>,
     W: for<'a> MakeWriter<'a> + 'static,
 {
-    JsonLines::new(writer, Clock::system())
+    JsonLines::new(writer, Clock::default())
 }
 
 /// Sends the log to stderr if the process has no subscriber, so that no operator runs without a log.

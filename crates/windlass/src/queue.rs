@@ -16,8 +16,8 @@
 //! | `ItemExponentialFailureRateLimiter` | [`Exponential`] |
 //! | `ItemFastSlowRateLimiter` | a closure, see [`Limiter`] |
 //! | `BucketRateLimiter` | [`Bucket`] |
-//! | `MaxOfRateLimiter` | [`MaxOf`] |
-//! | `priorityqueue.AddOpts` (controller-runtime) | [`Add`] |
+//! | `MaxOfRateLimiter` | a tuple of two [`Limiter`]s |
+//! | `priorityqueue.AddOpts` (controller-runtime) | [`WorkQueue::add_with_priority`] |
 //!
 //! Time comes from `tokio::time`, so a paused runtime is virtual time. There is no background
 //! task: one of the workers that wait for a key watches the delays.
@@ -41,7 +41,7 @@
 //! queue.add("a");
 //! queue.add("a");
 //! let work = queue.get().await.expect("the queue is open");
-//! assert_eq!(*work.key(), "a");
+//! assert_eq!(*work, "a");
 //! drop(work);
 //! assert_eq!(queue.stats().depth, 0);
 //! # }
@@ -73,9 +73,9 @@ use std::time::Duration;
 use hashbrown::DefaultHashBuilder;
 use parking_lot::Mutex;
 
-pub use self::add::Add;
+pub(crate) use self::add::Add;
 pub(crate) use self::key::{QueueKey, ToKey};
-pub use self::limiter::{Bucket, Exponential, Limiter, MaxOf};
+pub use self::limiter::{Bucket, Exponential, Limiter};
 pub(crate) use self::options::QueueOptions;
 #[cfg(feature = "metrics")]
 pub(crate) use self::stats::Histogram;
@@ -97,22 +97,22 @@ pub const LOW_PRIORITY: i32 = -100;
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass::queue::{Add, LOW_PRIORITY, Work, WorkQueue};
+/// use windlass::queue::{LOW_PRIORITY, WorkQueue};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let queue = WorkQueue::new();
-/// queue.add_with("unchanged", Add::default().priority(LOW_PRIORITY));
+/// queue.add_with_priority("unchanged", LOW_PRIORITY);
 /// queue.add("changed");
 /// queue.add_after("later", Duration::from_millis(5));
 ///
 /// let work = queue.get().await.expect("the queue is open");
-/// assert_eq!(*work.key(), "changed");
+/// assert_eq!(*work, "changed");
 /// queue.add("changed"); // it is being worked on: it is queued again when that is done
-/// assert_eq!(*queue.get().await.expect("open").key(), "unchanged");
+/// assert_eq!(*queue.get().await.expect("open"), "unchanged");
 /// drop(work);
-/// assert_eq!(*queue.get().await.expect("open").key(), "changed");
-/// assert_eq!(*queue.get().await.expect("open").key(), "later");
+/// assert_eq!(*queue.get().await.expect("open"), "changed");
+/// assert_eq!(*queue.get().await.expect("open"), "later");
 /// # }
 /// ```
 pub struct WorkQueue<K: QueueKey> {
@@ -157,11 +157,18 @@ impl<K: QueueKey> WorkQueue<K> {
         self.add_with(key, Add::default().rate_limited())
     }
 
+    /// Adds a key at once; keys with a larger priority are handed out first.
+    ///
+    /// The priority of a key that is already queued is raised, never lowered.
+    pub fn add_with_priority(&self, key: impl ToKey<K>, priority: i32) {
+        self.add_now(key, priority);
+    }
+
     /// Adds a key with a priority, a delay or a rate limit. Returns the delay.
     ///
     /// Every rate-limited add counts as a failure of the key, also if the key is already queued or
     /// the queue is shut down.
-    pub fn add_with(&self, key: impl ToKey<K>, add: Add) -> Duration {
+    pub(crate) fn add_with(&self, key: impl ToKey<K>, add: Add) -> Duration {
         if add.after.is_none() && !add.rate_limited {
             self.add_now(key, add.priority);
             return Duration::ZERO;
@@ -214,7 +221,7 @@ impl<K: QueueKey> WorkQueue<K> {
     }
 
     /// Takes a key if one is ready now.
-    pub fn try_get(&self) -> Option<Work<K>> {
+    pub(crate) fn try_get(&self) -> Option<Work<K>> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
         let taken = state.pop(now)?;
@@ -275,7 +282,7 @@ impl<K: QueueKey> WorkQueue<K> {
     ///     async move {
     ///         let mut done = Vec::new();
     ///         while let Some(work) = queue.get().await {
-    ///             done.push(*work.key());
+    ///             done.push(*work);
     ///         }
     ///         done
     ///     }

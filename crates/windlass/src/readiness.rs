@@ -66,7 +66,7 @@ use self::conditions::{Condition, condition};
 /// use windlass::Readiness;
 /// use windlass::clock::Clock;
 ///
-/// let now = Clock::system().now();
+/// let now = Clock::default().now();
 /// let running: Job = serde_json::from_value(json!({
 ///     "metadata": {"name": "backup"},
 ///     "status": {"startTime": "2026-01-01T00:00:00Z", "active": 1},

@@ -8,6 +8,7 @@ use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use windlass::clock::Clock;
 use windlass::controller::{Context, Controller, Next};
+use windlass::manager::Running;
 use windlass::{Error, Manager};
 use windlass_apiserver::fault::Fault;
 use windlass_apiserver::{ApiServer, Status};
@@ -37,7 +38,7 @@ struct Odd {
 async fn spoil(server: &ApiServer) {
     let cache = windlass::cache::Cache::new(server.client());
     let kind = windlass::Kind::of::<Secret>();
-    let informer = cache.informer_of::<Odd>(&kind, &windlass::cache::Scope::all());
+    let informer = cache.informer_of::<Odd>(&kind, &windlass::cache::Scope::default());
     informer.synced(Duration::from_secs(60)).await.expect("synced");
     assert!(informer.reader().list().is_empty());
     let mut events = informer.subscribe();
@@ -53,7 +54,7 @@ async fn spoil(server: &ApiServer) {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-/// Makes a reconcile panic, and the server fail whoever comes to watch.
+/// Makes a reconcile panic, and the server fail every watch.
 async fn harm(server: &ApiServer) {
     let client = windlass::Client::new(server.client());
     let mut map = ConfigMap::default();
@@ -88,16 +89,8 @@ async fn quarrel(server: &ApiServer) {
     handle.stop().await.expect("stops");
 }
 
-#[tokio::test(start_paused = true)]
-async fn logs_carry_the_conventional_keys() {
-    use tracing_subscriber::layer::SubscriberExt;
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let layer = windlass::log::json(move || writer.clone());
-    let filter = tracing_subscriber::EnvFilter::new("info");
-    let subscriber = tracing_subscriber::Registry::default().with(filter).with(layer);
-    let guard = tracing::subscriber::set_default(subscriber);
-    let server = ApiServer::start();
+/// A manager with a controller that fails, one that is stuck, and one of a kind that is missing.
+fn start(server: &ApiServer, clock: &Clock) -> Running {
     let reconcile = |cx: Context<ConfigMap>| async move {
         assert_ne!(cx.name(), "panics", "no luck");
         Err(Error::terminal("no size"))
@@ -110,15 +103,28 @@ async fn logs_carry_the_conventional_keys() {
         Ok(Next::Done)
     };
     let nope = windlass::Kind::new("example.com", "v1", "Nope", "nopes");
-    let clock = Clock::fixed("2026-01-01T00:00:00Z".parse().expect("a time"));
-    let handle = Manager::new(server.client())
+    Manager::new(server.client())
         .namespaces(["default"])
         .clock(clock.clone())
         .add(controller)
         .add(Controller::<Secret>::builder("stuck").build(stuck))
         .add(Controller::<DynamicObject>::of_kind("missing", &nope).build(async |_| Ok(Next::Done)))
         .spawn()
-        .expect("starts");
+        .expect("starts")
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_carry_the_conventional_keys() {
+    use tracing_subscriber::layer::SubscriberExt;
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let layer = windlass::log::json(move || writer.clone());
+    let filter = tracing_subscriber::EnvFilter::new("info");
+    let subscriber = tracing_subscriber::Registry::default().with(filter).with(layer);
+    let guard = tracing::subscriber::set_default(subscriber);
+    let server = ApiServer::start();
+    let clock = Clock::fixed("2026-01-01T00:00:00Z".parse().expect("a time"));
+    let handle = start(&server, &clock);
     let mut map = ConfigMap::default();
     map.metadata.name = Some("a".into());
     map.metadata.namespace = Some("default".into());
@@ -149,6 +155,29 @@ async fn logs_carry_the_conventional_keys() {
     handle.stop().await.expect("stops");
     drop(guard);
     let text = String::from_utf8(lines.0.lock().clone()).expect("text");
+    check_reconciler_error(&text);
+    check_watches_and_loops(&text);
+    check_jumps(&text);
+    for message in [
+        "Starting EventSource",
+        "Starting Controller",
+        "Starting workers",
+        "All workers finished",
+        "Stopping and waiting for caches",
+        "Reconcile does not return",
+        "event handler does not return",
+        "object does not decode, skipped",
+        "the API server returned a warning",
+    ] {
+        assert!(text.contains(message), "{text}");
+    }
+    for hidden in ["hunter2", "aHVudGVyMg"] {
+        assert!(!text.contains(hidden), "a secret is in the log");
+    }
+}
+
+/// The line of a reconcile that failed has the keys of controller-runtime.
+fn check_reconciler_error(text: &str) {
     let line = text.lines().find(|line| line.contains("Reconciler error")).expect("is there");
     let line: serde_json::Value = serde_json::from_str(line).expect("json");
     for (name, value) in [
@@ -170,6 +199,10 @@ async fn logs_carry_the_conventional_keys() {
     );
     assert_eq!(line["reconcileID"].as_str().map(str::len), Some(36), "{line}");
     assert!(line["ts"].is_string() && line["logger"].is_string(), "{line}");
+}
+
+/// Watches that fail and objects that are written again and again are reported once.
+fn check_watches_and_loops(text: &str) {
     let failed = |kind: &'static str| {
         let lines = text.lines().filter(|line| line.contains("watch failed"));
         lines.filter(move |line| line.contains(kind)).collect::<Vec<_>>()
@@ -189,26 +222,14 @@ async fn logs_carry_the_conventional_keys() {
     ] {
         assert!(loops.iter().all(|line| line.contains(part)), "{part} in {loops:?}");
     }
-    assert!(text.contains("no luck"), "a panic is told: {text}");
+}
+
+/// Panics and jumps of the clock are reported.
+fn check_jumps(text: &str) {
+    assert!(text.contains("no luck"), "a panic is logged: {text}");
     let jumped = text.lines().filter(|line| line.contains("the wall clock jumped"));
     let jumps: Vec<_> = jumped.map(|line| serde_json::from_str(line).expect("json")).collect();
-    let told = |line: &serde_json::Value| (line["direction"].clone(), line["seconds"].clone());
+    let shown = |line: &serde_json::Value| (line["direction"].clone(), line["seconds"].clone());
     let wanted = [("ahead".into(), 3600.0.into()), ("back".into(), (-1800.0).into())];
-    assert_eq!(jumps.iter().map(told).collect::<Vec<_>>(), wanted, "each once: {jumps:?}");
-    for message in [
-        "Starting EventSource",
-        "Starting Controller",
-        "Starting workers",
-        "All workers finished",
-        "Stopping and waiting for caches",
-        "Reconcile does not return",
-        "event handler does not return",
-        "object does not decode, skipped",
-        "the API server returned a warning",
-    ] {
-        assert!(text.contains(message), "{text}");
-    }
-    for hidden in ["hunter2", "aHVudGVyMg"] {
-        assert!(!text.contains(hidden), "a secret is in the log");
-    }
+    assert_eq!(jumps.iter().map(shown).collect::<Vec<_>>(), wanted, "each once: {jumps:?}");
 }

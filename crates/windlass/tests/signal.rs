@@ -51,7 +51,7 @@ async fn child() {
             let _ = begun.wait_for(|begun| *begun).await;
             Err("no disk".into())
         })
-        .runnable("tells", async |cx| {
+        .runnable("prints", async |cx| {
             cx.stopping().await;
             println!("stopping");
             Ok(())

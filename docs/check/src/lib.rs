@@ -5,6 +5,9 @@
 #[doc = include_str!("../../testing.md")]
 pub mod testing {}
 
+#[doc = include_str!("../../versions.md")]
+pub mod versions {}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
-use windlass::{Context, Controller, Key, Manager, Next, Result, api, k8s};
+use windlass::{Context, Controller, Key, Manager, Next, Result, Watch, api, k8s};
 
 #[api(group = "cache.example.com", version = "v1alpha1", kind = "Memcached", status = MemcachedStatus)]
 pub struct MemcachedSpec {
@@ -55,12 +55,12 @@ async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
 pub fn controller() -> Controller<Memcached> {
     Controller::builder("memcached")
         .owns::<Deployment>()
-        .watches(|pod: &Pod| {
+        .watch(Watch::map(|pod: &Pod| {
             let instance = pod.metadata.labels.iter().flat_map(|labels| labels.get("instance"));
             instance
                 .map(|name| Key::new(pod.metadata.namespace.as_deref(), name))
                 .collect::<Vec<_>>()
-        })
+        }))
         .build(reconcile)
 }
 

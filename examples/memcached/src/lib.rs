@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 use windlass::finalizer::Finalizing;
-use windlass::{Context, Controller, Key, Next, Operator, Readiness, Result, api, condition, k8s};
+use windlass::{
+    Context, Controller, Key, Next, Operator, Readiness, Result, Watch, api, condition, k8s,
+};
 
 const FINALIZER: &str = "cache.example.com/finalizer";
 const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -59,12 +61,12 @@ pub fn controller() -> Controller<Memcached> {
         .owns::<Deployment>()
         .conditions()
         .finalizes()
-        .watches(|pod: &Pod| {
+        .watch(Watch::map(|pod: &Pod| {
             let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get(INSTANCE));
             name.map(|name| Key::new(pod.metadata.namespace.as_deref(), name))
                 .into_iter()
                 .collect::<Vec<_>>()
-        })
+        }))
         .build(reconcile)
 }
 

@@ -40,18 +40,29 @@ struct Foreign<'a> {
 // === impl Surface ===
 
 impl Surface {
-    pub fn types(&self) -> impl Iterator<Item = &String> {
-        const KINDS: [&str; 5] = ["struct ", "enum ", "trait ", "type ", "union "];
-        self.lines.iter().filter(|line| KINDS.iter().any(|kind| line.starts_with(kind)))
+    /// Returns the lines of the crate's own items, each with the path of the item.
+    pub fn items(&self) -> impl Iterator<Item = (&str, &str)> {
+        let split =
+            |line: &'_ String| line.split_once(' ').is_some_and(|(what, _)| !is_other(what));
+        let own = self.lines.iter().filter(move |line| split(line));
+        own.filter_map(|line| Some((line.as_str(), line.split_once(' ')?.1)))
     }
 
-    pub fn functions(&self) -> impl Iterator<Item = &String> {
-        self.lines.iter().filter(|line| line.starts_with("fn "))
+    /// Returns the lines about other crates: re-exports, and items in public signatures.
+    pub fn others(&self) -> impl Iterator<Item = &str> {
+        let other = |line: &&str| line.split_once(' ').is_some_and(|(what, _)| is_other(what));
+        self.lines.iter().map(String::as_str).filter(other)
     }
 
-    pub fn foreign(&self) -> impl Iterator<Item = &String> {
-        self.lines.iter().filter(|line| line.starts_with("foreign "))
+    /// Returns the items of other crates that appear in public signatures.
+    pub fn foreign(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().filter_map(|line| line.strip_prefix("foreign "))
     }
+}
+
+/// Returns `true` for lines about other crates.
+fn is_other(what: &str) -> bool {
+    matches!(what, "foreign" | "use")
 }
 
 /// Lists the public items of a crate.

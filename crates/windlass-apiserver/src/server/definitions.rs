@@ -272,8 +272,8 @@ impl Inner {
                 let versions =
                     same.map_or_else(|| custom::compile(&definition), |f| f.versions.clone());
                 let accepted = |d: &Value| d["status"]["acceptedNames"].clone();
-                let goes_on = same.filter(|f| accepted(&f.definition) == accepted(&definition));
-                let token = match goes_on {
+                let continues = same.filter(|f| accepted(&f.definition) == accepted(&definition));
+                let token = match continues {
                     Some(family) => family.token.clone(),
                     None => {
                         ended.extend(before.as_ref().map(|family| family.token.clone()));

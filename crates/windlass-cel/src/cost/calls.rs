@@ -82,7 +82,7 @@ impl Estimator<'_> {
         argument.size.or_else(|| self.declared(&argument.path)).unwrap_or(Range::UNKNOWN)
     }
 
-    /// The items of a list, if its type tells what they are.
+    /// The items of a list, if its type says what they are.
     fn item(&self, list: &Argument<'_>) -> Option<Argument<'static>> {
         let ty = (*list.ty.parts().first()?).clone();
         let mut path = list.path.clone();

@@ -46,7 +46,7 @@ impl Format {
             (true, Some(start)) => format!("{start}a"),
             _ => value.to_owned(),
         };
-        let told = |good: bool, fault: &str| match good {
+        let checked = |good: bool, fault: &str| match good {
             true => Vec::new(),
             false => vec![fault.to_owned()],
         };
@@ -57,10 +57,12 @@ impl Format {
             "qualifiedName" => text::qualified_name_faults(value),
             "labelValue" => text::label_value_faults(value),
             "uri" => super::url::Url::parse_request(value).err().into_iter().collect(),
-            "uuid" => told(schema_format::matches("uuid", value), "does not match the UUID format"),
-            "byte" => told(schema_format::matches("byte", value), "invalid base64"),
-            "date" => told(schema_format::matches("date", value), "invalid date"),
-            _ => told(schema_format::matches("date-time", value), "invalid datetime"),
+            "uuid" => {
+                checked(schema_format::matches("uuid", value), "does not match the UUID format")
+            }
+            "byte" => checked(schema_format::matches("byte", value), "invalid base64"),
+            "date" => checked(schema_format::matches("date", value), "invalid date"),
+            _ => checked(schema_format::matches("date-time", value), "invalid datetime"),
         }
     }
 }

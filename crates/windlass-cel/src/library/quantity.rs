@@ -30,7 +30,7 @@ impl PartialEq for Quantity {
 // === impl Quantity ===
 
 impl Quantity {
-    /// Reads a quantity, or tells what is wrong in the words of the reference.
+    /// Reads a quantity. Fails with the error text of the reference.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let (number, suffix) = split(text)?;
         let (negative, digits) = match number.strip_prefix('-') {

@@ -18,7 +18,7 @@ pub struct Semver {
 // === impl Semver ===
 
 impl Semver {
-    /// Reads a version, or tells what is wrong.
+    /// Reads a version. Fails with what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Version string empty".into());

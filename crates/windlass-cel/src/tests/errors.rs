@@ -9,9 +9,10 @@ const START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM
 
 /// The errors of a text as pairs of place and message.
 fn issues(schema: &Value, text: &str) -> Vec<String> {
-    let told = compile(schema, text).map(|_| ()).expect_err(text);
-    let told = told.strip_prefix("compilation failed: ").unwrap_or(&told).to_owned();
-    told.lines()
+    let reported = compile(schema, text).map(|_| ()).expect_err(text);
+    let reported = reported.strip_prefix("compilation failed: ").unwrap_or(&reported).to_owned();
+    reported
+        .lines()
         .filter_map(|line| line.strip_prefix("ERROR: <input>:"))
         .map(|line| line.replace(START, "START"))
         .collect()
@@ -173,9 +174,9 @@ fn type_errors_read_as_in_the_reference() {
     }
     let both = issues(&schema, "base64.decode(self.s) == b'a'");
     assert_eq!(both.len(), 2, "{both:?}");
-    let told = compile(&schema, "self.s.find('[') == ''").map(|_| ()).unwrap_err();
+    let reported = compile(&schema, "self.s.find('[') == ''").map(|_| ()).unwrap_err();
     let text = "program instantiation failed: error parsing regexp: missing closing ]: `[`";
-    assert_eq!(told, text);
+    assert_eq!(reported, text);
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn kubernetes_libraries_give_their_results() {
 }
 
 #[test]
-fn data_is_read_as_its_schema_tells() {
+fn data_is_read_as_its_schema_says() {
     let schema = json!({"type": "object", "properties": {
         "a-b": {"type": "integer"}, "namespace": {"type": "integer"},
         "f": {"type": "number"}, "at": {"type": "string", "format": "date-time"},

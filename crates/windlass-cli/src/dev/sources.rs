@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn code_and_samples_are_told_apart_and_the_rest_is_ignored() {
+    async fn code_and_samples_are_distinguished_and_the_rest_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         write(root, "src/main.rs", "fn main() {}");

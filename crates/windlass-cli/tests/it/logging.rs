@@ -29,7 +29,7 @@ fn the_flag_and_the_variable_choose_what_is_logged_in_plain_text() {
 }
 
 #[test]
-fn a_filter_that_is_none_is_the_callers_fault() {
+fn a_filter_that_is_not_valid_is_the_callers_fault() {
     let ended = output(&["cluster", "--log", "windlass=loud"]);
     assert_eq!(ended.status.code(), Some(2));
     let line = one_line(&ended);

@@ -13,6 +13,8 @@ mod durability;
 mod envtest;
 mod lifecycle;
 mod logging;
+mod plan;
 mod project;
 mod run;
+mod scaffold;
 mod support;

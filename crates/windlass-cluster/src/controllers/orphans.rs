@@ -28,7 +28,7 @@ pub fn matching<K: Object<DynamicType = ()>>(
 
 /// Pods without a controller, for the objects of kind `K` whose selector matches them.
 pub fn watch<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSelector>) -> Watch {
-    Watch::reading(Kind::of::<Pod>(), move |change: &Change, cache: &Cache| {
+    Watch::changes(Kind::of::<Pod>(), move |change: &Change, cache: &Cache| {
         let namespace = change.key().namespace().map(str::to_string);
         let labels = labels_of(change).into_iter().filter(|labels| !labels.is_empty());
         let keys =
@@ -40,7 +40,7 @@ pub fn watch<K: Object<DynamicType = ()>>(selector: fn(&K) -> Option<LabelSelect
 /// The labels of a changed object if no controller owns it, before or after.
 pub fn labels_of(change: &Change) -> Vec<BTreeMap<String, String>> {
     let states = [&change.old, &change.new].into_iter().flatten();
-    let free = states.filter(|entry| !entry.owners().iter().any(|o| o.controller));
+    let free = states.filter(|entry| !entry.owners.iter().any(|o| o.controller));
     let labels =
         free.map(|entry| entry.labels().map(|(k, v)| (k.to_string(), v.to_string())).collect());
     labels.collect()

@@ -145,7 +145,7 @@ pub fn namespace_is_terminating(error: &Error) -> bool {
 
 /// The message of a failed request, for events and conditions.
 pub fn message(error: &Error) -> String {
-    error.status().map_or_else(|| error.chain(), |s| s.message.clone())
+    error.status().map_or_else(|| format!("{error:?}"), |s| s.message.clone())
 }
 
 /// Calls `make` in batches of 1, 2, 4, ... and stops after a batch with a failure.

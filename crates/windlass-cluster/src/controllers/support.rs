@@ -97,7 +97,7 @@ fn publish<K: Object<DynamicType = ()>>(
     reason: &str,
     text: String,
 ) {
-    let mut regarding = Key::of(object).object_reference(&Kind::of::<K>().api_resource());
+    let mut regarding = Key::of(object).object_reference(&Kind::of::<K>());
     regarding.uid = object.meta().uid.clone();
     recorder.publish(event_type, regarding, reason, "Reconcile", text);
 }

@@ -22,7 +22,7 @@ use crate::controllers::support::by_node;
 pub fn add(builder: Manager) -> Manager {
     let addresses = Arc::new(Mutex::new(Addresses::default()));
     let controller = Controller::<Pod>::builder("kubelet")
-        .watch(Watch::reading(Kind::of::<Node>(), |change, cache| {
+        .watch(Watch::changes(Kind::of::<Node>(), |change, cache| {
             cache.list::<Pod>().by(&by_node(), change.key().name()).keys().unwrap_or_default()
         }))
         .index(&by_node())
@@ -87,7 +87,7 @@ fn awaits_config(pod: &Pod) -> bool {
 }
 
 fn publish(recorder: &Recorder, pod: &Pod, event: PodEvent) {
-    let mut regarding = Key::of(pod).object_reference(&Kind::of::<Pod>().api_resource());
+    let mut regarding = Key::of(pod).object_reference(&Kind::of::<Pod>());
     regarding.uid = pod.metadata.uid.clone();
     regarding.field_path = event.field;
     let event_type = if event.warning { EventType::Warning } else { EventType::Normal };

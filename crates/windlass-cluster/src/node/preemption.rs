@@ -60,7 +60,7 @@ async fn evict(cx: &Context<Pod>, pod: &Pod, node: &str, key: &Key) -> Result<()
         Err(error) if error.is_conflict() => {}
         other => drop(other?),
     }
-    let mut regarding = key.object_reference(&Kind::of::<Pod>().api_resource());
+    let mut regarding = key.object_reference(&Kind::of::<Pod>());
     regarding.uid.clone_from(&victim.metadata.uid);
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let text = format!("Preempted by pod {uid} on node {node}");

@@ -26,8 +26,8 @@ pub fn add(builder: Manager) -> Manager {
     let placements = Arc::new(Mutex::new(Placements::default()));
     let (by_node, by_pod) = (placements.clone(), placements.clone());
     let controller = Controller::<Pod>::builder(NAME)
-        .watch(Watch::changes(Kind::of::<Node>(), move |_| by_node.lock().waiting()))
-        .watch(Watch::changes(Kind::of::<Pod>(), move |change| {
+        .watch(Watch::changes(Kind::of::<Node>(), move |_, _| by_node.lock().waiting()))
+        .watch(Watch::changes(Kind::of::<Pod>(), move |change, _| {
             let waiting = by_pod.lock().waiting();
             if waiting.is_empty() || !frees(change) { Vec::new() } else { waiting }
         }))
@@ -42,7 +42,7 @@ const CONDITION: &str = "PodScheduled";
 
 /// A pod that ends or is deleted makes room.
 fn frees(change: &Change) -> bool {
-    change.is_delete() || change.object::<Pod>().is_some_and(|pod| pod::is_finished(&pod))
+    change.new.is_none() || change.object::<Pod>().is_some_and(|pod| pod::is_finished(&pod))
 }
 
 fn gated(pod: &Pod) -> bool {

@@ -81,7 +81,7 @@ impl Sim {
     /// Ends the run.
     pub(crate) async fn finish(mut self, result: Result<()>) -> Outcome {
         let mut outcome = Outcome {
-            error: result.err().map(|error| error.chain()),
+            error: result.err().map(|error| format!("{error:?}")),
             expected: self.setup.expected.clone(),
             masks: std::mem::take(&mut self.setup.masks),
             role: self.setup.role.take(),
@@ -92,7 +92,7 @@ impl Sim {
             ..Outcome::default()
         };
         if let Err(error) = self.calm_down(&mut outcome).await {
-            outcome.error.get_or_insert(error.chain());
+            outcome.error.get_or_insert(format!("{error:?}"));
         }
         let Some(live) = &self.live else { return outcome };
         // From the state that all runs start from: what changed until the first step is left out.

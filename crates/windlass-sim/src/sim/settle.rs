@@ -29,7 +29,7 @@ impl Sim {
     ///
     /// The cluster is at rest if for twenty seconds of virtual time no object has changed, no
     /// request is under way, no event was delivered and no reconcile has failed. After ten minutes
-    /// the scenario goes on, and the oracle `Quiet` reports what still moves.
+    /// the scenario continues, and the oracle `Quiet` reports what still moves.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ use crate::kind::{Kind, Object};
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
 /// let cache = Cache::new(server.client());
-/// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
+/// let maps = cache.informer::<ConfigMap>(&Scope::default().namespace("default"));
 /// let mut changes = maps.subscribe();
 /// let key = Key::of(&client.api().create(&config_map("a")).await?);
 /// let created = changes.recv().await.expect("the watch runs");
@@ -50,7 +50,7 @@ use crate::kind::{Kind, Object};
 ///
 /// client.api::<ConfigMap>().delete(&key).await?;
 /// let deleted: Change = changes.recv().await.expect("the watch runs");
-/// assert!(deleted.is_delete() && deleted.entry().uid() == updated.entry().uid());
+/// assert!(deleted.new.is_none() && deleted.entry().uid == updated.entry().uid);
 /// # Ok(())
 /// # }
 /// ```
@@ -87,7 +87,7 @@ pub struct Change {
 /// # async fn main() {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let namespaces = Cache::new(client).informer::<Namespace>(&Scope::all());
+/// let namespaces = Cache::new(client).informer::<Namespace>(&Scope::default());
 /// let first = namespaces.subscribe().recv().await.expect("the watch runs");
 /// assert_eq!(first.cause, Cause::Initial);
 /// # }
@@ -199,7 +199,7 @@ impl Change {
     }
 
     /// Returns `true` if the object was deleted.
-    pub fn is_delete(&self) -> bool {
+    pub(crate) fn is_delete(&self) -> bool {
         self.new.is_none()
     }
 

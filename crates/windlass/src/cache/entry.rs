@@ -47,22 +47,29 @@ thread_local! {
 /// let created = Change::between(None, Some(&map))?;
 /// // The metadata that most decisions need is at hand; the rest is decoded when asked for.
 /// let entry: &Entry = created.entry();
-/// assert_eq!((entry.version(), entry.label("app")), (7, Some("web")));
-/// let owner: &Owner = &entry.owners()[0];
+/// assert_eq!((entry.version, entry.label("app")), (7, Some("web")));
+/// let owner: &Owner = &entry.owners[0];
 /// assert!(&*owner.uid == "o-1" && !owner.controller);
 /// assert_eq!(entry.decode::<ConfigMap>()?.data, map.data);
 /// # Ok::<(), windlass::Error>(())
 /// ```
+#[non_exhaustive]
 pub struct Entry {
-    pub(super) key: Key,
-    pub(super) uid: Box<str>,
-    pub(super) version: u64,
-    pub(super) generation: i64,
-    pub(super) deleting: bool,
+    /// The namespace and name.
+    pub key: Key,
+    /// The UID.
+    pub uid: Box<str>,
+    /// The resource version; 0 if the server sent none that is a number.
+    pub version: u64,
+    /// The generation of the desired state; 0 for kinds that have none.
+    pub generation: i64,
+    /// `true` if the object is being deleted.
+    pub deleting: bool,
     /// Only metadata was requested.
     pub(super) partial: bool,
     pub(super) labels: Labels,
-    pub(super) owners: Box<[Owner]>,
+    /// The owners.
+    pub owners: Box<[Owner]>,
     pub(super) body: Body,
     /// The relist that saw this entry last.
     pub(super) mark: AtomicU32,
@@ -99,27 +106,27 @@ pub(super) enum Body {
 
 impl Entry {
     /// Returns the key of the object.
-    pub fn key(&self) -> &Key {
+    pub(crate) fn key(&self) -> &Key {
         &self.key
     }
 
     /// Returns the UID of the object.
-    pub fn uid(&self) -> &str {
+    pub(crate) fn uid(&self) -> &str {
         &self.uid
     }
 
     /// Returns the resource version; 0 if the server sent none that is a number.
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
     /// Returns the generation of the desired state; 0 for kinds that have none.
-    pub fn generation(&self) -> i64 {
+    pub(crate) fn generation(&self) -> i64 {
         self.generation
     }
 
     /// Returns `true` if the object is being deleted.
-    pub fn deleting(&self) -> bool {
+    pub(crate) fn deleting(&self) -> bool {
         self.deleting
     }
 
@@ -138,7 +145,7 @@ impl Entry {
     }
 
     /// Returns the owners.
-    pub fn owners(&self) -> &[Owner] {
+    pub(crate) fn owners(&self) -> &[Owner] {
         &self.owners
     }
 

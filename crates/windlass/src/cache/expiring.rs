@@ -51,7 +51,7 @@ impl<K: Ord + Clone, V: Clone> ExpiringStore<K, V> {
     }
 
     /// Inserts an entry with a lifetime of its own.
-    pub fn insert_for(&self, key: K, value: V, lifetime: Duration) {
+    pub(crate) fn insert_for(&self, key: K, value: V, lifetime: Duration) {
         let mut entries = self.entries.lock();
         entries.sweep(Instant::now());
         entries.remove(&key);

@@ -43,7 +43,7 @@ use crate::ordered_watch;
 /// # map.metadata.namespace = Some("default".into());
 /// # client.api().create(&map).await?;
 /// # let cache = Cache::new(server.client());
-/// let maps: Informer<ConfigMap> = cache.informer(&Scope::all().namespace("default"));
+/// let maps: Informer<ConfigMap> = cache.informer(&Scope::default().namespace("default"));
 /// maps.synced(Duration::from_secs(30)).await.expect("config maps can be watched");
 /// let key = Key::namespaced("default", "settings");
 /// assert!(maps.reader().get(&key).is_some() && maps.state().synced());

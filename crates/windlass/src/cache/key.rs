@@ -11,10 +11,10 @@ use hashbrown::DefaultHashBuilder;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::core::ApiResource;
 
 use crate::client::is_segment;
 use crate::error::{Error, Result};
+use crate::kind::Kind;
 
 /// The namespace, if any, and the name of an object.
 ///
@@ -118,10 +118,10 @@ impl Key {
     }
 
     /// Returns the reference that the API uses in events.
-    pub fn object_reference(&self, kind: &ApiResource) -> ObjectReference {
+    pub fn object_reference(&self, kind: &Kind) -> ObjectReference {
         ObjectReference {
-            api_version: Some(kind.api_version.clone()),
-            kind: Some(kind.kind.clone()),
+            api_version: Some(kind.api_version()),
+            kind: Some(kind.kind().to_owned()),
             namespace: self.namespace().map(str::to_owned),
             name: Some(self.name().to_owned()),
             ..ObjectReference::default()

@@ -70,7 +70,7 @@ impl<K: Object> List<K, Cache> {
     ///
     /// # Errors
     ///
-    /// Fails if no controller has declared the kind with `owns`, `watches` or `reads`, if the kind
+    /// Fails if no controller has declared the kind with `owns`, `watch` or `reads`, if the kind
     /// has not synced yet, or if a selector is invalid. An object that does not decode is left out,
     /// logged and counted.
     pub fn items(&self) -> Result<Vec<Arc<K>>> {

@@ -38,7 +38,7 @@ use super::transform::Transform;
 /// # client.api().create(&map).await?;
 /// # client.api().create(&config_map("b")).await?;
 /// let web = Expression::Equal("app".into(), "web".into());
-/// let part = Scope::all().namespace("default").namespace("office").labels(web.into());
+/// let part = Scope::default().namespace("default").namespace("office").labels(web.into());
 /// let cache = Cache::new(server.client());
 /// let maps = cache.informer::<PartialObjectMeta<ConfigMap>>(&part.metadata_only());
 /// maps.synced(Duration::from_secs(30)).await.expect("can be watched");
@@ -73,7 +73,7 @@ pub struct Scope {
 /// let options = CacheOptions::default()
 ///     .decoded_max(100)
 ///     .transform(|object| object["data"] = serde_json::json!({}));
-/// let secrets = Cache::with(client, options).informer::<Secret>(&Scope::all());
+/// let secrets = Cache::with(client, options).informer::<Secret>(&Scope::default());
 /// secrets.synced(Duration::from_secs(30)).await.expect("secrets can be watched");
 /// # }
 /// ```
@@ -99,14 +99,9 @@ pub struct CacheOptions {
 // === impl Scope ===
 
 impl Scope {
-    /// The whole kind.
-    pub fn all() -> Self {
-        Self::default()
-    }
-
     /// Returns the scope of all objects, or of their metadata only.
     pub(crate) fn all_or_metadata(metadata_only: bool) -> Self {
-        Self { metadata_only, ..Self::all() }
+        Self { metadata_only, ..Self::default() }
     }
 
     /// Adds a namespace; several calls add several namespaces.
@@ -198,7 +193,8 @@ impl CacheOptions {
     }
 
     /// Requests plain lists in pages of so many objects, whatever version is asked for.
-    pub fn page_size(mut self, objects: usize) -> Self {
+    #[cfg(test)]
+    pub(super) fn page_size(mut self, objects: usize) -> Self {
         self.page_size = Some(objects);
         self
     }

@@ -45,7 +45,7 @@ const KEPT_PART: usize = 16;
 ///     map.data.iter().filter_map(|data| data.get("size")?.parse::<u32>().ok()).collect()
 /// });
 /// cache.declare(&by_size)?;
-/// let maps = cache.informer::<ConfigMap>(&Scope::all().namespace("default"));
+/// let maps = cache.informer::<ConfigMap>(&Scope::default().namespace("default"));
 /// maps.synced(Duration::from_secs(30)).await.expect("config maps can be watched");
 ///
 /// let reader: Reader<ConfigMap> = maps.reader();

@@ -45,7 +45,7 @@ impl Cache {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// let cache = Cache::new(server.client());
     /// let namespaces = Kind::new("", "v1", "Namespace", "namespaces").cluster_scoped();
-    /// let informer = cache.informer_of::<DynamicObject>(&namespaces, &Scope::all());
+    /// let informer = cache.informer_of::<DynamicObject>(&namespaces, &Scope::default());
     /// cache.synced(&namespaces, std::time::Duration::from_secs(30)).await?;
     /// let default = Key::cluster("default");
     /// assert!(cache.get_of::<DynamicObject>(&namespaces, &default)?.is_some());

@@ -49,12 +49,12 @@ use crate::ordered_watch;
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// let cache = Cache::new(server.client());
-/// let namespaces = cache.informer::<Namespace>(&Scope::all());
+/// let namespaces = cache.informer::<Namespace>(&Scope::default());
 /// namespaces.synced(Duration::from_secs(30)).await.expect("namespaces can be watched");
 /// assert!(cache.get::<Namespace>(&Key::cluster("default"))?.is_some());
 ///
 /// // Everyone who asks for the same joins the same watch; the last one to leave ends it.
-/// let again = cache.informer::<Namespace>(&Scope::all());
+/// let again = cache.informer::<Namespace>(&Scope::default());
 /// assert_eq!(again.stats().watches, 1);
 /// drop((namespaces, again));
 /// let error = cache.list::<Namespace>().items().expect_err("nobody caches it any more");
@@ -156,7 +156,7 @@ impl Cache {
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// let cache = Cache::new(server.client());
-    /// let phases = cache.informer_of::<Phase>(&Kind::of::<Namespace>(), &Scope::all());
+    /// let phases = cache.informer_of::<Phase>(&Kind::of::<Namespace>(), &Scope::default());
     /// phases.synced(Duration::from_secs(30)).await.expect("can be watched");
     /// let default = phases.reader().get(&Key::cluster("default")).expect("is always there");
     /// assert_eq!(default.status.phase, "Active");

@@ -23,7 +23,7 @@ use crate::ordered_watch;
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
 /// let drive = Kind::new("ships.example.com", "v1", "Drive", "drives");
-/// let drives = Cache::new(client).informer_of::<DynamicObject>(&drive, &Scope::all());
+/// let drives = Cache::new(client).informer_of::<DynamicObject>(&drive, &Scope::default());
 /// // Fails at once, not after an hour; the watch begins when somebody installs the kind.
 /// let state = drives.synced(Duration::from_secs(3600)).await.expect_err("nobody serves it");
 /// assert!(matches!(state, SyncState::NoKind(_)) && !state.synced());

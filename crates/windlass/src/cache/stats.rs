@@ -18,7 +18,7 @@ use super::reflector::WatchStats;
 /// # async fn main() {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let namespaces = Cache::new(client).informer::<Namespace>(&Scope::all());
+/// let namespaces = Cache::new(client).informer::<Namespace>(&Scope::default());
 /// namespaces.synced(Duration::from_secs(30)).await.expect("can be watched");
 /// let figures: InformerStats = namespaces.stats();
 /// assert!(figures.objects > 0 && figures.failures == 0);

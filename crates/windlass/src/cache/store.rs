@@ -69,15 +69,13 @@ pub(super) struct StoreOptions {
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = Client::new(server.client());
-/// let maps = Cache::new(server.client()).informer::<ConfigMap>(&Scope::all());
+/// let maps = Cache::new(server.client()).informer::<ConfigMap>(&Scope::default());
 /// let store: &Store = maps.store();
-/// assert_eq!(store.resource_version(), 0, "nothing is known yet");
-///
 /// let map = client.api().create(&config_map("a")).await?;
 /// let version = map.metadata.resource_version.as_deref().unwrap_or_default();
 /// let version: u64 = version.parse().expect("a number");
 /// store.wait_for(version, Duration::from_secs(30)).await?;
-/// assert_eq!(store.entry(&Key::of(&map)).expect("was created").version(), version);
+/// assert_eq!(store.entry(&Key::of(&map)).expect("was created").version, version);
 /// # Ok(())
 /// # }
 /// ```
@@ -197,7 +195,7 @@ impl Store {
 
     /// Returns the version up to which the store has seen everything, bookmarks included;
     /// 0 before the first sync.
-    pub fn resource_version(&self) -> u64 {
+    pub(crate) fn resource_version(&self) -> u64 {
         *self.shared.version.borrow()
     }
 

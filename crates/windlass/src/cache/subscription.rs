@@ -18,7 +18,6 @@ use crate::clock;
 /// # Examples
 ///
 /// ```
-/// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::Namespace;
 /// use windlass::cache::{Cache, Cause, Scope, Subscription};
 ///
@@ -26,18 +25,21 @@ use crate::clock;
 /// # async fn main() {
 /// # let server = windlass_apiserver::ApiServer::start();
 /// # let client = server.client();
-/// let namespaces = Cache::new(client).informer::<Namespace>(&Scope::all());
-/// let mut changes: Subscription = namespaces.subscribe().resync(Duration::from_secs(3600));
-/// let (synced, mut names) = (changes.synced(), Vec::new());
-/// while let Some(change) = changes.recv().await {
-///     match change.cause {
-///         Cause::Initial => names.push(change.key().name().to_owned()),
-///         Cause::Resync => break, // an hour later
-///         _ => unreachable!("nobody changes a namespace here"),
+/// let namespaces = Cache::new(client).informer::<Namespace>(&Scope::default());
+/// let mut changes: Subscription = namespaces.subscribe();
+/// let synced = changes.synced();
+/// let received = tokio::spawn(async move {
+///     let mut names = Vec::new();
+///     while let Some(change) = changes.recv().await {
+///         assert_eq!(change.cause, Cause::Initial, "nobody changes a namespace here");
+///         names.push(change.key().name().to_owned());
+///         if names.contains(&"default".to_owned()) {
+///             break;
+///         }
 ///     }
-/// }
-/// assert!(names.contains(&"default".to_owned()));
-/// synced.await; // at once: all of them were received
+/// });
+/// synced.await; // all of them were received, or the subscription was dropped
+/// received.await.expect("finds the namespace");
 /// # }
 /// ```
 pub struct Subscription {
@@ -58,7 +60,7 @@ impl Subscription {
     }
 
     /// Delivers every object again each time this duration, of at least a second, has passed.
-    pub fn resync(mut self, every: Duration) -> Self {
+    pub(super) fn resync(mut self, every: Duration) -> Self {
         let every = every.max(Duration::from_secs(1));
         self.resync = Some((every, clock::after(every)));
         self

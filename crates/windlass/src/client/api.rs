@@ -39,7 +39,7 @@ const EMPTY_PAGES_MAX: usize = 100;
 /// // A kind that is known at run time only.
 /// let kind = client.kind_of("", "v1", "ConfigMap").await?;
 /// let maps: Api<DynamicObject> = client.api_of(&kind);
-/// let map = DynamicObject::new("a", &kind.api_resource()).within("default");
+/// let map = DynamicObject::new("a", &(&kind).into()).within("default");
 /// let made = maps.create(&map).await?;
 /// let key = Key::of(&made);
 /// maps.patch(&key, &Patch::Merge(json!({"data": {"k": "v"}}))).await?;
@@ -135,7 +135,7 @@ impl<K: Object> Api<K> {
         }
     }
 
-    fn page(
+    pub(super) fn page(
         &self,
         query: &Query,
         have: usize,

@@ -8,35 +8,17 @@ use super::{Builder, Controller, Mapper};
 use crate::kind::{Kind, Object};
 
 /// Requests of one kind that a controller declares to send.
-///
-/// ```
-/// use k8s_openapi::api::apps::v1::Deployment;
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass::controller::Access;
-/// use windlass::{Controller, Next};
-///
-/// let controller = Controller::<ConfigMap>::builder("maps")
-///     .owns::<Deployment>()
-///     .writes_status()
-///     .build(|_| async { Ok(Next::Done) });
-/// let access: Vec<Access> = controller.access();
-/// let declared = |resource: &str, verb: &str| {
-///     access.iter().any(|access| access.resource() == resource && access.verbs.contains(&verb))
-/// };
-/// assert!(declared("configmaps", "watch") && declared("configmaps/status", "patch"));
-/// assert!(declared("deployments", "create") && !declared("deployments", "delete"));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Access {
+#[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "roles are made by an operator"))]
+pub(crate) struct Access {
     /// The kind of the objects.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// The subresource, such as `status`.
-    pub subresource: Option<&'static str>,
+    pub(crate) subresource: Option<&'static str>,
     /// The verbs, as roles name them.
-    pub verbs: &'static [&'static str],
+    pub(crate) verbs: &'static [&'static str],
     /// `true` if the requests are sent in rare situations only, such as after a conflict.
-    pub rare: bool,
+    pub(crate) rare: bool,
 }
 
 // === impl Access ===
@@ -55,7 +37,8 @@ impl Access {
     }
 
     /// Returns the resource as roles name it, such as `deployments/status`.
-    pub fn resource(&self) -> String {
+    #[cfg(feature = "operator")]
+    pub(crate) fn resource(&self) -> String {
         match self.subresource {
             Some(subresource) => format!("{}/{subresource}", self.kind.plural()),
             None => self.kind.plural().to_owned(),
@@ -105,7 +88,8 @@ impl<K: Object> Builder<K> {
 impl<K: Object> Controller<K> {
     /// Returns the requests that this controller sends: lists and watches of every kind it caches,
     /// the writes it declares, and its events.
-    pub fn access(&self) -> Vec<Access> {
+    #[cfg(feature = "operator")]
+    pub(crate) fn access(&self) -> Vec<Access> {
         let options = &self.options;
         let mut all = Vec::new();
         for watch in &options.watches {

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{Stream, StreamExt};
-use tokio::sync::mpsc;
 
-use super::map_output::MapOutput;
 use super::{Context, Controller, Next, Options, Predicate, Reconciler, Watch};
 use crate::cache::{Index, Key};
 use crate::error::Result;
@@ -28,7 +26,7 @@ use crate::queue::{Limiter, QueueOptions};
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 /// use windlass::controller::Builder;
 /// use windlass::queue::Exponential;
-/// use windlass::{Context, Controller, Key, Next, Predicate, Result, Watch};
+/// use windlass::{Context, Controller, Key, Kind, Next, Predicate, Result, Watch};
 ///
 /// async fn reconcile(cx: Context<Deployment>) -> Result<Next> {
 ///     let Some(_deployment) = cx.object() else { return Ok(Next::Done) };
@@ -40,16 +38,16 @@ use crate::queue::{Limiter, QueueOptions};
 /// let minute = Duration::from_secs(60);
 /// let builder: Builder<Deployment> = Controller::builder("deployments");
 /// let controller = builder
-///     .when(Predicate::generation_changed().or(Predicate::labels_changed()))
+///     .when(Predicate::generation_changed() | Predicate::labels_changed())
 ///     .owns::<ReplicaSet>()
-///     .watch(Watch::owned::<Pod>().any_owner().metadata_only())
-///     .watches(|map: &ConfigMap| vec![Key::of(map)])
+///     .watch(Watch::owned(Kind::of::<Pod>()).any_owner().metadata_only())
+///     .watch(Watch::map(|map: &ConfigMap| vec![Key::of(map)]))
 ///     .reads::<Secret>()
 ///     .workers(4)
 ///     .timeout(minute)
 ///     .limiter(Exponential::new(minute / 60, minute))
 ///     .build(reconcile);
-/// assert_eq!(controller.name(), "deployments");
+/// # let _: Controller<Deployment> = controller;
 /// ```
 #[must_use = "a controller does nothing until it is built and given to a manager"]
 pub struct Builder<K: Object> {
@@ -69,7 +67,6 @@ impl<K: Object> Builder<K> {
             watches: Vec::new(),
             writes: Vec::new(),
             indexes: Vec::new(),
-            filter: None,
             channels: Vec::new(),
             reports_as: None,
             workers: 1,
@@ -123,16 +120,7 @@ impl<K: Object> Builder<K> {
     /// ```
     pub fn when(mut self, predicate: Predicate) -> Self {
         self.own = Some(match self.own.take() {
-            Some(before) => before.and(predicate),
-            None => predicate,
-        });
-        self
-    }
-
-    /// Reconciles only after changes, of any watched kind, that `predicate` lets pass.
-    pub fn filter(mut self, predicate: Predicate) -> Self {
-        self.options.filter = Some(match self.options.filter.take() {
-            Some(before) => before.and(predicate),
+            Some(before) => before & predicate,
             None => predicate,
         });
         self
@@ -141,19 +129,12 @@ impl<K: Object> Builder<K> {
     /// Reconciles the controlling owner when an object of this kind changes, caches the kind, and
     /// declares that the reconcile function applies such objects.
     pub fn owns<T: Object<DynamicType = ()>>(self) -> Self {
-        self.applies::<T>().watch(Watch::owned::<T>())
+        let owned = Watch::owned(Kind::of::<T>());
+        self.applies::<T>().watch(if T::metadata_api() { owned.metadata_only() } else { owned })
     }
 
-    /// Reconciles the keys that `map` returns when an object of this kind changes, and caches the
-    /// kind.
-    pub fn watches<T: Object<DynamicType = ()>, R: MapOutput>(
-        self,
-        map: impl Fn(&T) -> R + Send + Sync + 'static,
-    ) -> Self {
-        self.watch(Watch::map(map))
-    }
-
-    /// Adds any [`Watch`].
+    /// Adds a [`Watch`]: reconciles the keys it returns when an object of its kind changes, and
+    /// caches the kind.
     pub fn watch(mut self, watch: Watch) -> Self {
         self.options.watches.push(watch);
         self
@@ -183,40 +164,10 @@ impl<K: Object> Builder<K> {
         self
     }
 
-    /// Reconciles every key that arrives through a channel, for sources outside the cluster.
+    /// Reconciles every key that a stream yields, for sources outside the cluster.
     ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::ConfigMap;
-    /// use windlass::{Context, Controller, Key, Manager, Next};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// let (calls, incoming) = tokio::sync::mpsc::channel(8); // from a webhook, say
-    /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
-    /// let controller = Controller::<ConfigMap>::builder("calls").channel(incoming).build(
-    ///     move |cx: Context<ConfigMap>| {
-    ///         let sender = sender.clone();
-    ///         async move {
-    ///             let _ = sender.send((cx.name().to_string(), cx.object().is_some())).await;
-    ///             Ok(Next::Done)
-    ///         }
-    ///     },
-    /// );
-    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
-    /// let handle = manager.spawn()?;
-    /// calls.send(Key::namespaced("default", "a")).await.expect("the controller listens");
-    /// assert_eq!(seen.recv().await, Some(("a".into(), false)), "there is no such object");
-    /// # handle.stop().await
-    /// # }
-    /// ```
-    pub fn channel(self, mut keys: mpsc::Receiver<Key>) -> Self {
-        self.source(futures::stream::poll_fn(move |cx| keys.poll_recv(cx)))
-    }
-
-    /// Reconciles every key that a stream yields, for sources of the author's own.
-    ///
-    /// The stream is polled while the controller runs, and dropped when it stops.
+    /// The stream is polled while the controller runs, and dropped when it stops. The receiver of a
+    /// channel becomes a stream with `futures::stream::poll_fn(move |cx| receiver.poll_recv(cx))`.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Node;
@@ -270,7 +221,7 @@ impl<K: Object> Builder<K> {
     /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
     /// let hour = Duration::from_secs(3600);
     /// let controller = Controller::<ConfigMap>::builder("hourly")
-    ///     .when(Predicate::resource_version_changed()) // a resync passes all predicates
+    ///     .when(Predicate::labels_changed()) // a resync passes all predicates
     ///     .resync(hour)
     ///     .build(move |_: Context<ConfigMap>| {
     ///         let sender = sender.clone();
@@ -385,7 +336,7 @@ impl<K: Object> Builder<K> {
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{Pod, Service, ServiceStatus};
-    /// use windlass::{Context, Controller, Key, Manager, Next, Readiness, Result};
+    /// use windlass::{Context, Controller, Key, Manager, Next, Readiness, Result, Watch};
     ///
     /// /// A service is ready when its pod is.
     /// async fn reconcile(cx: Context<Service>) -> Result<Next> {
@@ -409,7 +360,7 @@ impl<K: Object> Builder<K> {
     /// # }))?;
     /// # setup.api().create(&service).await?;
     /// let controller = Controller::<Service>::builder("services")
-    ///     .watches(|pod: &Pod| vec![Key::of(pod)])
+    ///     .watch(Watch::map(|pod: &Pod| vec![Key::of(pod)]))
     ///     .conditions()
     ///     .build(reconcile);
     /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
@@ -443,7 +394,7 @@ impl<K: Object> Builder<K> {
     ///     cx.event("Seen", "hello");
     ///     Ok(Next::Done)
     /// });
-    /// assert_eq!(controller.name(), "maps");
+    /// # let _: Controller<ConfigMap> = controller;
     /// ```
     pub fn build<F, Fut>(self, reconcile: F) -> Controller<K>
     where

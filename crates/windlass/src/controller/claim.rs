@@ -19,31 +19,8 @@ use crate::error::{Error, Result, ResultExt};
 use crate::kind::{Kind, Object};
 use crate::readiness::is_built_in;
 
-/// A claim of the reconciled object on the objects that a selector matches. Made by
-/// [`Context::claim`].
-///
-/// # Examples
-///
-/// A config map that collects secrets by their label:
-///
-/// ```
-/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-/// use windlass::controller::Claim;
-/// use windlass::{Context, Controller, Next, Result};
-///
-/// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
-///     let labels = [("collect".to_string(), cx.name().to_string())].into();
-///     let selector = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
-///     let claim: Claim<ConfigMap> = cx.claim(selector)?;
-///     let secrets = claim.objects::<Secret>(|_| true).await?;
-///     cx.event("Collected", format!("{} secrets", secrets.len()));
-///     Ok(Next::Done)
-/// }
-/// # let _ = Controller::<ConfigMap>::builder("collectors").owns::<Secret>().build(reconcile);
-/// ```
-#[must_use = "nothing is claimed until `objects` is called"]
-pub struct Claim<K: Object> {
+/// A claim of the reconciled object on the objects that a selector matches.
+struct Claim<K: Object> {
     cx: Context<K>,
     selector: Selector,
     finalizer: Option<String>,
@@ -52,49 +29,68 @@ pub struct Claim<K: Object> {
 // === impl Context ===
 
 impl<K: Object> Context<K> {
-    /// Starts a claim on the objects that a selector matches: a `LabelSelector`, or a selector of
-    /// kube.
+    /// Returns all objects of type `T` that belong to the reconciled object, in order of their names,
+    /// after adopting those that match a selector and releasing those that do not.
     ///
-    /// # Errors
-    ///
-    /// Fails with a terminal error if the selector is not valid.
-    pub fn claim<S>(&self, selector: S) -> Result<Claim<K>>
-    where
-        S: TryInto<Selector, Error: fmt::Display>,
-    {
-        let selector = selector
-            .try_into()
-            .map_err(|error| Error::terminal(Error::Invalid(format!("label selector: {error}"))))?;
-        Ok(Claim { cx: self.clone(), selector, finalizer: None })
-    }
-}
-
-// === impl Claim ===
-
-impl<K: Object> Claim<K> {
-    /// Adds this finalizer to an object when it is adopted, and removes it when it is released.
-    pub fn finalizer(mut self, finalizer: &str) -> Self {
-        self.finalizer = Some(finalizer.into());
-        self
-    }
-
-    /// Returns all objects of a kind that belong to the reconciled object, in order of their names,
-    /// after adopting those that match and releasing those that do not.
-    ///
-    /// The kind has to be cached. An object is
+    /// The selector is a `LabelSelector`, or a selector of kube. The kind has to be cached. An
+    /// object is
     ///
     /// - left alone if another controller owns it, or if `may_own` returns `false`;
     /// - returned if the reconciled object owns it and the selector matches;
     /// - released if the reconciled object owns it and the selector does not match;
     /// - adopted if nobody controls it, the selector matches and it is not being deleted.
     ///
-    /// While the reconciled object is being deleted, objects are returned, and nothing else happens.
+    /// A finalizer, if one is given, is added to an object when it is adopted and removed when it is
+    /// released. While the reconciled object is being deleted, objects are returned, and nothing
+    /// else happens.
     ///
     /// # Errors
     ///
-    /// Fails if the kind is not cached or the server refuses. An object that is gone, or that
-    /// changed in between, is left to the next reconcile, which its change leads to.
-    pub async fn objects<T>(&self, may_own: impl Fn(&T) -> bool) -> Result<Vec<Arc<T>>>
+    /// Fails with a terminal error if the selector is not valid, and if the kind is not cached or
+    /// the server refuses. An object that is gone, or that changed in between, is left to the next
+    /// reconcile, which its change leads to.
+    ///
+    /// # Examples
+    ///
+    /// A config map that collects secrets by their label:
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+    /// use windlass::{Context, Controller, Next, Result};
+    ///
+    /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
+    ///     let labels = [("collect".to_string(), cx.name().to_string())].into();
+    ///     let selector = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
+    ///     let secrets = cx.claim(selector, None, |_: &Secret| true).await?;
+    ///     cx.event("Collected", format!("{} secrets", secrets.len()));
+    ///     Ok(Next::Done)
+    /// }
+    /// # let _ = Controller::<ConfigMap>::builder("collectors").owns::<Secret>().build(reconcile);
+    /// ```
+    pub async fn claim<S, T>(
+        &self,
+        selector: S,
+        finalizer: Option<&str>,
+        may_own: impl Fn(&T) -> bool,
+    ) -> Result<Vec<Arc<T>>>
+    where
+        S: TryInto<Selector, Error: fmt::Display>,
+        T: Object<DynamicType = ()>,
+    {
+        let selector = selector
+            .try_into()
+            .map_err(|error| Error::terminal(Error::Invalid(format!("label selector: {error}"))))?;
+        let finalizer = finalizer.map(str::to_owned);
+        Claim { cx: self.clone(), selector, finalizer }.objects(may_own).await
+    }
+}
+
+// === impl Claim ===
+
+impl<K: Object> Claim<K> {
+    /// Adopts and releases objects, and returns those that belong to the reconciled object.
+    async fn objects<T>(&self, may_own: impl Fn(&T) -> bool) -> Result<Vec<Arc<T>>>
     where
         T: Object<DynamicType = ()>,
     {
@@ -218,14 +214,5 @@ impl<K: Object> Claim<K> {
             Err(error) if error.is_invalid() || error.is_conflict() => Ok(None),
             other => other,
         }
-    }
-}
-
-impl<K: Object> fmt::Debug for Claim<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Claim")
-            .field("owner", self.cx.key())
-            .field("selector", &self.selector.to_string())
-            .finish_non_exhaustive()
     }
 }

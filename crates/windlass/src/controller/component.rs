@@ -95,18 +95,12 @@ impl<K: Object> Component for Controller<K> {
             client: client.clone(),
             sink: KeySink::new(options.kind.clone(), queue.clone()),
             queue: queue.clone(),
-            filter: options.filter,
             watches: Default::default(),
             panics: Arc::default(),
             metrics: metrics.clone(),
             loops,
         });
-        let weak = handle.downgrade();
-        env.metrics.handlers(&display_name, move || {
-            let handle = weak.upgrade()?;
-            let lag = handle.watches().iter().map(|(_, lag)| *lag as u64).sum();
-            Some(HandlerFigures { panics: handle.handler_panics(), lag })
-        });
+        register_handlers(env, &display_name, &handle);
         let cache = client.cached();
         options.indexes.iter().try_for_each(|index| cache.declare_any(index.clone()))?;
         for watch in options.watches {
@@ -145,6 +139,16 @@ impl<K: Object> Component for Controller<K> {
         let run: Run = Box::new(move |stop, abort| Box::pin(workers.run(stop, abort)));
         Ok(Prepared { handle, leader: options.leader, run })
     }
+}
+
+/// Registers the metrics of the handlers of a controller.
+fn register_handlers(env: &ControllerEnv, name: &str, handle: &ControllerHandle) {
+    let weak = handle.downgrade();
+    env.metrics.handlers(name, move || {
+        let handle = weak.upgrade()?;
+        let lag = handle.watches().iter().map(|(_, lag)| *lag as u64).sum();
+        Some(HandlerFigures { panics: handle.handler_panics(), lag })
+    });
 }
 
 /// Fails if an index is declared for a kind that nothing caches.

@@ -35,7 +35,7 @@ use crate::list::List;
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// use windlass::{Context, Controller, Error, Key, Manager, Next, Result};
+/// use windlass::{Context, Controller, Error, Key, Manager, Next, Result, Watch};
 ///
 /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
 ///     let Some(map) = cx.object() else { return Ok(Next::Done) }; // deleted: not an error
@@ -65,10 +65,10 @@ use crate::list::List;
 /// # let server = windlass_apiserver::ApiServer::start();
 /// let controller = Controller::<ConfigMap>::builder("copies")
 ///     .owns::<Secret>()
-///     .watches(|source: &Secret| {
+///     .watch(Watch::map(|source: &Secret| {
 ///         let name = source.metadata.name.as_deref().unwrap_or_default();
 ///         vec![Key::namespaced("default", &format!("{name}-map"))]
-///     })
+///     }))
 ///     .build(reconcile);
 /// let handle = Manager::new(server.client()).namespaces(["default"]).add(controller).spawn()?;
 /// let client = handle.client();
@@ -254,7 +254,7 @@ impl<K: kind::Object> Context<K> {
     ///
     /// # Errors
     ///
-    /// Fails if the kind was not declared with `owns`, `watches` or `reads`, or if the object does
+    /// Fails if the kind was not declared with `owns`, `watch` or `reads`, or if the object does
     /// not decode.
     pub fn get<T: kind::Object<DynamicType = ()>>(&self, name: &str) -> Result<Option<Arc<T>>> {
         self.client().cached().get(&Key::new(self.namespace(), name))
@@ -322,7 +322,7 @@ impl<K: kind::Object> Context<K> {
 
     fn publish(&self, event_type: EventType, reason: &str, note: String) {
         let kind = self.kind();
-        let mut regarding = self.key().object_reference(&kind.api_resource());
+        let mut regarding = self.key().object_reference(kind);
         regarding.uid = self.found().map(|object| object.uid().to_string());
         self.0.shared.recorder.publish(event_type, regarding, reason, "Reconcile", note);
     }

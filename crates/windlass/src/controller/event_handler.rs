@@ -21,7 +21,6 @@ use crate::queue::{Add, LOW_PRIORITY};
 pub(super) struct EventHandler {
     pub(super) name: Arc<str>,
     pub(super) reconciled: Kind,
-    pub(super) filter: Option<Predicate>,
     pub(super) sink: KeySink,
     pub(super) client: Client,
     pub(super) panics: Arc<AtomicU64>,
@@ -34,10 +33,8 @@ pub(super) struct EventHandler {
 impl EventHandler {
     /// Queues the keys that a change concerns.
     pub(super) fn handle(self: &Arc<Self>, change: Change) {
-        let predicates = [&self.filter, &self.watch.predicate];
-        if predicates.into_iter().flatten().all(|predicate| self.passes(predicate, &change))
-            && !self.enqueue(&change)
-        {
+        let passes = self.watch.predicate.as_ref().is_none_or(|p| self.passes(p, &change));
+        if passes && !self.enqueue(&change) {
             self.retries.add(change, self);
         }
     }

@@ -8,6 +8,7 @@ use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::Watch;
 use super::event_handler::EventHandler;
 use super::key_sink::KeySink;
 use super::key_stream::KeyStreams;
@@ -15,7 +16,6 @@ use super::map_retries::MapRetries;
 use super::running_watch::{RunningWatch, RunningWatches};
 use super::watch_guard::WatchGuard;
 use super::write_loop::WriteLoopDetector;
-use super::{Predicate, Watch};
 use crate::cache::{Key, Scope};
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -59,7 +59,6 @@ pub(super) struct Inner {
     pub(super) client: Client,
     pub(super) queue: Arc<WorkQueue<Key>>,
     pub(super) sink: KeySink,
-    pub(super) filter: Option<Predicate>,
     pub(super) watches: Mutex<RunningWatches>,
     /// The panics of predicates, map functions and sources.
     pub(super) panics: Arc<AtomicU64>,
@@ -192,7 +191,6 @@ impl ControllerHandle {
         let handler = Arc::new(EventHandler {
             name: inner.name.clone(),
             reconciled: inner.kind.clone(),
-            filter: inner.filter.clone(),
             sink: inner.sink.clone(),
             client: inner.client.clone(),
             panics: inner.panics.clone(),

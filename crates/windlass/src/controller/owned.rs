@@ -80,7 +80,7 @@ impl<K: Object> Context<K> {
     ///
     /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
     ///     let drives = Kind::new("ships.example.com", "v1", "Drive", "drives");
-    ///     let mut drive = DynamicObject::new(cx.name(), &drives.api_resource());
+    ///     let mut drive = DynamicObject::new(cx.name(), &(&drives).into());
     ///     cx.adopt(&drives, &mut drive)?;
     ///     cx.client().api_of(&drives).apply(&drive).await?;
     ///     Ok(Next::Done)

@@ -5,6 +5,7 @@
 //! [`Predicate::resyncs`] changes that.
 
 use std::fmt;
+use std::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
 use kube::core::{DynamicObject, PartialObjectMeta, Selector, SelectorExt};
@@ -35,7 +36,7 @@ type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 ///
 /// let predicate = Predicate::generation_changed();
 /// assert!(predicate.passes(&created) && predicate.passes(&spec) && !predicate.passes(&labels));
-/// let predicate = predicate.or(Predicate::labels_changed());
+/// let predicate = predicate | Predicate::labels_changed();
 /// assert!(predicate.passes(&labels));
 ///
 /// // A resync passes, unless the predicate is evaluated for resyncs too.
@@ -81,14 +82,6 @@ impl Predicate {
         })
     }
 
-    /// Passes updates that change `metadata.resourceVersion`, that is anything at all.
-    pub fn resource_version_changed() -> Self {
-        Self::on_update(|change| match (&change.old, &change.new) {
-            (Some(old), Some(new)) => old.version() != new.version(),
-            _ => true,
-        })
-    }
-
     /// Passes updates that change the labels.
     pub fn labels_changed() -> Self {
         Self::on_update(|change| match (&change.old, &change.new) {
@@ -124,7 +117,7 @@ impl Predicate {
     /// old.metadata.labels = Some([("app".into(), "web".into())].into());
     /// let lost = Change::between(Some(&old), Some(&new))?;
     /// assert!(web.passes(&lost), "the controller has to know that it is no longer selected");
-    /// assert!(!web.not().passes(&lost));
+    /// assert!(!(!web).passes(&lost));
     /// # Ok::<(), windlass::Error>(())
     /// ```
     pub fn selected(selector: Selector) -> Self {
@@ -144,24 +137,6 @@ impl Predicate {
         Self::new(move |change| !both(change) || test(change))
     }
 
-    /// Passes changes that pass both predicates.
-    pub fn and(self, other: Self) -> Self {
-        // Each predicate keeps its own rule for resyncs.
-        Self::new(move |change| self.passes(change) && other.passes(change)).resyncs()
-    }
-
-    /// Passes changes that pass at least one of both predicates.
-    pub fn or(self, other: Self) -> Self {
-        Self::new(move |change| self.passes(change) || other.passes(change)).resyncs()
-    }
-
-    /// Passes changes that do not pass this predicate. A resync still passes, unless
-    /// [`resyncs`](Self::resyncs) was called.
-    #[expect(clippy::should_implement_trait, reason = "consistent with `and` and `or`")]
-    pub fn not(self) -> Self {
-        Self { resyncs: self.resyncs, ..Self::new(move |change| !(self.test)(change)) }
-    }
-
     /// Evaluates this predicate for resyncs too. Otherwise every resync passes.
     pub fn resyncs(mut self) -> Self {
         self.resyncs = true;
@@ -171,6 +146,35 @@ impl Predicate {
     /// Returns `true` if `change` leads to a reconcile.
     pub fn passes(&self, change: &Change) -> bool {
         (change.cause == Cause::Resync && !self.resyncs) || (self.test)(change)
+    }
+}
+
+impl BitAnd for Predicate {
+    type Output = Self;
+
+    /// Passes changes that both predicates let pass.
+    fn bitand(self, other: Self) -> Self {
+        // Each predicate keeps its own rule for resyncs.
+        Self::new(move |change| self.passes(change) && other.passes(change)).resyncs()
+    }
+}
+
+impl BitOr for Predicate {
+    type Output = Self;
+
+    /// Passes changes that at least one of the predicates lets pass.
+    fn bitor(self, other: Self) -> Self {
+        Self::new(move |change| self.passes(change) || other.passes(change)).resyncs()
+    }
+}
+
+impl Not for Predicate {
+    type Output = Self;
+
+    /// Passes changes that the predicate does not let pass. A resync still passes, unless
+    /// [`resyncs`](Predicate::resyncs) was called.
+    fn not(self) -> Self {
+        Self { resyncs: self.resyncs, ..Self::new(move |change| !(self.test)(change)) }
     }
 }
 
@@ -236,13 +240,11 @@ mod tests {
             ("generation", Predicate::generation_changed(), [true, true, false, false]),
             ("labels", Predicate::labels_changed(), [false, false, true, false]),
             ("annotations", Predicate::annotations_changed(), [false, false, false, true]),
-            ("version", Predicate::resource_version_changed(), [true; 4]),
         ] {
             let passed = [0, 1, 2, 3].map(|at: usize| predicate.passes(&changes[at]));
             assert_eq!(passed, passes, "{name}");
             assert!(predicate.passes(&created()) && predicate.passes(&deleted()), "{name}");
         }
-        assert!(!Predicate::resource_version_changed().passes(&same(Cause::Watch)));
     }
 
     #[test]
@@ -260,9 +262,9 @@ mod tests {
         let says = |yes: bool| Predicate::new(move |_| yes);
         let change = created();
         for (a, b) in [(false, false), (false, true), (true, false), (true, true)] {
-            assert_eq!(says(a).and(says(b)).passes(&change), a && b);
-            assert_eq!(says(a).or(says(b)).passes(&change), a || b);
-            assert_eq!(says(a).not().passes(&change), !a);
+            assert_eq!((says(a) & says(b)).passes(&change), a && b);
+            assert_eq!((says(a) | says(b)).passes(&change), a || b);
+            assert_eq!((!says(a)).passes(&change), !a);
         }
     }
 
@@ -271,12 +273,12 @@ mod tests {
         let quiet = Predicate::generation_changed;
         let yes = || Predicate::new(|_| true).resyncs();
         let no = || Predicate::new(|_| false).resyncs();
-        assert!(quiet().passes(&resync()) && quiet().not().passes(&resync()));
-        assert!(quiet().and(quiet()).passes(&resync()));
+        assert!(quiet().passes(&resync()) && (!quiet()).passes(&resync()));
+        assert!((quiet() & quiet()).passes(&resync()));
         // A predicate that is not evaluated for resyncs lets them pass, also beside one that is.
-        assert!(quiet().and(yes()).passes(&resync()) && yes().and(quiet()).passes(&resync()));
-        assert!(!quiet().and(no()).passes(&resync()) && !no().and(yes()).passes(&resync()));
-        assert!(quiet().or(no()).passes(&resync()) && no().or(yes()).passes(&resync()));
-        assert!(!no().or(no()).passes(&resync()) && no().not().passes(&resync()));
+        assert!((quiet() & yes()).passes(&resync()) && (yes() & quiet()).passes(&resync()));
+        assert!(!(quiet() & no()).passes(&resync()) && !(no() & yes()).passes(&resync()));
+        assert!((quiet() | no()).passes(&resync()) && (no() | yes()).passes(&resync()));
+        assert!(!(no() | no()).passes(&resync()) && (!no()).passes(&resync()));
     }
 }

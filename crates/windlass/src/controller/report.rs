@@ -237,7 +237,7 @@ mod tests {
         let mut all = Vec::new();
         if let Some(outcome) = Outcome::of(result, &notes.summary()) {
             outcome.set(&mut all, |type_, holds| {
-                ConditionBuilder::new(type_.into(), holds, None, &crate::clock::Clock::system())
+                ConditionBuilder::new(type_.into(), holds, None, &crate::clock::Clock::default())
             });
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();

@@ -15,11 +15,9 @@ use crate::kind::{Kind, Object};
 ///
 /// | constructor | keys | for kinds known |
 /// |---|---|---|
-/// | [`owned`](Self::owned) | of the controlling owner | at compile time |
-/// | [`owned_kind`](Self::owned_kind) | of the controlling owner | at run time |
+/// | [`owned`](Self::owned) | of the controlling owner | at run time |
 /// | [`map`](Self::map) | those that a function of the object returns | at compile time |
-/// | [`changes`](Self::changes) | those that a function of the change returns | at run time |
-/// | [`reading`](Self::reading) | those that a function of the change and the caches returns | at run time |
+/// | [`changes`](Self::changes) | those that a function of the change and the caches returns | at run time |
 ///
 /// A map function returns a `Vec<Key>`, or a `Result` with one and any error. A function that fails
 /// or panics is called again with the same change, after 100 ms at first and with a growing delay of
@@ -77,16 +75,11 @@ impl Watch {
         Self { kind, metadata_only: false, predicate: None, mapper, priority: None, resync: None }
     }
 
-    /// Watches objects of type `T`, and reconciles their controlling owner when they change.
-    ///
-    /// Whole objects are cached, which lets [`Context::apply`](super::Context::apply) compare them.
-    /// With a `PartialObjectMeta<T>` only metadata is cached.
-    pub fn owned<T: Object<DynamicType = ()>>() -> Self {
-        Self { metadata_only: T::metadata_api(), ..Self::owned_kind(Kind::of::<T>()) }
-    }
-
     /// Watches objects of a kind, and reconciles their controlling owner when they change.
-    pub fn owned_kind(kind: Kind) -> Self {
+    ///
+    /// Whole objects are cached, which lets [`Context::apply`](super::Context::apply) compare them;
+    /// with [`metadata_only`](Self::metadata_only), only metadata is cached.
+    pub fn owned(kind: Kind) -> Self {
         Self::new(kind, Mapper::Owner { controller_only: true })
     }
 
@@ -104,7 +97,7 @@ impl Watch {
     pub fn map<T: Object<DynamicType = ()>, R: MapOutput>(
         map: impl Fn(&T) -> R + Send + Sync + 'static,
     ) -> Self {
-        let watch = Self::changes(Kind::of::<T>(), move |change| {
+        let watch = Self::changes(Kind::of::<T>(), move |change, _| {
             let mut keys = Vec::new();
             for entry in change.states() {
                 match change.decode::<T>(entry) {
@@ -124,56 +117,7 @@ impl Watch {
     }
 
     /// Watches objects of a kind, and reconciles the keys that `map` returns for a change. The
-    /// object is not decoded.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// use windlass::{Context, Controller, Key, Kind, Manager, Next, Watch};
-    ///
-    /// # fn config_map(name: &str) -> ConfigMap {
-    /// #     let mut map = ConfigMap::default();
-    /// #     map.metadata.name = Some(name.into());
-    /// #     map.metadata.namespace = Some("default".into());
-    /// #     map
-    /// # }
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let server = windlass_apiserver::ApiServer::start();
-    /// let (sender, mut keys) = tokio::sync::mpsc::channel(8);
-    /// // Reconciles the config map of the same name when a secret is deleted.
-    /// let deleted = Watch::changes(Kind::of::<Secret>(), |change| match change.is_delete() {
-    ///     true => vec![change.key().clone()],
-    ///     false => Vec::new(),
-    /// });
-    /// let deleted = deleted.metadata_only();
-    /// let controller = Controller::<ConfigMap>::builder("deleted").watch(deleted).build(
-    ///     move |cx: Context<ConfigMap>| {
-    ///         let sender = sender.clone();
-    ///         async move {
-    ///             let _ = sender.send(cx.key().clone()).await;
-    ///             Ok(Next::Done)
-    ///         }
-    ///     },
-    /// );
-    /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
-    /// let handle = manager.spawn()?;
-    /// handle.ready().await;
-    /// let secret = Secret { metadata: config_map("a").metadata, ..Secret::default() };
-    /// handle.client().api().create(&secret).await?;
-    /// handle.client().api::<Secret>().delete(&Key::of(&secret)).await?;
-    /// assert_eq!(keys.recv().await, Some(Key::of(&secret)));
-    /// # handle.stop().await
-    /// # }
-    /// ```
-    pub fn changes<R: MapOutput>(
-        kind: Kind,
-        map: impl Fn(&Change) -> R + Send + Sync + 'static,
-    ) -> Self {
-        Self::reading(kind, move |change, _| map(change))
-    }
-
-    /// Watches objects of a kind, and reconciles the keys that `map` returns for a change. The
-    /// function may read other objects from the caches.
+    /// object is not decoded, and the function may read other objects from the caches.
     ///
     /// Only kinds that the controller declares are cached, and what is read may be older than the
     /// change.
@@ -196,7 +140,7 @@ impl Watch {
     /// # windlass::Client::new(server.client()).api().create(&map).await?;
     /// let (sender, mut keys) = tokio::sync::mpsc::channel(8);
     /// // Reconciles all config maps that refer to the secret.
-    /// let users = Watch::reading(Kind::of::<Secret>(), |change, cache| {
+    /// let users = Watch::changes(Kind::of::<Secret>(), |change, cache| {
     ///     let secret = change.key();
     ///     let maps = cache.list::<ConfigMap>().namespace("default").items();
     ///     let names = |map: &ConfigMap| {
@@ -225,7 +169,7 @@ impl Watch {
     /// # handle.stop().await
     /// # }
     /// ```
-    pub fn reading<R: MapOutput>(
+    pub fn changes<R: MapOutput>(
         kind: Kind,
         map: impl Fn(&Change, &Cache) -> R + Send + Sync + 'static,
     ) -> Self {
@@ -252,7 +196,7 @@ impl Watch {
     /// all of them.
     pub fn when(mut self, predicate: Predicate) -> Self {
         self.predicate = Some(match self.predicate.take() {
-            Some(before) => before.and(predicate),
+            Some(before) => before & predicate,
             None => predicate,
         });
         self
@@ -264,16 +208,6 @@ impl Watch {
     /// [`LOW_PRIORITY`](crate::queue::LOW_PRIORITY).
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
-        self
-    }
-
-    /// Handles every object of this watch again each time this duration, of at least a second, has
-    /// passed.
-    ///
-    /// A resync reads the cache and sends no request. It passes all predicates but those with
-    /// [`Predicate::resyncs`].
-    pub fn resync(mut self, every: Duration) -> Self {
-        self.resync = Some(every);
         self
     }
 

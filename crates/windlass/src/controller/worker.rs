@@ -193,7 +193,7 @@ impl<K: Object> Worker<K> {
     /// brings the key back.
     fn undecodable(&self, key: &Key, malformed: &Malformed) -> Error {
         let shared = &self.shared;
-        let regarding = key.object_reference(&shared.kind.api_resource());
+        let regarding = key.object_reference(&shared.kind);
         let note = format!("the object cannot be read: {}", malformed.message);
         shared.recorder.publish(EventType::Warning, regarding, "Undecodable", "Reconcile", note);
         let what = format!("{} {key}", shared.kind);

@@ -101,7 +101,7 @@ impl Elector {
     /// Publishes an event about the lease, such as `<identity> became leader`.
     pub(crate) fn publish_event(&self, recorder: &Recorder, what: &str) {
         let key = Key::namespaced(&self.namespace, &self.options.name);
-        let mut regarding = key.object_reference(&Kind::of::<Lease>().api_resource());
+        let mut regarding = key.object_reference(&Kind::of::<Lease>());
         regarding.uid = self.observed.as_ref().and_then(|seen| seen.object.metadata.uid.clone());
         let note = format!("{} {what}", self.identity);
         recorder.publish(EventType::Normal, regarding, "LeaderElection", "LeaderElection", note);

@@ -100,7 +100,7 @@ impl Manager {
             checks: Checks::default(),
             registry: Metrics::new(),
             grace: GRACE,
-            clock: Clock::system(),
+            clock: Clock::default(),
             events_api: Some(EventsApi::default()),
             seed: None,
             replica: None,
@@ -215,6 +215,7 @@ impl Manager {
         let runnable = Runnable {
             name: name.into(),
             start: Box::new(move |context| Box::pin(start(context))),
+            eager: false,
         };
         self.runnables.push((leader, runnable));
         self
@@ -254,7 +255,7 @@ impl Manager {
     /// client.api().create(&config_map("other")).await?;
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-    /// let part = cache::Scope::all().namespace("default").fields("metadata.name=mine");
+    /// let part = cache::Scope::default().namespace("default").fields("metadata.name=mine");
     /// let handle = Manager::new(server.client()).caches::<ConfigMap>(part).add(maps).spawn()?;
     /// handle.ready().await;
     /// let get = |key: &Key| handle.client().cached().get::<ConfigMap>(key);
@@ -343,7 +344,7 @@ impl Manager {
         self
     }
 
-    /// Sets the clock that timestamps are taken from; [`Clock::system`] by default.
+    /// Sets the clock that timestamps are taken from; the clock of the machine by default.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self

@@ -5,25 +5,8 @@ use std::time::Duration;
 /// Options of one add: priority, delay and rate limit.
 ///
 /// By default a key is added at once, at priority 0.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use windlass::queue::{Add, WorkQueue};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let queue = WorkQueue::new();
-/// queue.add_with("a", Add::default().priority(-1));
-/// queue.add_with("b", Add::default().after(Duration::from_secs(60)));
-/// queue.add_with("a", Add::default().priority(5)); // a priority is raised, never lowered
-/// queue.add("b"); // a delay is shortened, never extended
-/// assert_eq!(queue.stats().depth_by_priority, [(0, 1), (5, 1)].into());
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Add {
+pub(crate) struct Add {
     pub(super) priority: i32,
     pub(super) after: Option<Duration>,
     pub(super) rate_limited: bool,
@@ -34,13 +17,13 @@ pub struct Add {
 impl Add {
     /// Sets the priority; keys with a larger one are handed out first. The priority of a key that
     /// is already queued is never lowered.
-    pub fn priority(mut self, priority: i32) -> Self {
+    pub(crate) fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
     /// Delays the key. A key that is already delayed keeps the earlier time.
-    pub fn after(mut self, delay: Duration) -> Self {
+    pub(crate) fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self
     }
@@ -48,7 +31,7 @@ impl Add {
     /// Counts a failure of the key and delays it by what the queue's
     /// [`Limiter`](super::Limiter) returns. Together with [`after`](Self::after) the shorter delay
     /// is used.
-    pub fn rate_limited(mut self) -> Self {
+    pub(crate) fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
         self
     }

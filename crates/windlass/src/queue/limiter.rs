@@ -29,6 +29,20 @@ use tokio::time::Instant;
 /// let delays = [(); 4].map(|()| queue.add_rate_limited("a"));
 /// assert_eq!(delays, [fast, fast, slow, slow]);
 /// ```
+///
+/// Two limiters in a tuple are one, which uses the longer of their delays. This is the default of
+/// client-go, a delay per key, and ten keys per second overall:
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::queue::{Bucket, Exponential, WorkQueue};
+///
+/// let queue = WorkQueue::with_limiter((Exponential::default(), Bucket::new(10.0, 100)));
+/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(5));
+/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(10));
+/// queue.forget(&"a");
+/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(5));
+/// ```
 pub trait Limiter<K>: Send {
     /// Returns the delay of a key that has just failed; `failures` includes that failure, so it is
     /// at least 1.
@@ -77,26 +91,6 @@ pub struct Bucket {
     burst: f64,
     tokens: f64,
     last: Option<Instant>,
-}
-
-/// Combines limiters: the longest of their delays is used.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use windlass::queue::{Bucket, Exponential, MaxOf, WorkQueue};
-///
-/// // The default of client-go: a delay per key, and ten keys per second overall.
-/// let limiter = MaxOf::default().and(Exponential::default()).and(Bucket::new(10.0, 100));
-/// let queue = WorkQueue::with_limiter(limiter);
-/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(5));
-/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(10));
-/// queue.forget(&"a");
-/// assert_eq!(queue.add_rate_limited("a"), Duration::from_millis(5));
-/// ```
-pub struct MaxOf<K> {
-    limiters: Vec<Box<dyn Limiter<K>>>,
 }
 
 impl<K, F: FnMut(&K, u32) -> Duration + Send> Limiter<K> for F {
@@ -152,26 +146,9 @@ impl<K> Limiter<K> for Bucket {
     }
 }
 
-// === impl MaxOf ===
-
-impl<K> MaxOf<K> {
-    /// Adds a limiter.
-    pub fn and(mut self, limiter: impl Limiter<K> + 'static) -> Self {
-        self.limiters.push(Box::new(limiter));
-        self
-    }
-}
-
-impl<K> Default for MaxOf<K> {
-    /// Returns a combination of no limiters, which never delays a key.
-    fn default() -> Self {
-        Self { limiters: Vec::new() }
-    }
-}
-
-impl<K> Limiter<K> for MaxOf<K> {
+impl<K, A: Limiter<K>, B: Limiter<K>> Limiter<K> for (A, B) {
     fn delay(&mut self, key: &K, failures: u32) -> Duration {
-        self.limiters.iter_mut().map(|l| l.delay(key, failures)).max().unwrap_or_default()
+        self.0.delay(key, failures).max(self.1.delay(key, failures))
     }
 }
 
@@ -203,9 +180,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn max_of_asks_every_limiter_and_takes_the_longest_delay() {
-        let mut limiter =
-            MaxOf::default().and(Exponential::new(ms(1), ms(300))).and(Bucket::new(10.0, 1));
+    async fn a_pair_asks_both_limiters_and_uses_the_longer_delay() {
+        let mut limiter = (Exponential::new(ms(1), ms(300)), Bucket::new(10.0, 1));
         let delays = [1, 1, 9].map(|failures| limiter.delay(&"a", failures));
         assert_eq!(delays, [ms(1), ms(100), ms(256)]);
         assert_eq!(limiter.delay(&"b", 1), ms(300), "each add takes a token, also a longer one");

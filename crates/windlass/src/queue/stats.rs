@@ -10,14 +10,17 @@ use std::time::Duration;
 /// ```
 /// use windlass::queue::{QueueStats, WorkQueue};
 ///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let queue = WorkQueue::new();
 /// queue.add("a");
 /// queue.add("b");
-/// let work = queue.try_get();
+/// let work = queue.get().await;
 /// let stats: QueueStats = queue.stats();
 /// assert_eq!((stats.depth, stats.processing, stats.adds), (1, 1, 2));
 /// assert_eq!(stats.depth_by_priority[&0], 1);
 /// # drop(work);
+/// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]

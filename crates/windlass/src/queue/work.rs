@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem::replace;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Shared;
@@ -9,7 +10,7 @@ use super::key::QueueKey;
 use super::state::Taken;
 
 /// A key that a worker has taken from a [`WorkQueue`](super::WorkQueue). Dropping it marks the
-/// work as done.
+/// work as done. It dereferences to the key.
 ///
 /// No other worker gets the key while this value exists.
 ///
@@ -18,13 +19,16 @@ use super::state::Taken;
 /// ```
 /// use windlass::queue::{Work, WorkQueue};
 ///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let queue = WorkQueue::new();
 /// queue.add("a");
-/// let work: Work<&str> = queue.try_get().expect("a key is ready");
+/// let work: Work<&str> = queue.get().await.expect("the queue is open");
 /// queue.add("a");
-/// assert!(queue.try_get().is_none(), "the key is being worked on");
+/// assert_eq!(queue.stats().depth, 0, "the key is being worked on");
 /// drop(work);
-/// assert_eq!(*queue.try_get().expect("it was added again").key(), "a");
+/// assert_eq!(*queue.get().await.expect("it was added again"), "a");
+/// # }
 /// ```
 pub struct Work<K: QueueKey> {
     key: K,
@@ -45,7 +49,7 @@ impl<K: QueueKey> Work<K> {
     }
 
     /// Returns the key.
-    pub fn key(&self) -> &K {
+    pub(crate) fn key(&self) -> &K {
         &self.key
     }
 
@@ -59,20 +63,31 @@ impl<K: QueueKey> Work<K> {
     ///
     /// ```
     /// # use windlass::queue::WorkQueue;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let queue = WorkQueue::new();
     /// (1..=3).for_each(|key| queue.add(key));
-    /// let (mut work, mut sum) = (queue.try_get(), 0);
+    /// let (mut work, mut sum) = (queue.get().await, 0);
     /// while let Some(now) = work {
-    ///     sum += now.key();
+    ///     sum += *now;
     ///     work = now.next();
     /// }
     /// assert_eq!(sum, 6);
+    /// # }
     /// ```
     pub fn next(mut self) -> Option<Self> {
         let slot = replace(&mut self.slot, DONE);
         let Taken { slot, key, priority } = self.shared.finish(slot, true)?;
         (self.slot, self.key, self.priority) = (slot, key, priority);
         Some(self)
+    }
+}
+
+impl<K: QueueKey> Deref for Work<K> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        &self.key
     }
 }
 

@@ -43,7 +43,7 @@ pub enum Fault {
 
 type Before = Arc<dyn Fn(&Request<Body>) -> Option<u16> + Send + Sync>;
 
-/// Stands between the operator and the server.
+/// A layer between the operator and the server.
 #[derive(Clone)]
 pub struct Wire {
     upstream: kube::Client,

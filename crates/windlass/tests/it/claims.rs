@@ -32,8 +32,7 @@ fn start(server: &ApiServer) -> (Running, Arc<Mutex<Vec<String>>>) {
         async move {
             let labels = [("app".to_string(), cx.name().to_string())].into();
             let selector = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
-            let claim = cx.claim(selector)?.finalizer(FINALIZER);
-            let found = claim.objects::<Secret>(|_| true).await?;
+            let found = cx.claim(selector, Some(FINALIZER), |_: &Secret| true).await?;
             if cx.object().is_none() {
                 return Ok(Next::Done); // a name of another label
             }
@@ -127,13 +126,17 @@ async fn a_selector_that_is_not_valid_is_a_terminal_error() {
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let says = said.clone();
     let reconcile = move |cx: Context<ConfigMap>| {
+        let says = says.clone();
         let wrong: LabelSelector = serde_json::from_value(json!({
             "matchExpressions": [{"key": "app", "operator": "Like"}],
         }))
         .expect("decodes");
-        let error = cx.claim(wrong).expect_err("no such operator");
-        says.lock().push(format!("{} {}", error.is_terminal(), error.chain()));
-        async { Ok(Next::Done) }
+        async move {
+            let claimed = cx.claim(wrong, None, |_: &Secret| true).await;
+            let error = claimed.expect_err("no such operator");
+            says.lock().push(format!("{} {error:?}", error.is_terminal()));
+            Ok(Next::Done)
+        }
     };
     let controller = Controller::<ConfigMap>::builder("claims").build(reconcile);
     let running = manager(&server).add(controller).spawn().expect("starts");

@@ -125,19 +125,19 @@ async fn the_status_of_what_is_cached_as_metadata_is_not_guessed() {
     let mut node = Node::default();
     node.metadata.name = Some("n".into());
     client.api().create(&node).await.expect("created");
-    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut results) = tokio::sync::mpsc::unbounded_channel();
     let controller = Controller::<PartialObjectMeta<Node>>::builder("nodes").build(
         move |cx: Context<PartialObjectMeta<Node>>| {
-            let told = told.clone();
+            let sender = sender.clone();
             async move {
                 let done = cx.status_as(|_: &mut serde_json::Value| {}).await;
-                let _ = told.send(done.map_err(|error| error.to_string()));
+                let _ = sender.send(done.map_err(|error| error.to_string()));
                 Ok(Next::Done)
             }
         },
     );
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    let error = heard.recv().await.expect("reconciled").expect_err("refused");
+    let error = results.recv().await.expect("reconciled").expect_err("refused");
     assert_eq!(error, "Node.v1 is cached as metadata only: read it as PartialObjectMeta");
     handle.stop().await.expect("stops");
 }
@@ -215,16 +215,16 @@ async fn a_namespace_that_is_not_cached_is_no_empty_one() {
 #[tokio::test(start_paused = true)]
 async fn an_object_created_again_is_not_finalized_in_the_place_of_the_one_before() {
     let server = ApiServer::start();
-    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut results) = tokio::sync::mpsc::unbounded_channel();
     let reconcile = move |cx: Context<ConfigMap>| {
-        let told = told.clone();
+        let sender = sender.clone();
         async move {
             let first = cx.object().and_then(|map| map.metadata.uid.clone());
             cx.client().api::<ConfigMap>().delete(cx.key()).await?;
             cx.client().api().create(&config_map("a", &[])).await?;
             assert_eq!(first, cx.object().and_then(|map| map.metadata.uid.clone()), "stays");
             let done = cx.finalize("example.com/hold", || async { Ok(()) }).await;
-            let _ = told.send(done.map_err(|error| error.is_conflict()));
+            let _ = sender.send(done.map_err(|error| error.is_conflict()));
             cx.stopping().await;
             Ok(Next::Done)
         }
@@ -232,7 +232,7 @@ async fn an_object_created_again_is_not_finalized_in_the_place_of_the_one_before
     Client::new(server.client()).api().create(&config_map("a", &[])).await.expect("created");
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    assert_eq!(heard.recv().await.expect("reconciled"), Err(true));
+    assert_eq!(results.recv().await.expect("reconciled"), Err(true));
     handle.stop().await.expect("stops");
 }
 
@@ -296,9 +296,9 @@ async fn a_write_in_another_version_is_read_at_once() {
 #[tokio::test(start_paused = true)]
 async fn two_finalizers_and_a_status_are_written_in_one_reconcile() {
     let server = ApiServer::start();
-    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut results) = tokio::sync::mpsc::unbounded_channel();
     let reconcile = move |cx: Context<Pod>| {
-        let told = told.clone();
+        let sender = sender.clone();
         async move {
             let run = async {
                 cx.status_as(|status: &mut serde_json::Value| {
@@ -308,7 +308,7 @@ async fn two_finalizers_and_a_status_are_written_in_one_reconcile() {
                 cx.finalize("example.com/one", || async { Ok(()) }).await?;
                 cx.finalize("example.com/two", || async { Ok(()) }).await
             };
-            let _ = told.send(run.await.map_err(|error| error.to_string()));
+            let _ = sender.send(run.await.map_err(|error| error.to_string()));
             Ok(Next::Done)
         }
     };
@@ -320,7 +320,7 @@ async fn two_finalizers_and_a_status_are_written_in_one_reconcile() {
     Client::new(server.client()).api().create(&pod).await.expect("created");
     let controller = Controller::<Pod>::builder("pods").build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
-    let first = heard.recv().await.expect("reconciled");
+    let first = results.recv().await.expect("reconciled");
     assert_eq!(first, Ok(windlass::finalizer::Finalizing::Active));
     let stored = handle.client().api::<Pod>().get(&key("p")).await.expect("read").expect("lives");
     assert_eq!(stored.metadata.finalizers.as_ref().map(Vec::len), Some(2));
@@ -370,7 +370,7 @@ async fn kinds_that_are_declared_by_their_metadata_are_cached_so() {
     let controller = Controller::<ConfigMap>::builder("maps")
         .owns::<PartialObjectMeta<Secret>>()
         .reads::<PartialObjectMeta<Pod>>()
-        .watches(|node: &PartialObjectMeta<Node>| vec![key(&node.name_any())])
+        .watch(Watch::map(|node: &PartialObjectMeta<Node>| vec![key(&node.name_any())]))
         .build(nothing::<ConfigMap>);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     assert!(handle.ready().await);

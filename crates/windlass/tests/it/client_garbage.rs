@@ -67,7 +67,7 @@ async fn a_list_whose_pages_do_not_end_is_given_up() {
     let turning = answering(200, r#"{"metadata": {"continue": "t"}, "items": []}"#);
     let error = turning.api::<ConfigMap>().list().items().await.expect_err("gives up");
     assert_eq!(
-        error.chain(),
+        format!("{error:?}"),
         "list of ConfigMap.v1 does not fit the Rust type: the server sends pages without end"
     );
 

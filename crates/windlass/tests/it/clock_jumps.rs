@@ -43,7 +43,7 @@ async fn lease(server: &ApiServer) -> LeaseSpec {
     lease.spec.clone().expect("has a spec")
 }
 
-/// When which key was reconciled within five minutes, while the clock jumps as told.
+/// When which key was reconciled within five minutes, while the clock jumps by these durations.
 async fn trace(jumps: [SignedDuration; 2]) -> Vec<String> {
     let (server, clock) = (ApiServer::start(), clock());
     let handle = start(&server, "one", &clock);
@@ -228,7 +228,7 @@ async fn a_request_that_waits_while_the_machine_sleeps_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_jump_does_not_make_a_living_holder_look_dead_or_a_dead_one_living() {
     let (server, clock) = (ApiServer::start(), clock());
-    let first = start(&server, "one", &Clock::system());
+    let first = start(&server, "one", &Clock::default());
     leads(&first).await;
     let second = start(&server, "two", &clock);
     second.ready().await;

@@ -130,7 +130,7 @@ where
         log.lock().push(cx.name().to_string());
         async { Ok(Next::Done) }
     };
-    (Controller::<ConfigMap>::builder("map").watches(map).build(reconcile), runs)
+    (Controller::<ConfigMap>::builder("map").watch(Watch::map(map)).build(reconcile), runs)
 }
 
 #[tokio::test(start_paused = true)]
@@ -253,7 +253,7 @@ struct Numbered {
 async fn an_object_that_does_not_decode_for_a_map_function_is_counted_once() {
     let server = ApiServer::start();
     let controller = Controller::<ConfigMap>::builder("map")
-        .watches(|_: &Numbered| vec![key("never")])
+        .watch(Watch::map(|_: &Numbered| vec![key("never")]))
         .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
@@ -306,14 +306,14 @@ async fn create_box(client: &windlass::Client, name: &str, size: serde_json::Val
     let mut tries = 0;
     while let Err(error) = client.api_of::<DynamicObject>(&boxes).create(&object).await {
         tries += 1;
-        assert!(tries < 50, "{}", error.chain());
+        assert!(tries < 50, "{error:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_vanishes_is_named_and_followed_again_when_it_is_back() {
-    let (told, _guard) = Log::start();
+    let (logged, _guard) = Log::start();
     let server = ApiServer::start();
     let setup = windlass::Client::new(server.client());
     define_boxes(&setup).await;
@@ -339,7 +339,7 @@ async fn a_kind_that_vanishes_is_named_and_followed_again_when_it_is_back() {
     assert!(behind.contains("Box.example.com/v1: no such kind"), "{behind}");
     let page = handle.readyz().await.expect("stays ready");
     assert!(page.contains("Box.example.com/v1 is not synced"), "{page}");
-    let lines = told.lines(&["watch failed", "\"Box\"", "install the definition of this kind"]);
+    let lines = logged.lines(&["watch failed", "\"Box\"", "install the definition of this kind"]);
     assert_eq!(lines.len(), 1, "{lines:#?}");
     define_boxes(&setup).await;
     create_box(&setup, "two", serde_json::json!(2)).await;
@@ -356,8 +356,8 @@ struct Strict {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_decode_is_reported_and_the_rest_goes_on() {
-    let (told, _guard) = Log::start();
+async fn an_object_that_does_not_decode_is_reported_and_the_rest_continues() {
+    let (logged, _guard) = Log::start();
     let server = ApiServer::start();
     let setup = windlass::Client::new(server.client());
     define_boxes(&setup).await;
@@ -378,7 +378,7 @@ async fn an_object_that_does_not_decode_is_reported_and_the_rest_goes_on() {
     let terminal = "controller_runtime_terminal_reconcile_errors_total";
     eventually("the bad one", || metric(&handle, terminal) == 1.0).await;
     assert_eq!(*runs.lock(), ["good Some(3)"]);
-    let lines = told.lines(&["does not fit the Rust type", "Box.example.com/v1 default/bad"]);
+    let lines = logged.lines(&["does not fit the Rust type", "Box.example.com/v1 default/bad"]);
     assert_eq!(lines.len(), 1, "{lines:#?}");
     let series = "windlass_cache_undecodable_objects_total";
     assert_eq!(metric(&handle, series), 1.0);
@@ -437,7 +437,7 @@ async fn reads_of_undeclared_kinds_fail_and_say_what_to_do() {
     eventually("a run", || !text.lock().is_empty()).await;
     assert_eq!(
         *text.lock(),
-        "Secret.v1 is not in the cache: declare it with owns, watches or reads, or read it with \
+        "Secret.v1 is not in the cache: declare it with owns, watch or reads, or read it with \
          Client::api"
     );
     handle.stop().await.expect("stops");
@@ -544,7 +544,7 @@ async fn a_conflict_that_never_ends_becomes_an_error() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(log.lines(&["Reconciler error"]), Vec::<String>::new());
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    let told = log.lines(&["Reconciler error", "update ConfigMap default/a"]);
-    assert!((5..50).contains(&told.len()), "{}", told.len());
+    let logged = log.lines(&["Reconciler error", "update ConfigMap default/a"]);
+    assert!((5..50).contains(&logged.len()), "{}", logged.len());
     handle.stop().await.expect("stops");
 }

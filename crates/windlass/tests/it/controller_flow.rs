@@ -305,7 +305,7 @@ async fn predicates_keep_out_what_does_not_matter() {
         map.data.iter().flatten().any(|(name, _)| name == "wanted")
     });
     let controller = Controller::<ConfigMap>::builder("picky")
-        .when(wanted.and(Predicate::labels_changed().not().not()))
+        .when(wanted & !!Predicate::labels_changed())
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client().clone();
@@ -342,17 +342,17 @@ async fn maps_channels_and_indexes_find_their_objects() {
             Ok(Next::Done)
         }
     };
-    let (keys, channel) = mpsc::channel(4);
+    let (keys, mut channel) = mpsc::channel(4);
     let controller = Controller::<ConfigMap>::builder("map")
         .index(&declared)
-        .watches(|secret: &Secret| {
+        .watch(Watch::map(|secret: &Secret| {
             let labels = secret.metadata.labels.iter().flatten();
             labels
                 .filter(|(name, _)| *name == "target")
                 .map(|(_, value)| key(value))
                 .collect::<Vec<_>>()
-        })
-        .channel(channel)
+        }))
+        .source(futures::stream::poll_fn(move |cx| channel.poll_recv(cx)))
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     let client = handle.client().clone();
@@ -382,10 +382,10 @@ async fn a_key_with_a_namespace_finds_an_object_that_has_none() {
         log.lock().push((cx.key().to_string(), cx.object().is_some()));
         async { Ok(Next::Done) }
     };
-    let (keys, channel) = mpsc::channel(1);
+    let (keys, mut channel) = mpsc::channel(1);
     let controller = Controller::<Namespace>::builder("spaces")
-        .watches(|_: &Secret| vec![key("default")])
-        .channel(channel)
+        .watch(Watch::map(|_: &Secret| vec![key("default")]))
+        .source(futures::stream::poll_fn(move |cx| channel.poll_recv(cx)))
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     eventually("the first list", || !seen.lock().is_empty()).await;

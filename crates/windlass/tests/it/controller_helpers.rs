@@ -156,7 +156,7 @@ async fn metadata_only_and_dynamic_kinds_are_reconciled_too() {
     );
     let kind = Kind::of::<ConfigMap>();
     let dynamic = Controller::<DynamicObject>::of_kind("dynamic", &kind)
-        .watch(Watch::owned_kind(Kind::of::<Secret>()).any_owner().metadata_only())
+        .watch(Watch::owned(Kind::of::<Secret>()).any_owner().metadata_only())
         .build(move |cx: Context<DynamicObject>| {
             let data = cx.object().map(|o| o.data["data"].to_string()).unwrap_or_default();
             dynamic_log.lock().push(format!("dynamic {} {data}", cx.name()));

@@ -39,7 +39,7 @@ async fn an_object_replaced_in_a_watch_gap_passes_every_comparing_predicate() {
     })));
     let controller = Controller::<ConfigMap>::builder("picky")
         .when(Predicate::generation_changed())
-        .when(Predicate::labels_changed().or(Predicate::annotations_changed()))
+        .when(Predicate::labels_changed() | Predicate::annotations_changed())
         .build(reconcile);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.ready().await;
@@ -141,7 +141,7 @@ async fn a_source_that_panics_ends_alone_and_a_wait_without_end_is_one() {
     let handle = manager(&server).add(controller).grace(Duration::MAX).spawn().expect("starts");
     eventually("both keys", || runs.lock().len() == 2).await;
     handle.client().api().create(&config_map("a", &[])).await.expect("created");
-    eventually("the watch goes on", || runs.lock().contains(&"a".to_string())).await;
+    eventually("the watch continues", || runs.lock().contains(&"a".to_string())).await;
     tokio::time::sleep(Duration::from_secs(86_400)).await;
     assert_eq!(runs.lock().len(), 3);
     assert_eq!(queue(&handle, "sources")["waiting"], 3);
@@ -151,7 +151,7 @@ async fn a_source_that_panics_ends_alone_and_a_wait_without_end_is_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_that_never_returns_shows_and_holds_up_nobody_else() {
-    let (told, _guard) = crate::proxy::Log::start();
+    let (logged, _guard) = crate::proxy::Log::start();
     let server = ApiServer::start();
     let done: Log = Arc::default();
     let log = done.clone();
@@ -176,12 +176,12 @@ async fn a_reconcile_that_never_returns_shows_and_holds_up_nobody_else() {
     assert_eq!(metric(&handle, "controller_runtime_active_workers"), 1.0);
     let page = handle.diagnostics();
     assert_eq!(page["controllers"][0]["queue"]["processing"], 1);
-    let lines = told.lines(&["Reconcile does not return", r#""name":"stuck""#]);
+    let lines = logged.lines(&["Reconcile does not return", r#""name":"stuck""#]);
     assert!((9..=11).contains(&lines.len()), "once a minute: {lines:#?}");
     let at = Instant::now();
     handle.stop().await.expect("stops within the grace period");
     assert_eq!(at.elapsed().as_secs(), 30);
-    let lines = told.lines(&["reconcile dropped: the grace period is over", "stuck"]);
+    let lines = logged.lines(&["reconcile dropped: the grace period is over", "stuck"]);
     assert_eq!(lines.len(), 1, "{lines:#?}");
 }
 
@@ -189,7 +189,7 @@ async fn a_reconcile_that_never_returns_shows_and_holds_up_nobody_else() {
 async fn a_handler_that_blocks_its_thread_holds_up_neither_the_cache_nor_others() {
     let server = ApiServer::start();
     let cache = windlass::cache::Cache::new(server.client());
-    let wanted = windlass::cache::Scope::all().namespace("default");
+    let wanted = windlass::cache::Scope::default().namespace("default");
     let informer = cache.informer::<ConfigMap>(&wanted);
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let mut stuck = informer.subscribe();
@@ -240,7 +240,7 @@ async fn reminders_pass_predicates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_goes_before_the_first_list_and_a_watch_may_go_before_both() {
+async fn changes_precede_the_first_list_and_a_watch_with_priority_precedes_both() {
     let server = ApiServer::start();
     let plain = Client::new(server.client());
     for name in ["a", "b"] {
@@ -292,7 +292,7 @@ async fn a_clock_that_jumps_a_day_ends_no_controller() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(runs.load(Ordering::SeqCst), 2);
     handle.client().api().create(&config_map("b", &[])).await.expect("created");
-    eventually("the watch goes on", || runs.load(Ordering::SeqCst) == 3).await;
+    eventually("the watch continues", || runs.load(Ordering::SeqCst) == 3).await;
     handle.stop().await.expect("stops");
 }
 
@@ -356,7 +356,7 @@ async fn a_terminal_error_does_not_reset_the_count_of_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_that_waits_is_told_of_the_stop() {
+async fn a_reconcile_that_waits_is_notified_of_the_shutdown() {
     let server = ApiServer::start();
     let began = Arc::new(AtomicBool::new(false));
     let set = began.clone();

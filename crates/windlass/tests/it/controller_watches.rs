@@ -87,7 +87,7 @@ async fn a_watch_added_at_run_time_does_not_end_one_that_was_declared() {
     // One who opens a kind by hand counts like everybody else.
     let kind = Kind::of::<Secret>();
     let cache = handle.client().cached();
-    drop(cache.informer_of::<Secret>(&kind, &Scope::all().metadata_only()));
+    drop(cache.informer_of::<Secret>(&kind, &Scope::default().metadata_only()));
     assert!(cache.list_of::<DynamicObject>(&kind).items().is_ok(), "the controller uses it still");
     handle.client().api().create(&secret("a")).await.expect("created");
     assert!(handle.client().cached().get::<Secret>(&key("a")).expect("cached").is_some());
@@ -159,7 +159,7 @@ fn gap(server: &ApiServer, events: usize) -> Arc<AtomicBool> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_was_let_go_of_hears_of_it_also_if_the_object_is_deleted_at_once() {
+async fn a_former_owner_is_reconciled_even_if_the_object_is_deleted_immediately() {
     let server = ApiServer::start();
     let other = Client::new(server.client());
     let owner = other.api().create(&config_map("owner", &[])).await.expect("created");
@@ -201,11 +201,11 @@ async fn a_wait_for_a_watch_ends_with_it_and_does_not_keep_it() {
     let controller = handle.controller("maps").expect("runs");
     let nobody_serves = Kind::new("example.com", "v1", "Nope", "nopes");
     for others_watch in [false, true] {
-        let scope = Scope::all().metadata_only();
+        let scope = Scope::default().metadata_only();
         let cache = handle.client().cached();
         let open = || cache.informer_of::<DynamicObject>(&nobody_serves, &scope);
         let _other = others_watch.then(open);
-        let watch = Watch::changes(nobody_serves.clone(), |_| Vec::new());
+        let watch = Watch::changes(nobody_serves.clone(), |_, _| Vec::new());
         let guard = controller.watch(watch).expect("added");
         let waiting = controller.clone();
         let wait = tokio::spawn(async move { waiting.synced().await });

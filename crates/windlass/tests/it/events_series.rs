@@ -34,8 +34,8 @@ async fn repeated_events_become_a_series_and_no_text_is_lost() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     client.api().create(&config_map("a", &[])).await.expect("created");
-    let recorder = Recorder::spawn(&client, "maps", Clock::system());
-    let about = key("a").object_reference(&Kind::of::<ConfigMap>().api_resource());
+    let recorder = Recorder::spawn(&client, "maps", Clock::default());
+    let about = key("a").object_reference(&Kind::of::<ConfigMap>());
     for at in 0..10 {
         let note = if at % 5 == 0 { "odd one" } else { "as always" };
         recorder.publish(EventType::Warning, about.clone(), "Failed", "Sync", note.to_string());
@@ -66,17 +66,17 @@ async fn where_the_newer_group_is_forbidden_events_go_to_the_core_group() {
     })));
     let client = Client::new(server.client());
     client.api().create(&config_map("a", &[])).await.expect("created");
-    let recorder = Recorder::spawn(&client, "maps", Clock::system());
-    let about = key("a").object_reference(&Kind::of::<ConfigMap>().api_resource());
+    let recorder = Recorder::spawn(&client, "maps", Clock::default());
+    let about = key("a").object_reference(&Kind::of::<ConfigMap>());
     for note in ["one", "two", "one"] {
         recorder.publish(EventType::Warning, about.clone(), "Failed", "Sync", note.to_string());
     }
     recorder.flush().await;
     let found =
         client.api::<CoreEvent>().list().namespace("default").items().await.expect("listed");
-    let mut told: Vec<_> = found.iter().map(|e| (e.message.clone(), e.count)).collect();
-    told.sort();
-    assert_eq!(told, [(Some("one".into()), Some(2)), (Some("two".into()), Some(1))]);
+    let mut published: Vec<_> = found.iter().map(|e| (e.message.clone(), e.count)).collect();
+    published.sort();
+    assert_eq!(published, [(Some("one".into()), Some(2)), (Some("two".into()), Some(1))]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,8 +85,8 @@ async fn an_event_that_expired_is_made_anew_and_long_names_and_texts_are_no_obst
     let client = Client::new(server.client());
     let name = "n".repeat(253);
     client.api().create(&config_map(&name, &[])).await.expect("created");
-    let recorder = Recorder::spawn(&client, "maps", Clock::system());
-    let about = key(&name).object_reference(&Kind::of::<ConfigMap>().api_resource());
+    let recorder = Recorder::spawn(&client, "maps", Clock::default());
+    let about = key(&name).object_reference(&Kind::of::<ConfigMap>());
     let note = "x".repeat(5000);
     let publish = || {
         recorder.publish(EventType::Normal, about.clone(), "Long", "Sync", note.clone());
@@ -106,12 +106,12 @@ async fn an_event_that_expired_is_made_anew_and_long_names_and_texts_are_no_obst
 /// A client and a recorder of it, whose publisher runs.
 fn recording(server: &ApiServer) -> (Client, Recorder) {
     let client = Client::new(server.client());
-    let recorder = Recorder::spawn(&client, "maps", Clock::system());
+    let recorder = Recorder::spawn(&client, "maps", Clock::default());
     (client, recorder)
 }
 
 fn publish(recorder: &Recorder, about: &Key, note: &str) {
-    let about = about.object_reference(&Kind::of::<ConfigMap>().api_resource());
+    let about = about.object_reference(&Kind::of::<ConfigMap>());
     recorder.publish(EventType::Warning, about, "Failed", "Sync", note.to_string());
 }
 
@@ -130,7 +130,7 @@ async fn forms(client: &Client, namespace: &str) -> Vec<(String, bool)> {
     forms
 }
 
-fn told(forms: &[(&str, bool)]) -> Vec<(String, bool)> {
+fn published(forms: &[(&str, bool)]) -> Vec<(String, bool)> {
     forms.iter().map(|(note, newer)| ((*note).to_string(), *newer)).collect()
 }
 
@@ -144,7 +144,7 @@ async fn a_namespace_that_is_being_deleted_moves_no_events_to_the_core_group() {
     publish(&recorder, &key("a"), "taken");
     recorder.flush().await;
     assert_eq!(forms(&client, "shop").await, []);
-    assert_eq!(forms(&client, "default").await, told(&[("taken", true)]));
+    assert_eq!(forms(&client, "default").await, published(&[("taken", true)]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,9 +169,9 @@ async fn the_core_group_is_for_namespaces_that_take_it_and_refuse_the_newer_one(
         }
     }
     recorder.flush().await;
-    assert_eq!(forms(&client, "shop").await, told(&[("one", false), ("two", false)]));
+    assert_eq!(forms(&client, "shop").await, published(&[("one", false), ("two", false)]));
     assert_eq!(forms(&client, "bank").await, []);
-    assert_eq!(forms(&client, "default").await, told(&[("one", true), ("two", true)]));
+    assert_eq!(forms(&client, "default").await, published(&[("one", true), ("two", true)]));
     // Rights may be given later.
     server.inject(None);
     tokio::time::sleep(Duration::from_secs(2 * 60 * 60)).await;
@@ -179,11 +179,11 @@ async fn the_core_group_is_for_namespaces_that_take_it_and_refuse_the_newer_one(
     publish(&recorder, &Key::namespaced("bank", "a"), "three");
     recorder.flush().await;
     assert!(forms(&client, "shop").await.contains(&("three".into(), true)));
-    assert_eq!(forms(&client, "bank").await, told(&[("three", true)]));
+    assert_eq!(forms(&client, "bank").await, published(&[("three", true)]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_count_of_a_series_without_a_pause_is_told_every_half_minute() {
+async fn the_count_of_a_series_without_a_pause_is_updated_every_half_minute() {
     let server = ApiServer::start();
     let (client, recorder) = recording(&server);
     for _ in 0..65 {
@@ -220,7 +220,7 @@ async fn a_count_that_is_refused_is_given_up() {
 async fn objects_whose_names_no_event_may_have_have_events() {
     let server = ApiServer::start();
     let (client, recorder) = recording(&server);
-    let kind = Kind::of::<ClusterRole>().api_resource();
+    let kind = Kind::of::<ClusterRole>();
     for name in ["system:Aggregate_to_view", "Ünicode", "-.-"] {
         let about = Key::cluster(name).object_reference(&kind);
         recorder.publish(EventType::Normal, about, "Seen", "Look", name.to_string());

@@ -91,11 +91,14 @@ async fn endure(what: &str, says: &str, watch_only: bool, meddle: Meddle) {
     proxy.meddle(move |request| (!watch_only || is_watch(request)).then(|| meddle.clone()));
     tokio::time::sleep(Duration::from_secs(600)).await;
     ill(&handle, what, says).await;
-    let told = log.lines(&["watch failed"]);
+    let logged = log.lines(&["watch failed"]);
     // Once for each face that it shows: an open watch, a streaming list, a list.
-    assert!((1..=3).contains(&told.len()), "{what}: {told:#?}");
+    assert!((1..=3).contains(&logged.len()), "{what}: {logged:#?}");
     for part in [r#""kind":"ConfigMap""#, r#""apiVersion":"v1""#, r#""namespace":"default""#] {
-        assert!(told[0].contains(part) && told[0].contains(r#""hint":""#), "{what}: {told:#?}");
+        assert!(
+            logged[0].contains(part) && logged[0].contains(r#""hint":""#),
+            "{what}: {logged:#?}"
+        );
     }
     let cached = handle.client().cached().get::<ConfigMap>(&key("before")).expect("cached");
     assert!(cached.is_some(), "{what}: what is known stays");
@@ -151,7 +154,7 @@ async fn garbage_instead_of_lists_and_watches_takes_nothing_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn garbage_within_watches_is_told_once_and_listed_around() {
+async fn garbage_within_watches_is_logged_once_and_replaced_by_a_list() {
     let json = |text| answer(200, "application/json", text);
     endure("a line", "not a watch event", true, json("<html>\nSign in</html>\n")).await;
     let half = r#"{"type":"ADDED","object":{"kind":"Con"#;
@@ -181,8 +184,8 @@ async fn a_watch_that_stalls_within_an_event_is_opened_anew() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(figure(&handle, "watch_breaks_total") >= 5.0);
     for line in ["watch connection broke", "watch failed"] {
-        let told = log.lines(&[line, "the rest of an event did not arrive"]);
-        assert!((1..=11).contains(&told.len()), "once a minute at most: {told:#?}");
+        let logged = log.lines(&[line, "the rest of an event did not arrive"]);
+        assert!((1..=11).contains(&logged.len()), "once a minute at most: {logged:#?}");
     }
     let mut seconds = 0;
     while !state(&handle).contains("stale") {
@@ -239,8 +242,8 @@ async fn what_is_forbidden_from_the_start_runs_when_it_is_allowed() {
     root.api().create(&config_map("a", &[])).await.expect("created");
     tokio::time::sleep(Duration::from_secs(600)).await;
     ill(&handle, "forbidden", r#"User \"jane\" cannot list resource"#).await;
-    let told = log.lines(&["watch failed", "grant get, list and watch of this kind"]);
-    assert_eq!(told.len(), 1, "{told:#?}");
+    let logged = log.lines(&["watch failed", "grant get, list and watch of this kind"]);
+    assert_eq!(logged.len(), 1, "{logged:#?}");
     let role: k8s_openapi::api::rbac::v1::ClusterRoleBinding =
         serde_json::from_value(serde_json::json!({
             "metadata": {"name": "jane"},
@@ -260,7 +263,7 @@ async fn what_is_forbidden_from_the_start_runs_when_it_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_predicate_and_an_index_function_that_panic_are_told_and_counted() {
+async fn a_predicate_and_an_index_function_that_panic_are_logged_and_counted() {
     let (log, _guard) = Log::start();
     let server = ApiServer::start();
     let runs = Arc::new(AtomicUsize::new(0));
@@ -296,6 +299,6 @@ async fn a_predicate_and_an_index_function_that_panic_are_told_and_counted() {
     assert_eq!(handle.diagnostics()["clusters"][0]["watches"][0]["indexPanics"], 1);
     assert_eq!(log.lines(&["index function panicked", "default/unfiled"]).len(), 1);
     assert_eq!(log.lines(&["panicked", "default/unasked", "on purpose"]).len(), 1);
-    well(&handle, "the watch goes on").await;
+    well(&handle, "the watch continues").await;
     handle.stop().await.expect("stops");
 }

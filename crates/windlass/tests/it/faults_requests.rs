@@ -44,16 +44,12 @@ async fn every_fault_of_a_request_is_an_error_that_says_what_and_is_counted() {
         errors.push(client.api::<ConfigMap>().list().items().await.expect_err(says));
         errors.push(client.api().create(&config_map("a", &[])).await.expect_err(says));
         for error in errors {
-            assert!(error.chain().contains(says), "{says}: {}", error.chain());
-            let named = error.chain().to_lowercase().contains("configmap");
-            assert!(named, "{says}: {}", error.chain());
+            assert!(format!("{error:?}").contains(says), "{says}: {error:?}");
+            let named = format!("{error:?}").to_lowercase().contains("configmap");
+            assert!(named, "{says}: {error:?}");
         }
         let found = client.kind_of("shop.io", "v1", "Cart").await.expect_err(says);
-        assert!(
-            !matches!(found, Error::NoKind { .. }),
-            "{says}: nobody said so: {}",
-            found.chain()
-        );
+        assert!(!matches!(found, Error::NoKind { .. }), "{says}: nobody said so: {found:?}",);
         let text = handle.metrics();
         for method in ["GET", "POST"] {
             let series = format!(r#"rest_client_requests_total{{code="{code}",method="{method}""#);
@@ -92,8 +88,8 @@ async fn a_server_that_refuses_every_write_is_tried_until_it_takes_them() {
         tokio::time::sleep(Duration::from_secs(300)).await;
         let failed = metric(&handle, "controller_runtime_reconcile_errors_total");
         assert!(failed >= 2.0, "{says}: {failed}");
-        let told = log.lines(&["Reconciler error", "default", says.split(" (").next().unwrap()]);
-        assert!((2..=40).contains(&told.len()), "{says}: {} lines", told.len());
+        let logged = log.lines(&["Reconciler error", "default", says.split(" (").next().unwrap()]);
+        assert!((2..=40).contains(&logged.len()), "{says}: {} lines", logged.len());
         let queue = &handle.diagnostics()["controllers"][0];
         assert!(queue["reconciles"]["errors"].as_u64() >= Some(2), "{says}: {queue}");
         assert!(handle.readyz().await.is_ok(), "{says}: its caches are well");
@@ -106,7 +102,7 @@ async fn a_server_that_refuses_every_write_is_tried_until_it_takes_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_the_server_refuses_are_told_and_counted_and_hold_up_nothing() {
+async fn refused_events_are_logged_and_counted_and_delay_nothing() {
     let (log, _guard) = Log::start();
     let server = ApiServer::start();
     let (proxy, runs) = (Proxy::new(&server), Arc::new(AtomicUsize::new(0)));
@@ -131,7 +127,7 @@ async fn events_that_the_server_refuses_are_told_and_counted_and_hold_up_nothing
     eventually("a run", || runs.load(Ordering::SeqCst) == 1).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(metric(&handle, r#"windlass_events_dropped_total{reason="refused"}"#), 1.0);
-    let told = log.lines(&["event not published", "it is there", "no room"]);
-    assert_eq!(told.len(), 1, "{told:#?}");
+    let logged = log.lines(&["event not published", "it is there", "no room"]);
+    assert_eq!(logged.len(), 1, "{logged:#?}");
     handle.stop().await.expect("stops");
 }

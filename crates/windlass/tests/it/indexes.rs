@@ -81,7 +81,7 @@ async fn a_kind_is_cached_as_long_as_somebody_holds_a_handle_of_it() {
     let error = cache.get::<ConfigMap>(&key("a")).expect_err("nobody asked for it");
     assert!(matches!(error, windlass::Error::NotCached { .. }), "{error}");
     cache.declare(&by_color()).expect("declared before there is a cache of the kind");
-    let maps = cache.informer::<ConfigMap>(&Scope::all());
+    let maps = cache.informer::<ConfigMap>(&Scope::default());
     maps.synced(Duration::from_secs(60)).await.expect("can be watched");
     let list = || cache.list::<ConfigMap>().by(&by_color(), "blue").names();
     assert_eq!(list().expect("cached"), ["a"]);
@@ -90,7 +90,7 @@ async fn a_kind_is_cached_as_long_as_somebody_holds_a_handle_of_it() {
     assert_eq!(list().expect("the reader holds it"), ["a"]);
     drop(reader);
     assert!(matches!(list(), Err(windlass::Error::NotCached { .. })));
-    let _again = cache.informer::<ConfigMap>(&Scope::all().metadata_only());
+    let _again = cache.informer::<ConfigMap>(&Scope::default().metadata_only());
     let kind = windlass::Kind::of::<ConfigMap>();
     cache.synced(&kind, Duration::from_secs(60)).await.expect("can be watched");
     let error = list().expect_err("metadata have no data").to_string();

@@ -21,6 +21,12 @@ fn options(identity: &str) -> LeaseOptions {
     LeaseOptions::new("op").namespace("default").identity(identity)
 }
 
+/// The options of `one` with these durations in seconds.
+fn timing(duration: u64, renew_deadline: u64, retry_period: u64) -> LeaseOptions {
+    let seconds = Duration::from_secs;
+    options("one").timing(seconds(duration), seconds(renew_deadline), seconds(retry_period))
+}
+
 fn start(server: &ApiServer, identity: &str, runs: &Arc<AtomicUsize>) -> Running {
     let count = runs.clone();
     let reconcile = move |_: Context<ConfigMap>| {
@@ -135,17 +141,10 @@ async fn a_process_that_slept_finds_the_fence_closed() {
 #[tokio::test(start_paused = true)]
 async fn durations_without_a_margin_are_refused() {
     let server = ApiServer::start();
-    let seconds = Duration::from_secs;
     for (wrong, why) in [
-        (options("one").renew_deadline(seconds(15)), "duration must be longer than renew_deadline"),
-        (
-            options("one").retry_period(seconds(9)),
-            "renew_deadline must be longer than 1.2 times retry_period",
-        ),
-        (
-            options("one").retry_period(seconds(0)),
-            "duration must be at least a second and retry_period more than zero",
-        ),
+        (timing(15, 15, 2), "duration must be longer than renew_deadline"),
+        (timing(15, 10, 9), "renew_deadline must be longer than 1.2 times retry_period"),
+        (timing(15, 10, 0), "duration must be at least a second and retry_period more than zero"),
         (options(""), "name and identity must not be empty"),
     ] {
         let error = manager(&server).lease(wrong).spawn().expect_err("refused");
@@ -304,9 +303,9 @@ async fn a_lease_is_released_without_any_grace_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_noticed_at_the_renew_deadline_and_told_by_an_event() {
+async fn a_loss_is_noticed_at_the_renew_deadline_and_published_as_an_event() {
     let server = ApiServer::start();
-    let rare = options("one").retry_period(Duration::from_secs(8));
+    let rare = timing(15, 10, 8);
     let handle = manager(&server).lease(rare).spawn().expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
     server.inject(Some(Box::new(|request| Fault {
@@ -332,9 +331,8 @@ async fn a_loss_is_noticed_at_the_renew_deadline_and_told_by_an_event() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_written_for_no_less_than_its_holder_counts_on() {
     let server = ApiServer::start();
-    let uneven = options("one")
-        .duration(Duration::from_millis(15_900))
-        .renew_deadline(Duration::from_millis(15_500));
+    let millis = Duration::from_millis;
+    let uneven = options("one").timing(millis(15_900), millis(15_500), millis(2_000));
     let handle = manager(&server).lease(uneven).spawn().expect("starts");
     eventually("one leads", || handle.lease().is_some_and(|l| l.held)).await;
     assert_eq!(lease(&server).await.lease_duration_seconds, Some(16));
@@ -361,10 +359,8 @@ async fn a_reconcile_that_blocks_its_thread_stops_neither_renewals_nor_other_key
         }
     };
     let controller = Controller::<ConfigMap>::builder("maps").workers(2).build(reconcile);
-    let short = options("one")
-        .duration(Duration::from_secs(6))
-        .renew_deadline(Duration::from_secs(5))
-        .retry_period(Duration::from_millis(20));
+    let millis = Duration::from_millis;
+    let short = options("one").timing(millis(6_000), millis(5_000), millis(20));
     let handle = manager(&server).lease(short).add(controller).spawn().expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
     handle.client().api().create(&config_map("blocks", &[])).await.expect("created");

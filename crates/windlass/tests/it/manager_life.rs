@@ -66,7 +66,7 @@ async fn shutdown_ends_with_the_grace_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_has_half_a_minute_unless_told_otherwise() {
+async fn a_shutdown_has_half_a_minute_by_default() {
     let server = ApiServer::start();
     let ended = Arc::new(AtomicUsize::new(0));
     let count = ended.clone();

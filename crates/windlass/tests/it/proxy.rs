@@ -31,7 +31,7 @@ type Stream = UnsyncBoxBody<bytes::Bytes, io::Error>;
 
 type Rule = Arc<dyn Fn(&Request<Body>) -> Option<Meddle> + Send + Sync>;
 
-/// A proxy that passes everything on, unless told otherwise.
+/// A proxy that forwards everything, unless a test sets something else.
 #[derive(Clone)]
 pub struct Proxy {
     upstream: kube::Client,

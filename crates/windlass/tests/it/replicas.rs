@@ -67,7 +67,7 @@ async fn what_runs_on_every_replica_writes_without_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_on_every_replica_goes_on_until_a_lost_lease_ends_the_process() {
+async fn work_of_every_replica_continues_until_a_lost_lease_ends_the_process() {
     let server = ApiServer::start();
     let cut = Arc::new(AtomicBool::new(false));
     let switch = cut.clone();
@@ -81,7 +81,7 @@ async fn what_runs_on_every_replica_goes_on_until_a_lost_lease_ends_the_process(
     let handle = manager(&server)
         .lease(options("one"))
         .runnable("leads", async move |cx| {
-            // Told to stop, it would go on for long; a lost lease does not wait for that.
+            // Asked to stop, it would run for long; a lost lease does not wait for that.
             cx.stopping().await;
             tokio::time::sleep(Duration::from_secs(20)).await;
             set.store(true, Ordering::SeqCst);
@@ -97,7 +97,7 @@ async fn what_runs_on_every_replica_goes_on_until_a_lost_lease_ends_the_process(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leads_is_told_by_events_as_elsewhere() {
+async fn leader_changes_are_published_as_events() {
     let server = ApiServer::start();
     let handle = manager(&server).lease(options("one")).spawn().expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
@@ -168,7 +168,7 @@ async fn a_renewal_that_was_heard_but_not_answered_keeps_the_lease() {
     let server = ApiServer::start();
     let handle = manager(&server).lease(options("one")).spawn().expect("starts");
     eventually("it leads", || handle.lease().is_some_and(|l| l.held)).await;
-    // One write of the lease happens and nobody is told; the next finds another version than it
+    // One write of the lease happens, and its response is lost; the next finds another version than it
     // knows, looks, and writes again.
     let turn = std::sync::atomic::AtomicUsize::new(0);
     server.inject(Some(Box::new(move |request| {

@@ -166,7 +166,7 @@ async fn kinds_whose_parts_are_no_path_segments_are_refused() {
             Kind::new("example.com", "v1", "Drive", text),
         ] {
             let drives = client.api_of::<DynamicObject>(&kind);
-            let mut drive = DynamicObject::new("a", &kind.api_resource());
+            let mut drive = DynamicObject::new("a", &(&kind).into());
             drive.metadata.namespace = Some("default".into());
             assert_refused(
                 vec![
@@ -195,9 +195,9 @@ async fn a_watch_of_something_that_is_no_path_segment_sends_nothing() {
     let recorder = Recorder::default();
     for text in HOSTILE {
         let cache = Cache::new(recorder.kube());
-        let by_namespace = cache.informer::<ConfigMap>(&Scope::all().namespace(text));
+        let by_namespace = cache.informer::<ConfigMap>(&Scope::default().namespace(text));
         let kind = Kind::new("example.com", "v1", "Drive", text);
-        let by_plural = cache.informer_of::<DynamicObject>(&kind, &Scope::all());
+        let by_plural = cache.informer_of::<DynamicObject>(&kind, &Scope::default());
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
         for state in [by_namespace.state(), by_plural.state()] {
             assert!(format!("{state:?}").contains("path segment"), "{text}: {state:?}");

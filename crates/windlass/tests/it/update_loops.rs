@@ -53,7 +53,7 @@ async fn rival(server: &ApiServer, annotation: &str, seconds: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_writer_who_reverts_is_told_once_in_ten_minutes_and_shown_while_it_lasts() {
+async fn a_second_writer_that_reverts_is_logged_once_in_ten_minutes_and_shown_while_it_lasts() {
     let server = ApiServer::start();
     let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(apply);
     let handle = manager(&server).add(controller).spawn().expect("starts");
@@ -72,7 +72,7 @@ async fn a_second_writer_who_reverts_is_told_once_in_ten_minutes_and_shown_while
     rival(&server, "example.com/mode", 500).await;
     assert_eq!(found(&handle), 1.0, "within ten minutes");
     rival(&server, "example.com/mode", 150).await;
-    assert_eq!(found(&handle), 2.0, "it still goes on");
+    assert_eq!(found(&handle), 2.0, "it continues");
     tokio::time::sleep(Duration::from_secs(70)).await;
     assert_eq!(shown(&handle), json!([]), "it is over");
     handle.stop().await.expect("stops");
@@ -98,7 +98,7 @@ async fn a_second_writer_of_a_kind_that_is_not_cached_is_found_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_normalises_is_written_on_every_pass_and_told() {
+async fn what_the_server_normalises_is_written_on_every_pass_and_logged() {
     let server = ApiServer::start();
     let reconcile = |cx: Context<ConfigMap>| async move {
         let metadata = json!({"name": "child", "namespace": "default"});

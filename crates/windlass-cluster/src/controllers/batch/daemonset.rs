@@ -38,14 +38,14 @@ const STEP_MAX: usize = 250;
 
 /// Adds the controller, and the one that watches nodes for it.
 pub fn add(builder: Manager, shared: &Shared) -> Manager {
-    let (sender, keys) = mpsc::channel(KEYS_MAX);
+    let (sender, mut keys) = mpsc::channel(KEYS_MAX);
     let sets = DaemonSets { shared: shared.clone(), failures: Mutex::default() };
     let controller = Controller::<DaemonSet>::builder("daemonset-controller")
         .owns::<Pod>()
         .watch(orphans::watch::<DaemonSet>(|set| Some(set.spec.as_ref()?.selector.clone())))
         .owns::<ControllerRevision>()
         .reads::<Node>()
-        .channel(keys)
+        .source(futures::stream::poll_fn(move |cx| keys.poll_recv(cx)))
         .build_with(sets);
     builder.add(controller).add(node_controller(sender))
 }
@@ -240,7 +240,7 @@ impl DaemonSets {
 
 impl Sync<'_> {
     async fn pods(&self) -> Result<Vec<Arc<Pod>>> {
-        self.cx.claim(self.spec.selector.clone())?.objects::<Pod>(|_| true).await
+        self.cx.claim(self.spec.selector.clone(), None, |_: &Pod| true).await
     }
 
     fn strategy(&self) -> &str {

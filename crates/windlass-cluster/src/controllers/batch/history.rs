@@ -25,8 +25,8 @@ pub async fn list<O: Object<DynamicType = ()>>(
     cx: &Context<O>,
     selector: &LabelSelector,
 ) -> Result<Vec<Arc<ControllerRevision>>> {
-    let claim = cx.claim(selector.clone())?;
-    let mut revisions = claim.objects::<ControllerRevision>(|_| true).await?;
+    let all = |_: &ControllerRevision| true;
+    let mut revisions = cx.claim(selector.clone(), None, all).await?;
     sort(&mut revisions);
     Ok(revisions)
 }

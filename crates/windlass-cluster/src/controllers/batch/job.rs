@@ -114,8 +114,7 @@ impl Reconciler<Job> for Jobs {
             return Ok(Next::Done);
         }
         let selector = spec.selector.clone().unwrap_or_default();
-        let claim = cx.claim(selector)?.finalizer(FINALIZER);
-        let found = claim.objects::<Pod>(|_| true).await?;
+        let found = cx.claim(selector, Some(FINALIZER), |_: &Pod| true).await?;
         let now = self.shared.server.clock().now();
         let record = self.backoff.lock().get(cx.key()).cloned().unwrap_or_default();
         let mut sync = Sync::new(cx, &job, spec, now, found, record);

@@ -40,13 +40,13 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
 
 /// Pods without a controller, by the set that their name fits.
 fn orphans() -> Watch {
-    Watch::changes(Kind::of::<Pod>(), |change| {
+    Watch::changes(Kind::of::<Pod>(), |change, _| {
         let Some(entry) = &change.new else { return Vec::new() };
-        if entry.owners().iter().any(|o| o.controller) {
+        if entry.owners.iter().any(|o| o.controller) {
             return Vec::new();
         }
-        let parent = identity::split(entry.key().name()).map(|(parent, _)| parent);
-        parent.map(|parent| Key::new(entry.key().namespace(), parent)).into_iter().collect()
+        let parent = identity::split(entry.key.name()).map(|(parent, _)| parent);
+        parent.map(|parent| Key::new(entry.key.namespace(), parent)).into_iter().collect()
     })
 }
 
@@ -77,14 +77,13 @@ impl Reconciler<StatefulSet> for StatefulSets {
         let cx = &cx;
         let Some(set) = cx.object() else { return Ok(Next::Done) };
         let Some(spec) = set.spec.clone() else { return Ok(Next::Done) };
-        let claim = cx.claim(spec.selector.clone())?;
         let parent = cx.name().to_string();
         let member = |pod: &Pod| {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
             identity::split(name).is_some_and(|(stem, _)| stem == parent)
         };
         let versions = versions(cx, &set, &spec).await?;
-        let pods = claim.objects::<Pod>(member).await?;
+        let pods = cx.claim(spec.selector.clone(), None, member).await?;
         let now = self.shared.server.clock().now();
         let mut rollout = Rollout::new(cx, &set, &spec, &versions, now);
         let outcome = rollout.run(&pods).await;

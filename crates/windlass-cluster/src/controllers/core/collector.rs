@@ -86,7 +86,7 @@ impl Collector {
                 () = cx.stopping() => break,
                 () = self.changed.notified() => {
                     if let Err(error) = self.follow_kinds(&mut watches).await {
-                        tracing::warn!(error = error.chain(), "kinds are not known");
+                        tracing::warn!(error = format!("{error:?}"), "kinds are not known");
                         self.changed.notify_one();
                         tokio::time::sleep(Duration::from_secs(1)).await;
                     }
@@ -99,7 +99,7 @@ impl Collector {
     }
 
     fn metadata(&self, kind: &Kind) -> Informer<DynamicObject> {
-        self.client.cached().informer_of(kind, &Scope::all().metadata_only())
+        self.client.cached().informer_of(kind, &Scope::default().metadata_only())
     }
 
     /// Calls a function with the changes of a kind until the guard is dropped. The future waits for
@@ -156,7 +156,7 @@ impl Collector {
         if let Some(old) =
             change.old.as_ref().filter(|_| change.new.is_none() || change.is_replacement())
         {
-            affected.extend(graph.remove(old.uid()));
+            affected.extend(graph.remove(&old.uid));
         }
         if let Some(new) = &change.new {
             affected.extend(graph.observe(kind, new));
@@ -167,11 +167,11 @@ impl Collector {
 
     async fn work(self: Arc<Self>) {
         while let Some(work) = self.queue.get().await {
-            let uid = work.key().clone();
+            let uid = work.clone();
             match self.judge(&uid).await {
                 Ok(()) => self.queue.forget(&uid),
                 Err(error) => {
-                    tracing::debug!(uid, error = error.chain(), "not collected yet");
+                    tracing::debug!(uid, error = format!("{error:?}"), "not collected yet");
                     self.queue.add_rate_limited(uid);
                 }
             }
@@ -184,11 +184,12 @@ async fn collected(client: &Client) -> Result<Vec<Kind>> {
     let discovery = Discovery::new(client.kube()).run_aggregated().await?;
     let mut kinds = Vec::new();
     for group in discovery.groups_alphabetical() {
-        for (resource, able) in group.resources_by_stability() {
+        for found in group.resources_by_stability() {
+            let (resource, able) = &found;
             let event = resource.kind == "Event";
             let all = [verbs::DELETE, verbs::LIST, verbs::WATCH];
             if !event && all.iter().all(|verb| able.supports_operation(verb)) {
-                kinds.push(Kind::discovered(&resource, &able.scope));
+                kinds.push(Kind::from(&found));
             }
         }
     }

@@ -28,8 +28,8 @@ use crate::controllers::orphans;
 pub fn add(builder: Manager, _: &Shared) -> Manager {
     let controller = Controller::<Deployment>::builder("deployment-controller")
         .owns::<ReplicaSet>()
-        .watch(Watch::reading(Kind::of::<ReplicaSet>(), orphans))
-        .watch(Watch::reading(Kind::of::<Pod>(), of_deleted_pod))
+        .watch(Watch::changes(Kind::of::<ReplicaSet>(), orphans))
+        .watch(Watch::changes(Kind::of::<Pod>(), of_deleted_pod))
         .workers(5)
         .build(|cx: Context<Deployment>| async move { reconcile(&cx).await });
     builder.add(controller)
@@ -56,12 +56,12 @@ fn orphans(change: &Change, cache: &Cache) -> Vec<Key> {
 
 /// A Deployment that recreates waits until its last pod is deleted.
 fn of_deleted_pod(change: &Change, cache: &Cache) -> Vec<Key> {
-    if !change.is_delete() {
+    if change.new.is_some() {
         return Vec::new();
     }
     let pod = change.entry();
-    let namespace = pod.key().namespace();
-    let set = pod.owners().iter().find(|o| o.controller && &*o.kind == "ReplicaSet");
+    let namespace = pod.key.namespace();
+    let set = pod.owners.iter().find(|o| o.controller && &*o.kind == "ReplicaSet");
     let set = set.and_then(|set| {
         let key = Key::new(namespace, &set.name);
         cache.get::<ReplicaSet>(&key).ok().flatten()
@@ -80,7 +80,7 @@ async fn reconcile(cx: &Context<Deployment>) -> Result<Next> {
         );
         return Ok(Next::Done);
     }
-    let sets = cx.claim(spec.selector.clone())?.objects::<ReplicaSet>(|_| true).await?;
+    let sets = cx.claim(spec.selector.clone(), None, |_: &ReplicaSet| true).await?;
     let sets = sets.iter().map(|set| (**set).clone()).collect();
     let mut rollout = Rollout { cx, deployment: (*deployment).clone(), sets };
     rollout.sort();

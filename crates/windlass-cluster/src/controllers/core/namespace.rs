@@ -80,9 +80,10 @@ async fn content(client: &Client) -> Result<Vec<Kind>> {
     let discovery = Discovery::new(client.kube()).run_aggregated().await?;
     let mut kinds = Vec::new();
     for group in discovery.groups_alphabetical() {
-        for (resource, able) in group.resources_by_stability() {
-            let kind = Kind::discovered(&resource, &able.scope);
-            let deletable = [verbs::DELETE, verbs::LIST].iter().all(|v| able.supports_operation(v));
+        for found in group.resources_by_stability() {
+            let kind = Kind::from(&found);
+            let able = |verb: &&str| found.1.supports_operation(verb);
+            let deletable = [verbs::DELETE, verbs::LIST].iter().all(able);
             if kind.namespaced() && deletable {
                 kinds.push(kind);
             }

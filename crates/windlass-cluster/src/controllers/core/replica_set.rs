@@ -150,7 +150,7 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
         return Ok(Next::Done);
     };
     // Pods that ended or go are neither taken nor released.
-    let mut active = cx.claim(selector.clone())?.objects::<Pod>(pod::is_active).await?;
+    let mut active = cx.claim(selector.clone(), None, pod::is_active).await?;
     let mut leaving = cx.list::<Pod>().owned().matching(selector.clone()).items()?;
     leaving.retain(|p| pod::is_terminating(p) && !pod::is_finished(p));
     let mut outcome = Ok(());

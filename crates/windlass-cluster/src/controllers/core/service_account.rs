@@ -27,7 +27,7 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 /// Adds the controller that makes the account `default`.
 pub fn add_accounts(builder: Manager, _: &Shared) -> Manager {
     let controller = Controller::<Namespace>::builder("serviceaccount-controller")
-        .watches(namespace_of::<ServiceAccount>)
+        .watch(Watch::map(namespace_of::<ServiceAccount>))
         .build(|cx: Context<Namespace>| async move {
             if !active(&cx) || account(&cx)?.is_some() {
                 return Ok(Next::Done);
@@ -43,7 +43,7 @@ pub fn add_accounts(builder: Manager, _: &Shared) -> Manager {
 pub fn add_root_ca(builder: Manager, shared: &Shared) -> Manager {
     let ca = shared.settings.root_ca.clone();
     let controller = Controller::<Namespace>::builder("root-ca-certificate-publisher")
-        .watches(namespace_of::<ConfigMap>)
+        .watch(Watch::map(namespace_of::<ConfigMap>))
         .build(move |cx: Context<Namespace>| {
             let ca = ca.clone();
             async move { publish(&cx, &ca).await }
@@ -55,7 +55,7 @@ pub fn add_root_ca(builder: Manager, shared: &Shared) -> Manager {
 pub fn add_tokens(builder: Manager, shared: &Shared) -> Manager {
     let (server, ca) = (shared.server.clone(), shared.settings.root_ca.clone());
     let controller = Controller::<Secret>::builder("tokens-controller")
-        .watch(Watch::reading(Kind::of::<ServiceAccount>(), tokens_of))
+        .watch(Watch::changes(Kind::of::<ServiceAccount>(), tokens_of))
         .build(move |cx: Context<Secret>| {
             let (server, ca) = (server.clone(), ca.clone());
             async move { fill(&cx, &server, &ca).await }

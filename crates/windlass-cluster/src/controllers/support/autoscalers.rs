@@ -73,7 +73,7 @@ pub trait Metrics: fmt::Debug + Send + Sync {
 pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let state = Arc::new(State::default());
     let rivals = state.clone();
-    let rivals = Watch::changes(Kind::of::<HorizontalPodAutoscaler>(), move |change| {
+    let rivals = Watch::changes(Kind::of::<HorizontalPodAutoscaler>(), move |change, _| {
         rivals.rivals_of(change)
     });
     builder.add(
@@ -99,7 +99,7 @@ fn target<K: Object<DynamicType = ()>>(state: &Arc<State>) -> Watch {
         let found = targets.get(&(name.clone(), change.key().clone()));
         found.into_iter().flatten().cloned().collect::<Vec<_>>()
     };
-    Watch::changes(kind, map).when(Predicate::generation_changed())
+    Watch::changes(kind, move |change, _| map(change)).when(Predicate::generation_changed())
 }
 
 #[derive(Debug, Default)]
@@ -150,7 +150,7 @@ impl State {
         let mut rivals = self.rivals.lock();
         let mut found = rivals.get(key).cloned().unwrap_or_default();
         found.remove(key);
-        if change.is_delete() {
+        if change.new.is_none() {
             rivals.remove(key);
             self.selectors.lock().remove(key);
         }
@@ -470,5 +470,5 @@ impl Autoscalers {
 
 /// The server's own message.
 fn message(error: &Error) -> String {
-    error.status().map_or_else(|| error.chain(), |status| status.message.clone())
+    error.status().map_or_else(|| format!("{error:?}"), |status| status.message.clone())
 }

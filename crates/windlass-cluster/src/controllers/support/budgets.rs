@@ -38,7 +38,7 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
         Controller::<PodDisruptionBudget>::builder("disruption-controller")
             .reports_as("controllermanager")
             .workers(2)
-            .watch(Watch::changes(Kind::of::<Pod>(), move |c| seen.matching(c)))
+            .watch(Watch::changes(Kind::of::<Pod>(), move |c, _| seen.matching(c)))
             .reads::<ReplicaSet>()
             .reads::<Deployment>()
             .reads::<StatefulSet>()

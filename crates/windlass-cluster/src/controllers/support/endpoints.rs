@@ -26,14 +26,14 @@ pub fn add(builder: Manager, _: &Shared) -> Manager {
     let state = Arc::new(State::default());
     let pods = state.clone();
     let own = |change: &windlass::cache::Change| {
-        let deleted = Some(change.key()).filter(|_| change.is_delete());
+        let deleted = Some(change.key()).filter(|_| change.new.is_none());
         deleted.cloned().into_iter().collect::<Vec<_>>()
     };
     builder.add(
         Controller::<Service>::builder("endpoints-controller")
             .workers(4)
-            .watch(Watch::changes(Kind::of::<Pod>(), move |c| pods.interest.matching(c)))
-            .watch(Watch::changes(Kind::of::<Endpoints>(), own))
+            .watch(Watch::changes(Kind::of::<Pod>(), move |c, _| pods.interest.matching(c)))
+            .watch(Watch::changes(Kind::of::<Endpoints>(), move |change, _| own(change)))
             .build_with(Handle(state)),
     )
 }

@@ -33,8 +33,9 @@ struct BriefVolume {
 /// Adds the controller.
 pub fn add(builder: Manager, _: &Shared) -> Manager {
     // A claim that is lost is made again for the pod that owned it.
-    let lost = Watch::changes(Kind::of::<PersistentVolumeClaim>(), owning_pod)
-        .when(Predicate::new(|change| change.is_delete()));
+    let lost =
+        Watch::changes(Kind::of::<PersistentVolumeClaim>(), move |change, _| owning_pod(change))
+            .when(Predicate::new(|change| change.new.is_none()));
     builder.add(
         Controller::<Pod>::builder("ephemeral-volume-controller")
             .reports_as("ephemeral_volume")
@@ -59,8 +60,8 @@ fn brings_claims(change: &Change) -> bool {
 
 fn owning_pod(change: &Change) -> Vec<Key> {
     let entry = change.entry();
-    let pod = entry.owners().iter().find(|o| o.controller && &*o.kind == "Pod");
-    pod.map(|pod| Key::new(entry.key().namespace(), &pod.name)).into_iter().collect()
+    let pod = entry.owners.iter().find(|o| o.controller && &*o.kind == "Pod");
+    pod.map(|pod| Key::new(entry.key.namespace(), &pod.name)).into_iter().collect()
 }
 
 fn ephemeral(pod: &Pod) -> impl Iterator<Item = &Volume> {

@@ -33,7 +33,7 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
     };
     builder.add(
         Controller::<Node>::builder("taint-eviction-controller")
-            .watch(Watch::changes(Kind::of::<Pod>(), map))
+            .watch(Watch::changes(Kind::of::<Pod>(), move |change, _| map(change)))
             .index(&pods::by_node())
             .build_with(Evictions {
                 shared: shared.clone(),

@@ -58,7 +58,7 @@ impl Interest {
         }
         let labels: BTreeMap<String, String> =
             entry.labels().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        keys.extend(self.selecting(entry.key().namespace(), &labels));
+        keys.extend(self.selecting(entry.key.namespace(), &labels));
     }
 
     /// The objects of a namespace whose selector matches these labels.

@@ -26,7 +26,7 @@ pub fn add(builder: Manager, _: &Shared) -> Manager {
     builder.add(
         Controller::<Endpoints>::builder("endpointslice-mirroring-controller")
             .owns::<EndpointSlice>()
-            .watch(Watch::changes(Kind::of::<Service>(), same_name))
+            .watch(Watch::changes(Kind::of::<Service>(), move |change, _| same_name(change)))
             .build(reconcile),
     )
 }

@@ -35,7 +35,7 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
     builder.add(
         Controller::<Node>::builder("node-lifecycle-controller")
             .reports_as("node-controller")
-            .watch(Watch::changes(Kind::of::<Pod>(), |change| {
+            .watch(Watch::changes(Kind::of::<Pod>(), |change, _| {
                 // A pod that is scheduled to a node that is already down.
                 let new = change.old.is_none();
                 pods::node_of(change).filter(|_| new).into_iter().collect::<Vec<_>>()

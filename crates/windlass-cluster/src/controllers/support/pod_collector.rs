@@ -32,7 +32,7 @@ const FINISHED: &str = "-";
 pub fn add(builder: Manager, shared: &Shared) -> Manager {
     builder.add(
         Controller::<Node>::builder("pod-garbage-collector-controller")
-            .watch(Watch::changes(Kind::of::<Pod>(), keys))
+            .watch(Watch::changes(Kind::of::<Pod>(), move |change, _| keys(change)))
             .index(&pods::by_node())
             .build_with(Collector {
                 shared: shared.clone(),
@@ -48,7 +48,7 @@ fn keys(change: &Change) -> Vec<Key> {
     let Some(entry) = &change.new else { return Vec::new() };
     let pod = Brief::of(entry);
     let node = pod.node();
-    let own = Some(entry.key().clone()).filter(|_| entry.deleting() && node.is_none());
+    let own = Some(entry.key.clone()).filter(|_| entry.deleting && node.is_none());
     let finished = pod.is_terminal().then(|| Key::cluster(FINISHED));
     node.into_iter().chain(own).chain(finished).collect()
 }

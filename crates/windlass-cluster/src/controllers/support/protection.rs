@@ -24,10 +24,10 @@ pub fn add_claims(builder: Manager, _: &Shared) -> Manager {
         pod.iter().flat_map(|pod| claims_used(pod)).collect::<Vec<_>>()
     };
     // A pod that is still there cannot free a claim.
-    let gone = Predicate::new(|change| change.is_delete()).resyncs();
+    let gone = Predicate::new(|change| change.new.is_none()).resyncs();
     builder.add(
         Controller::<PersistentVolumeClaim>::builder("persistentvolumeclaim-protection-controller")
-            .watch(Watch::changes(Kind::of::<Pod>(), users).when(gone))
+            .watch(Watch::changes(Kind::of::<Pod>(), move |change, _| users(change)).when(gone))
             .index(&pods_by_claim())
             .build_with(Claims { pods: pods_by_claim() }),
     )

@@ -43,7 +43,7 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let given = Arc::new(Mutex::new(BTreeSet::new()));
     for (name, kind) in usage::counted() {
         let (seen, given) = (interest.clone(), given.clone());
-        controller = controller.watch(Watch::changes(kind, move |change| {
+        controller = controller.watch(Watch::changes(kind, move |change, _| {
             let keys = seen.matching(change);
             if !keys.is_empty() && gives_back(name, change) {
                 given.lock().extend(keys.iter().cloned());
@@ -51,12 +51,16 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
             keys
         }));
     }
-    let (sender, keys) = mpsc::channel(KEYS_MAX);
+    let (sender, mut keys) = mpsc::channel(KEYS_MAX);
     let others = Others { sender, interest: interest.clone(), given: given.clone() };
     let others = Arc::new(others);
     let watches = Mutex::default();
     let quotas = Quotas { shared: shared.clone(), interest, given, others, watches };
-    builder.add(controller.channel(keys).build_with(quotas))
+    builder.add(
+        controller
+            .source(futures::stream::poll_fn(move |cx| keys.poll_recv(cx)))
+            .build_with(quotas),
+    )
 }
 
 struct Quotas {
@@ -80,7 +84,7 @@ struct Others {
 
 impl Others {
     fn see(&self, change: &Change) {
-        if !change.is_delete() {
+        if change.new.is_some() {
             return;
         }
         let namespace = change.key().namespace();
@@ -101,7 +105,7 @@ impl Quotas {
         let mut watches = self.watches.lock();
         for kind in kinds {
             if let Slot::Vacant(slot) = watches.entry(kind) {
-                let scope = Scope::all().metadata_only();
+                let scope = Scope::default().metadata_only();
                 let cache = cx.client().cached();
                 let informer = cache.informer_of::<DynamicObject>(slot.key(), &scope);
                 let (others, mut changes) = (self.others.clone(), informer.subscribe());
@@ -122,7 +126,7 @@ impl Quotas {
 /// Whether a change may leave less in use.
 fn gives_back(name: &str, change: &Change) -> bool {
     match name {
-        _ if change.is_delete() || change.is_replacement() => true,
+        _ if change.new.is_none() || change.is_replacement() => true,
         "pods" => change.object::<Pod>().is_some_and(|pod| is_finished(&pod)),
         "services" | "persistentvolumeclaims" => change.old.is_some(),
         _ => false,

@@ -19,7 +19,7 @@ pub fn add(builder: Manager, _: &Shared) -> Manager {
     let seen = aggregated.clone();
     builder.add(
         Controller::<ClusterRole>::builder("clusterrole-aggregation-controller")
-            .watch(Watch::changes(Kind::of::<ClusterRole>(), move |_| seen.all()))
+            .watch(Watch::changes(Kind::of::<ClusterRole>(), move |_, _| seen.all()))
             .build_with(Roles { aggregated }),
     )
 }

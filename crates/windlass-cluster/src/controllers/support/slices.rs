@@ -34,8 +34,8 @@ pub fn add(builder: Manager, _: &Shared) -> Manager {
         Controller::<Service>::builder("endpointslice-controller")
             .workers(4)
             .owns::<EndpointSlice>()
-            .watch(Watch::changes(Kind::of::<Pod>(), move |c| pods.interest.matching(c)))
-            .watch(Watch::changes(Kind::of::<Node>(), move |_| nodes.waiting()))
+            .watch(Watch::changes(Kind::of::<Pod>(), move |c, _| pods.interest.matching(c)))
+            .watch(Watch::changes(Kind::of::<Node>(), move |_, _| nodes.waiting()))
             .build_with(Handle(state)),
     )
 }

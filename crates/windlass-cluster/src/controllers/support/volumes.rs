@@ -39,14 +39,14 @@ pub fn add(builder: Manager, _: &Shared) -> Manager {
     let (a, b, c, d) = (state.clone(), state.clone(), state.clone(), state.clone());
     let claims = Controller::<PersistentVolumeClaim>::builder("persistentvolume-binder-controller")
         .reports_as("persistentvolume-controller")
-        .watch(Watch::changes(Kind::of::<PersistentVolume>(), move |change| a.claims_of(change)))
-        .watch(Watch::changes(Kind::of::<StorageClass>(), move |_| b.unbound()))
-        .watch(Watch::changes(Kind::of::<Pod>(), move |change| c.used_by(change)))
+        .watch(Watch::changes(Kind::of::<PersistentVolume>(), move |change, _| a.claims_of(change)))
+        .watch(Watch::changes(Kind::of::<StorageClass>(), move |_, _| b.unbound()))
+        .watch(Watch::changes(Kind::of::<Pod>(), move |change, _| c.used_by(change)))
         .reads::<Node>()
         .index(&pods_by_claim())
         .build_with(claim::Claims { state: state.clone(), pods: pods_by_claim() });
     let volumes = Controller::<PersistentVolume>::builder("persistentvolume-controller")
-        .watch(Watch::changes(Kind::of::<PersistentVolumeClaim>(), move |change| {
+        .watch(Watch::changes(Kind::of::<PersistentVolumeClaim>(), move |change, _| {
             d.volumes_of(change)
         }))
         .build_with(volume::Volumes { state });

@@ -22,12 +22,13 @@ pub(super) fn check(root: &Map<String, Value>, version: &Value, report: &mut Rep
         if !format.is_empty() && !FORMATS.contains(&format) {
             report.add(
                 &place,
-                format_args!("the format `{format}` is none of {}", FORMATS.join(", ")),
+                format_args!("the format `{format}` is not one of {}", FORMATS.join(", ")),
             );
         }
         let kind = text(column, "type");
         if !TYPES.contains(&kind) {
-            report.add(&place, format_args!("the type `{kind}` is none of {}", TYPES.join(", ")));
+            report
+                .add(&place, format_args!("the type `{kind}` is not one of {}", TYPES.join(", ")));
         }
     }
     selectable(root, version, report);

@@ -15,7 +15,7 @@ pub(super) fn problem(schema: &Map<String, Value>, value: &Value, at: &str) -> O
         && !allowed.contains(value)
     {
         let list: Vec<String> = allowed.iter().map(Value::to_string).collect();
-        return Some(format!("{value} is none of {}{place}", list.join(", ")));
+        return Some(format!("{value} is not one of {}{place}", list.join(", ")));
     }
     let why = match value {
         Value::Number(_) => number(schema, value),

@@ -59,7 +59,7 @@ mod default {
         let expected = [
             "v1 .spec.empty: the default lacks the field `name`, which is required",
             "v1 .spec.low: the default 3 is below the minimum 5",
-            "v1 .spec.mode: the default \"c\" is none of \"a\", \"b\"",
+            "v1 .spec.mode: the default \"c\" is not one of \"a\", \"b\"",
             "v1 .spec.object: the default has a field `other` that the type does not have",
         ];
         assert_eq!(super::problems(&Baddefault::crd()), expected);

@@ -40,6 +40,6 @@ fn a_change_that_is_not_noticed_is_found() {
 
 #[test]
 fn a_predicate_on_annotations_survives() {
-    let predicate = scenario!(Predicate::generation_changed().or(Predicate::annotations_changed()));
+    let predicate = scenario!(Predicate::generation_changed() | Predicate::annotations_changed());
     green("generation-only-fixed", predicate);
 }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use windlass::{Context, Next, Result};
+use windlass::{Context, Next, Result, Watch};
 use windlass_sim::{Oracle, Sim};
 
 use super::c24_replicas_fight::deployment;
@@ -26,12 +26,12 @@ macro_rules! scenario {
             sim.install::<App>();
             sim.operator(watching(
                 |b| {
-                    b.owns::<Deployment>().watches(|pod: &Pod| {
+                    b.owns::<Deployment>().watch(Watch::map(|pod: &Pod| {
                         let labels = pod.metadata.labels.clone().unwrap_or_default();
                         let ours = labels.contains_key("app");
                         let key = windlass::Key::namespaced("default", "web");
                         ours.then_some(key).into_iter().collect::<Vec<_>>()
-                    })
+                    }))
                 },
                 |cx| reconcile(cx, $careless),
             ));

@@ -16,7 +16,7 @@ fn refusing(fake: &Fake, streaming: bool, versions: &'static [&str]) -> Informer
         let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         assert!(!versions.contains(&version), "refuses {version}");
     });
-    Cache::with(fake.client(), options).informer(&Scope::all())
+    Cache::with(fake.client(), options).informer(&Scope::default())
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +71,7 @@ async fn an_observer_that_panics_ends_no_watch_and_is_counted() {
         observe: Some(Arc::new(|_, _| panic!("looks away"))),
         ..CacheOptions::default()
     };
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::default());
     informer.store().wait_for(11, LONG).await.unwrap();
     assert_eq!(informer.store().len(), 2);
     assert_eq!(informer.stats().observer_panics, 3);

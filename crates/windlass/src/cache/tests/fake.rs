@@ -88,7 +88,7 @@ impl Fake {
     }
 
     pub(crate) fn informer(&self, streaming: bool) -> Informer<ConfigMap> {
-        self.cache(streaming).informer(&Scope::all())
+        self.cache(streaming).informer(&Scope::default())
     }
 }
 

@@ -21,7 +21,7 @@ fn picky(fake: &Fake, streaming: bool) -> Informer<ConfigMap> {
         assert_ne!(version, "12", "on purpose");
     });
     let options = CacheOptions { object_max: 4096, ..options };
-    Cache::with(fake.client(), options).informer(&Scope::all())
+    Cache::with(fake.client(), options).informer(&Scope::default())
 }
 
 #[tokio::test(start_paused = true)]

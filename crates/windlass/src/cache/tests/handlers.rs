@@ -134,11 +134,11 @@ async fn a_handler_reads_a_store_that_is_at_least_as_new_as_its_event() {
 async fn typed_dynamic_and_metadata_readers_are_views_of_one_watch() {
     let fake = Fake::new([watch([event("ADDED", &object("a", 1)), bookmark(2, true)])]);
     let cache = fake.cache(true);
-    let typed = cache.informer::<ConfigMap>(&Scope::all());
+    let typed = cache.informer::<ConfigMap>(&Scope::default());
     let kind = Kind::of::<ConfigMap>();
-    let dynamic = cache.informer_of::<DynamicObject>(&kind, &Scope::all());
+    let dynamic = cache.informer_of::<DynamicObject>(&kind, &Scope::default());
     let meta =
-        cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Scope::all().metadata_only());
+        cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Scope::default().metadata_only());
     typed.synced(LONG).await.unwrap();
     let key = Key::namespaced("n", "a");
     assert_eq!(typed.reader().get(&key).unwrap().data.as_ref().unwrap()["v"], "1");
@@ -158,14 +158,14 @@ async fn a_watch_ends_with_its_last_holder_and_starts_again_when_needed() {
         watch([]),
     ]);
     let cache = fake.cache(false);
-    let first = cache.informer::<ConfigMap>(&Scope::all());
+    let first = cache.informer::<ConfigMap>(&Scope::default());
     let reader = first.reader();
     first.synced(LONG).await.unwrap();
     drop(first);
     assert_eq!(cache.states().len(), 1, "the reader holds the watch");
     drop(reader);
     assert!(cache.states().is_empty());
-    let again = cache.informer::<ConfigMap>(&Scope::all());
+    let again = cache.informer::<ConfigMap>(&Scope::default());
     again.synced(LONG).await.unwrap();
     assert_eq!(again.store().keys(), [Key::namespaced("n", "b")]);
 }
@@ -216,13 +216,13 @@ async fn a_watch_of_metadata_becomes_one_of_whole_objects_when_these_are_wanted(
     let cache = fake.cache(true);
     let kind = Kind::of::<ConfigMap>();
     let meta =
-        cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Scope::all().metadata_only());
+        cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Scope::default().metadata_only());
     meta.synced(LONG).await.unwrap();
     assert!(!meta.whole());
     let mut events = meta.subscribe();
     assert_eq!(take(&mut events, 1).await, ["initial a 1"]);
 
-    let whole = cache.informer::<ConfigMap>(&Scope::all());
+    let whole = cache.informer::<ConfigMap>(&Scope::default());
     assert!(!whole.state().synced(), "not until the whole objects are there");
     whole.synced(LONG).await.unwrap();
     assert!(whole.whole() && meta.whole());

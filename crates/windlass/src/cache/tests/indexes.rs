@@ -115,13 +115,13 @@ fn the_watch_does_not_wait_for_an_index_that_is_built() {
     let store = store();
     store.apply([Delta::Upsert(entry(&store, "n", "a", 1, "x"))]);
     let (begun, begins) = std::sync::mpsc::channel();
-    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
-    let (begun, goes_on) = (std::sync::Mutex::new(begun), std::sync::Mutex::new(goes_on));
+    let (go_on, continues) = std::sync::mpsc::channel::<()>();
+    let (begun, continues) = (std::sync::Mutex::new(begun), std::sync::Mutex::new(continues));
     // Files the first object only when the watch has brought others.
     let slow = Index::new("slow", move |map: &ConfigMap| {
         if map.metadata.resource_version.as_deref() == Some("1") {
             begun.lock().unwrap().send(()).unwrap();
-            goes_on.lock().unwrap().recv().unwrap();
+            continues.lock().unwrap().recv().unwrap();
         }
         map.data.iter().flat_map(|data| data.values().cloned()).collect::<Vec<String>>()
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fake::{
     Answer, Fake, Part, bookmark, ending, error, event, list, object, page, status, take, watch,
 };
-use crate::cache::{Key, Scope, SyncState};
+use crate::cache::{Cache, CacheOptions, Key, Scope, SyncState};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{Instant, sleep};
 
@@ -31,6 +31,23 @@ async fn a_list_in_pages_is_joined_and_starts_over_in_one_piece_if_a_page_expire
     assert_eq!(fake.asked_for(1, "resourceVersion"), None);
     assert_eq!(fake.asked_for(3, "limit"), None);
     assert_eq!(fake.asked_for(3, "resourceVersion"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_in_small_pages_holds_everything() {
+    let server = windlass_apiserver::ApiServer::start();
+    let client = crate::Client::new(server.client());
+    for at in 0..25 {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(format!("c{at:02}"));
+        map.metadata.namespace = Some("default".into());
+        client.api().create(&map).await.unwrap();
+    }
+    let options = CacheOptions::default().streaming(false).page_size(4);
+    let cache = Cache::with(server.client(), options);
+    let informer = cache.informer::<ConfigMap>(&Scope::default().namespace("default"));
+    informer.synced(LONG).await.unwrap();
+    assert_eq!(informer.reader().list().len(), 25);
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,9 +79,9 @@ async fn a_streaming_list_that_fails_for_one_kind_is_still_used_for_others() {
     let streamed = || watch([event("ADDED", &object("a", 1)), bookmark(11, true)]);
     let fake = Fake::new([Answer::Hang, list("10", &[object("a", 1)]), watch([]), streamed()]);
     let cache = fake.cache(true);
-    let slow = cache.informer::<ConfigMap>(&Scope::all());
+    let slow = cache.informer::<ConfigMap>(&Scope::default());
     slow.synced(LONG).await.unwrap();
-    let other = cache.informer::<ConfigMap>(&Scope::all().namespace("n"));
+    let other = cache.informer::<ConfigMap>(&Scope::default().namespace("n"));
     other.synced(LONG).await.unwrap();
     assert_eq!(fake.asked_for(3, "sendInitialEvents").as_deref(), Some("true"));
     assert_eq!((slow.stats().fallbacks, other.stats().fallbacks), (1, 0));

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::cache::batch::Delta;
 use crate::cache::mailbox::Mailbox;
-use crate::cache::{Index, Key, Store};
+use crate::cache::{Entry, Index, Key, Reader, Store};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -80,7 +80,7 @@ impl World {
         (self.server.get(&name).map_or(version, |(uid, _)| *uid), version)
     }
 
-    fn read(&self, name: u8, version: (u64, u64)) -> Arc<crate::cache::Entry> {
+    fn read(&self, name: u8, version: (u64, u64)) -> Arc<Entry> {
         self.store.read(Self::json(name, version).as_bytes()).unwrap()
     }
 
@@ -178,7 +178,7 @@ impl World {
         assert_eq!(version(&object), change.entry().version());
         let name: u8 = change.key().name()[1..].parse().unwrap();
         let known = self.handled.get(&name).copied();
-        let pair = |entry: &crate::cache::Entry| (entry.uid().parse().unwrap(), entry.version());
+        let pair = |entry: &Entry| (entry.uid().parse().unwrap(), entry.version());
         match &change.new {
             Some(new) => {
                 assert_eq!(known, change.old.as_deref().map(pair), "what the handler knew");
@@ -276,6 +276,15 @@ fn readers_on_other_threads_see_whole_snapshots_during_writes() {
     });
 }
 
+/// Reads an object that was found, and fails if it is older than what was read before.
+fn read_on(reader: &Reader<serde_json::Value>, entry: &Entry, seen: &mut BTreeMap<Key, u64>) {
+    let last = seen.insert(entry.key.clone(), entry.version);
+    assert!(last.unwrap_or(0) <= entry.version, "{} went back", entry.key);
+    let read = reader.get(&entry.key).map(|object| version(&object)).unwrap();
+    assert!(entry.version <= read, "{} went back", entry.key);
+    seen.insert(entry.key.clone(), read);
+}
+
 #[test]
 fn no_read_returns_an_older_version_while_watch_and_own_writes_race() {
     const KEYS: u8 = 8;
@@ -293,13 +302,7 @@ fn no_read_returns_an_older_version_while_watch_and_own_writes_race() {
             scope.spawn(|| {
                 let mut seen = BTreeMap::new();
                 while !ended() {
-                    for entry in store.entries() {
-                        let last = seen.insert(entry.key().clone(), entry.version());
-                        assert!(last.unwrap_or(0) <= entry.version(), "{} went back", entry.key());
-                        let read = reader.get(entry.key()).map(|object| version(&object)).unwrap();
-                        assert!(entry.version() <= read, "{} went back", entry.key());
-                        seen.insert(entry.key().clone(), read);
-                    }
+                    store.entries().iter().for_each(|entry| read_on(&reader, entry, &mut seen));
                 }
             });
         }

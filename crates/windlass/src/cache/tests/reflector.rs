@@ -231,7 +231,7 @@ async fn an_object_larger_than_allowed_is_skipped_and_counted_and_the_rest_is_ke
     ]);
     let options = CacheOptions { streaming: false, object_max: 4096, ..CacheOptions::default() };
     let cache = Cache::with(fake.client(), options);
-    let informer = cache.informer::<ConfigMap>(&Scope::all());
+    let informer = cache.informer::<ConfigMap>(&Scope::default());
     informer.store().wait_for(13, LONG).await.unwrap();
     // What was known of it before it became too large stays.
     assert_eq!(informer.store().keys(), [key("a"), key("b"), key("large")]);
@@ -288,7 +288,7 @@ async fn several_namespaces_are_several_watches_into_one_store() {
         watch([]),
     ]);
     let cache = fake.cache(false);
-    let informer = cache.informer::<ConfigMap>(&Scope::all().namespace("a").namespace("b"));
+    let informer = cache.informer::<ConfigMap>(&Scope::default().namespace("a").namespace("b"));
     informer.synced(LONG).await.unwrap();
     assert_eq!(informer.store().len(), 2);
     assert_eq!(informer.store().resource_version(), 10, "the slowest watch counts");
@@ -350,7 +350,7 @@ async fn the_observer_is_called_for_every_list_and_watch() {
         observe: Some(std::sync::Arc::new(move |code, _| log.lock().push(code))),
         ..CacheOptions::default()
     };
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::default());
     informer.states().wait_for(SyncState::synced).await.unwrap();
     sleep(Duration::from_millis(1)).await;
     assert_eq!(*seen.lock(), [Some(500), None, Some(200), Some(200)]);

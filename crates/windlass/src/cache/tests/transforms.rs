@@ -19,7 +19,7 @@ async fn a_transform_changes_objects_of_lists_and_events_before_they_are_stored(
     let options = CacheOptions::default()
         .streaming(false)
         .transform(|value| value["data"] = serde_json::json!({"t": "yes"}));
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::default());
     informer.store().wait_for(11, LONG).await.unwrap();
     for object in informer.reader().list() {
         assert_eq!(object.data.as_ref().unwrap()["t"], "yes");
@@ -32,7 +32,7 @@ async fn a_transform_that_panics_leaves_out_its_object_only() {
     let options = CacheOptions::default()
         .streaming(false)
         .transform(|value| assert!(value["metadata"]["name"] != "a", "refuses a"));
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::default());
     informer.synced(LONG).await.unwrap();
     assert_eq!(informer.store().keys(), [key("b")]);
     assert_eq!(informer.stats().skipped, 1);
@@ -44,7 +44,7 @@ async fn an_own_write_is_transformed_like_everything_else() {
     let options = CacheOptions::default()
         .streaming(false)
         .transform(|value| value["data"] = serde_json::json!({"t": "yes"}));
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::default());
     informer.synced(LONG).await.unwrap();
     informer.store().observe_write(object("own", 11).as_bytes()).unwrap();
     let own = informer.reader().get(&key("own")).unwrap();
@@ -60,7 +60,7 @@ async fn a_transform_is_applied_within_a_streaming_list_too() {
     ])]);
     let options =
         CacheOptions::default().transform(|value| value["data"] = serde_json::json!({"t": "yes"}));
-    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::all());
+    let informer = Cache::with(fake.client(), options).informer::<ConfigMap>(&Scope::default());
     informer.synced(LONG).await.unwrap();
     assert_eq!(informer.reader().list()[0].data.as_ref().unwrap()["t"], "yes");
 }

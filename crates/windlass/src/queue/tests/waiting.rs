@@ -47,7 +47,7 @@ async fn keys_added_together_reach_as_many_waiting_workers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_woken_and_dropped_leaves_the_key_to_another() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::<&str>::new();
     let mut gone = Box::pin(queue.get());
     assert!(poll!(&mut gone).is_pending());
     let other = tokio::spawn({

@@ -40,14 +40,14 @@ impl Node {
     fn read(kind: &Kind, entry: &Arc<Entry>) -> Self {
         let mut node = Self {
             kind: kind.clone(),
-            key: entry.key().clone(),
+            key: entry.key.clone(),
             owners: Vec::new(),
-            deleting: entry.deleting(),
+            deleting: entry.deleting,
             foreground: false,
             orphan: false,
         };
         // Most objects have neither and are not decoded.
-        if !entry.owners().is_empty() || node.deleting {
+        if !entry.owners.is_empty() || node.deleting {
             let meta = entry.decode::<PartialObjectMeta<DynamicObject>>();
             let meta = meta.map(|object| object.metadata).unwrap_or_default();
             let finalizers = meta.finalizers.unwrap_or_default();
@@ -106,7 +106,7 @@ impl Graph {
 
     /// Records the newest state of an object. Returns the UIDs of the objects to look at.
     pub fn observe(&mut self, kind: &Kind, entry: &Arc<Entry>) -> Vec<String> {
-        let uid = entry.uid().to_string();
+        let uid = entry.uid.to_string();
         let node = Node::read(kind, entry);
         let old = self.nodes.insert(uid.clone(), node.clone());
         let mut affected = self.unlink(&uid, old.as_ref(), &node);

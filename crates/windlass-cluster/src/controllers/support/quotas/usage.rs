@@ -214,7 +214,7 @@ async fn served_kind(cx: &Context<ResourceQuota>, resource: &str) -> Result<Opti
         let all = [verbs::LIST, verbs::WATCH];
         found.plural == plural && all.iter().all(|verb| able.supports_operation(verb))
     };
-    let found = kinds.find(fits).map(|(found, able)| Kind::discovered(&found, &able.scope));
+    let found = kinds.find(fits).map(|found| Kind::from(&found));
     Ok(found.filter(Kind::namespaced))
 }
 

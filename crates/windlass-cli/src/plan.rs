@@ -1,0 +1,204 @@
+//! `windlass plan`: what the operator would do, on a copy of a cluster in this process.
+//!
+//! The state is loaded into an embedded cluster, the operator runs there until nothing changes any
+//! more, and what it changed is printed. The cluster that the state came from is only read.
+
+mod difference;
+mod load;
+mod settle;
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tokio::process::Command;
+
+use self::difference::{Differences, State};
+use self::settle::Settle;
+use crate::cluster::{ClusterArgs, Running, block_on};
+use crate::failure::Failure;
+use crate::install::program;
+use crate::objects::Objects;
+use crate::private_file::{private_temp_dir, write_private};
+use crate::process::Process;
+use crate::program::Program;
+use crate::project::{Project, ProjectArgs};
+use crate::run::free_probe_port;
+use crate::signals::Signals;
+use crate::target_cluster::TargetArgs;
+
+/// The exit status if something would be lost.
+const DESTRUCTIVE: u8 = 2;
+/// How long the operator may take to end.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Show what the operator would do, without doing it.
+///
+/// The state comes from a file or directory of manifests (`kubectl get -o yaml`), or from a cluster
+/// that you name, which is only read. Without either, the samples of the project are the state. The
+/// exit status is 2 if objects would be deleted or replaced.
+#[derive(Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    project: ProjectArgs,
+
+    #[command(flatten)]
+    target: TargetArgs,
+
+    /// Take the state from this file or directory.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["context", "kubeconfig"])]
+    from: Option<PathBuf>,
+
+    /// Compare two builds of the operator: show what NEW changes after OLD has done its work.
+    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"])]
+    upgrade: Option<Vec<PathBuf>>,
+
+    /// How the differences are printed.
+    #[arg(long, short, value_enum, default_value_t = Output::Diff)]
+    output: Output,
+
+    /// Wait this many seconds at most for the operator to come to rest.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Objects with their changed lines.
+    Diff,
+    /// One JSON object.
+    Json,
+}
+
+/// Runs the command.
+pub fn run(args: PlanArgs) -> Result<u8, Failure> {
+    let mut code = 0;
+    block_on(async {
+        let mut signals = Signals::listen()?;
+        code = tokio::select! {
+            biased;
+            () = signals.wait() => return Err(Failure::other("interrupted; nothing was changed")),
+            planned = plan(&args) => planned?,
+        };
+        Ok(())
+    })?;
+    Ok(code)
+}
+
+async fn plan(args: &PlanArgs) -> Result<u8, Failure> {
+    let builds = Builds::of(args).await?;
+    let source = load::Source::of(args.from.as_deref(), &args.target, builds.samples.as_deref());
+    let definitions = builds.first().definitions().await?;
+    let wanted = source.read(&builds, &definitions).await?;
+
+    let cluster = ClusterArgs::embedded(None, 1);
+    let running = Running::start_without(&cluster, &load::NOT_IN_A_COPY).await?;
+    let outcome = compare(args, &builds, &running, &definitions, wanted).await;
+    let stopped = running.stop().await;
+    let differences = outcome?;
+    stopped?;
+    match args.output {
+        Output::Diff => say!("{}", differences.text().trim_end()),
+        Output::Json => say!("{}", differences.json()),
+    }
+    Ok(if differences.is_destructive() { DESTRUCTIVE } else { 0 })
+}
+
+/// Loads the state, lets the operator work on it, and compares.
+async fn compare(
+    args: &PlanArgs,
+    builds: &Builds,
+    running: &Running,
+    definitions: &[serde_json::Value],
+    wanted: Vec<serde_json::Value>,
+) -> Result<Differences, Failure> {
+    let mut objects = Objects::new(running.server.client());
+    for definition in definitions {
+        objects.apply(definition).await?;
+    }
+    load::load(&running.server, wanted).await?;
+    let directory = private_temp_dir()?;
+    let kubeconfig = directory.path().join("kubeconfig");
+    write_private(&kubeconfig, &running.kubeconfig)?;
+    let settle = Settle::new(&running.server, Duration::from_secs(args.timeout));
+    settle.rest(None, "the copy of the cluster").await?;
+    if let Some(old) = &builds.old {
+        work(old, &kubeconfig, &settle).await?;
+    }
+    let before = State::of(&running.server);
+    for definition in builds.new.definitions().await? {
+        objects.apply(&definition).await?;
+    }
+    work(&builds.new, &kubeconfig, &settle).await?;
+    Ok(Differences::between(&before, &State::of(&running.server)))
+}
+
+/// Runs an operator until nothing changes any more.
+async fn work(program: &Program, kubeconfig: &Path, settle: &Settle<'_>) -> Result<(), Failure> {
+    let shown = program.path().display().to_string();
+    let mut command = Command::new(program.path());
+    command.arg("run").env("KUBECONFIG", kubeconfig).stdin(Stdio::null()).stdout(Stdio::null());
+    command.env("METRICS_BIND_ADDRESS", "0");
+    free_probe_port(&mut command);
+    let failed = |error| Failure::other(format!("cannot run {shown}: {error}"));
+    let mut operator = Process::spawn(&mut command).map_err(failed)?;
+    let rested = settle.rest(Some(&mut operator), &shown).await;
+    operator.stop(GRACE).await;
+    // What the last requests have caused is part of the plan.
+    rested?;
+    settle.rest(None, "the copy of the cluster").await
+}
+
+/// The builds of the operator that take part.
+pub(crate) struct Builds {
+    /// The build that runs first, if two are compared.
+    old: Option<Program>,
+    new: Program,
+    /// The samples of the project.
+    samples: Option<PathBuf>,
+}
+
+// === impl Builds ===
+
+impl Builds {
+    async fn of(args: &PlanArgs) -> Result<Self, Failure> {
+        if let Some([old, new]) = args.upgrade.as_deref() {
+            for path in [old, new] {
+                if !path.is_file() {
+                    let shown = path.display();
+                    return Err(Failure::usage(format!("{shown} is no program of an operator")));
+                }
+            }
+            let project = Project::find(&args.project).await.ok();
+            return Ok(Self {
+                old: Some(Program::new(absolute(old)?)),
+                new: Program::new(absolute(new)?),
+                samples: project.map(|project| project.samples()),
+            });
+        }
+        let project = Project::find(&args.project).await?;
+        let new = program(&project).await?;
+        Ok(Self { old: None, new, samples: Some(project.samples()) })
+    }
+
+    /// The build whose definitions the state was written with.
+    fn first(&self) -> &Program {
+        self.old.as_ref().unwrap_or(&self.new)
+    }
+
+    /// The roles of all builds.
+    async fn access(&self) -> Result<Vec<serde_json::Value>, Failure> {
+        let mut access = self.new.access().await?;
+        if let Some(old) = &self.old {
+            access.extend(old.access().await?);
+        }
+        Ok(access)
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::other(format!("{}: {error}", path.display())))
+}

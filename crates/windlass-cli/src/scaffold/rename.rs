@@ -1,0 +1,333 @@
+//! `windlass rename api`: another kind or group for all versions of a kind.
+//!
+//! Files that are as `create api` wrote them are written anew with the new names. In all others, the
+//! names in the code change and everything else stays.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Args;
+
+use super::changes::{Changes, How};
+use super::create;
+use super::delete::{controller_name, kind_of};
+use super::package::{Defined, Package};
+use super::source::{Edit, Source, tokens};
+use super::template::Kind;
+use super::{modules, names, prompt};
+use crate::failure::Failure;
+
+#[derive(Args)]
+pub struct RenameApiArgs {
+    /// The group of the kind.
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+
+    /// The kind.
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+
+    /// The new kind; by default it stays.
+    #[arg(long, value_name = "KIND", required_unless_present = "to_group")]
+    to: Option<String>,
+
+    /// The new group; by default it stays.
+    #[arg(long, value_name = "GROUP")]
+    to_group: Option<String>,
+
+    #[command(flatten)]
+    how: How,
+}
+
+/// Renames an API.
+pub fn run(args: RenameApiArgs) -> Result<(), Failure> {
+    let package = Package::find(Path::new("."))?;
+    let ask = "which group does the kind belong to, such as cache";
+    let group = prompt::required(args.group, "group", ask, names::group)?;
+    let kind = prompt::required(args.kind, "kind", "what is the kind called", names::kind)?;
+    let to = args.to.as_deref().map(names::kind).transpose().map_err(Failure::usage)?;
+    let to_group = args.to_group.as_deref().map(names::group).transpose();
+    let to_group = to_group.map_err(Failure::usage)?;
+    let renaming = Renaming::new(&package, &group, &kind, to, to_group)?;
+    let changes = renaming.changes()?;
+    changes.finish(&package.root, &args.how)
+}
+
+struct Renaming<'a> {
+    package: &'a Package,
+    /// The versions of the kind.
+    versions: Vec<Defined>,
+    kind: String,
+    new_kind: String,
+    new_group: String,
+    module: String,
+    new_module: String,
+}
+
+// === impl Renaming ===
+
+impl<'a> Renaming<'a> {
+    fn new(
+        package: &'a Package,
+        group: &str,
+        kind: &str,
+        to: Option<String>,
+        to_group: Option<String>,
+    ) -> Result<Self, Failure> {
+        let full = package.group(group);
+        let all = package.defined();
+        let mine = |one: &&Defined| one.group == full && one.kind == kind;
+        let versions: Vec<Defined> = all.iter().filter(mine).cloned().collect();
+        let first = versions.iter().min_by_key(|one| one.module.len()).ok_or_else(|| {
+            Failure::usage(format!("this project does not define {kind} of group {full}"))
+        })?;
+        let new_kind = to.unwrap_or_else(|| kind.to_owned());
+        let new_group = to_group.map_or(full.clone(), |group| package.group(&group));
+        names::domain(&new_group).map_err(Failure::usage)?;
+        if all.iter().any(|one| one.group == new_group && one.kind == new_kind) {
+            return Err(Failure::usage(format!("{new_kind} of group {new_group} exists already")));
+        }
+        if kind != new_kind && all.iter().any(|one| one.kind == kind && one.group != full) {
+            return Err(Failure::usage(format!(
+                "another group has a kind {kind}, so that its name in the code is not clear; rename \
+                 it by hand"
+            )));
+        }
+        let module = match &first.module[..] {
+            [module] => module.clone(),
+            _ => {
+                return Err(Failure::other(format!(
+                    "{kind} is in {}, which is not a module of the crate's root; rename it by hand",
+                    first.file
+                )));
+            }
+        };
+        let named_after_kind = module == names::module(kind) && kind != new_kind;
+        let new_module = if named_after_kind { names::module(&new_kind) } else { module.clone() };
+        if new_module != module && modules::has(package.main(), &new_module) {
+            return Err(Failure::other(format!("the module {new_module} exists already")));
+        }
+        let kind = kind.to_owned();
+        Ok(Self { package, versions, kind, new_kind, new_group, module, new_module })
+    }
+
+    fn changes(&self) -> Result<Changes, Failure> {
+        let mut changes = Changes::default();
+        let mut mentions = Vec::new();
+        for module in &self.package.modules {
+            self.file(&mut changes, &module.source, &mut mentions)?;
+        }
+        if let Some(program) = &self.package.program {
+            self.file(&mut changes, program, &mut mentions)?;
+        }
+        for source in self.tests()? {
+            self.file(&mut changes, &source, &mut mentions)?;
+        }
+        for own in &self.versions {
+            self.sample(&mut changes, own)?;
+        }
+        if !mentions.is_empty() {
+            changes.note(format!(
+                "note: texts and comments still mention {}: {}",
+                self.kind,
+                mentions.join(", ")
+            ));
+        }
+        changes.next("cargo test");
+        changes.next("windlass manifests  # the definition and the role have new names");
+        Ok(changes)
+    }
+
+    /// The files of tests/.
+    fn tests(&self) -> Result<Vec<Source>, Failure> {
+        let Ok(entries) = fs::read_dir(self.package.root.join("tests")) else {
+            return Ok(Vec::new());
+        };
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(".rs")).collect();
+        names.sort();
+        let read = |name: String| {
+            let path = format!("tests/{name}");
+            let file = self.package.root.join(&path);
+            Source::parse(&path, modules::read_text(&file, Path::new(&path))?)
+        };
+        names.into_iter().map(read).collect()
+    }
+
+    /// Renames in a file, and the file itself.
+    fn file(
+        &self,
+        changes: &mut Changes,
+        source: &Source,
+        mentions: &mut Vec<String>,
+    ) -> Result<(), Failure> {
+        let text = match self.written_anew(source) {
+            Some(text) => text,
+            None => {
+                let text = source.edited(self.edits(source)?)?;
+                let mentioned =
+                    |line: &str| line.contains(&self.kind) && self.kind != self.new_kind;
+                let lines = text.lines().zip(1..).filter(|(line, _)| mentioned(line));
+                mentions.extend(lines.map(|(_, line)| format!("{}:{line}", source.path)));
+                text
+            }
+        };
+        let path = self.new_path(&source.path);
+        match path == source.path {
+            true => changes.update(&path, &source.text, text),
+            false => {
+                changes.create(path, text);
+                changes.remove(&source.path, &source.text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a file of the kind is after the renaming.
+    fn new_path(&self, path: &str) -> String {
+        let (old, new) = (&self.module, &self.new_module);
+        if path == format!("src/{old}.rs") {
+            return format!("src/{new}.rs");
+        }
+        if path == format!("tests/{old}.rs") {
+            return format!("tests/{new}.rs");
+        }
+        if let Some(rest) = path.strip_prefix(&format!("src/{old}/")) {
+            return format!("src/{new}/{rest}");
+        }
+        let version =
+            self.versions.iter().find(|own| path == format!("tests/{old}_{}.rs", own.version));
+        version.map_or(path.to_owned(), |own| format!("tests/{new}_{}.rs", own.version))
+    }
+
+    fn renamed(&self, kind: &Kind) -> Kind {
+        let (group, name) = (self.new_group.clone(), self.new_kind.clone());
+        Kind { group, kind: name, ..kind.clone() }
+    }
+
+    /// The text of a file with new names, if it is as `create api` wrote it.
+    fn written_anew(&self, source: &Source) -> Option<String> {
+        let library = create::tested(self.package);
+        for own in &self.versions {
+            let (kind, renamed) = (kind_of(own), self.renamed(&kind_of(own)));
+            let module = own.module.join("::");
+            let new_module = module.replacen(&self.module, &self.new_module, 1);
+            let name = controller_name(&source.text);
+            let new_name = name.as_ref().map(|name| self.new_controller_name(name));
+            if source.path == own.file {
+                let further = self.further(own);
+                let text = without(source, &further)?;
+                for (old, new) in [(None, None), (name.as_deref(), new_name.as_deref())] {
+                    if kind.file(old) == text {
+                        return with(&source.path, renamed.file(new), &further);
+                    }
+                }
+            }
+            for controlled in [true, false] {
+                let library = library?;
+                if kind.test(library, &module, controlled) == source.text {
+                    return Some(renamed.test(library, &new_module, controlled));
+                }
+            }
+        }
+        None
+    }
+
+    /// The versions in modules of the first one.
+    fn further(&self, first: &Defined) -> Vec<String> {
+        let inside = |own: &&Defined| own.module.len() > 1 && first.module.len() == 1;
+        self.versions.iter().filter(inside).map(|own| own.version.clone()).collect()
+    }
+
+    /// The name of a controller, which follows that of the kind if it has the same.
+    fn new_controller_name(&self, name: &str) -> String {
+        match name == self.kind.to_lowercase() {
+            true => self.new_kind.to_lowercase(),
+            false => name.to_owned(),
+        }
+    }
+
+    /// The names in the code of a file.
+    fn edits(&self, source: &Source) -> Result<Vec<Edit>, Failure> {
+        let code = &source.text[source.skipped..];
+        let all = tokens(code).unwrap_or_default();
+        let mut edits = Vec::new();
+        for (index, token) in all.iter().enumerate() {
+            let start = token.at + source.skipped;
+            let at = start..start + token.text.len();
+            // The text of a token and of its place differ for documentation, which is no name.
+            if source.text.get(at.clone()) != Some(token.text.as_str()) {
+                continue;
+            }
+            let next = |text: &str| all.get(index + 1).is_some_and(|next| next.text == text);
+            let after_mod = index > 0 && all[index - 1].text == "mod";
+            let types = ["", "Spec", "Status"].into_iter();
+            let found = types.clone().find(|end| token.text == format!("{}{end}", self.kind));
+            if let Some(end) = found {
+                edits.push(Edit::replace(at, format!("{}{end}", self.new_kind)));
+            } else if token.text == self.module && (after_mod || next(":")) {
+                edits.push(Edit::replace(at, self.new_module.clone()));
+            }
+        }
+        for own in self.versions.iter().filter(|own| own.file == source.path) {
+            edits.push(Edit::replace(own.kind_range.clone(), format!("{:?}", self.new_kind)));
+            edits.push(Edit::replace(own.group_range.clone(), format!("{:?}", self.new_group)));
+        }
+        edits.retain(|edit| source.text[edit.range.clone()] != edit.text);
+        Ok(edits)
+    }
+
+    /// Renames a sample: its file, and the lines with kind and group.
+    fn sample(&self, changes: &mut Changes, own: &Defined) -> Result<(), Failure> {
+        let (kind, renamed) = (kind_of(own), self.renamed(&kind_of(own)));
+        let (path, new_path) = (kind.sample_path(), renamed.sample_path());
+        let file = self.package.root.join(&path);
+        if !file.is_file() {
+            return Ok(());
+        }
+        let text = modules::read_text(&file, Path::new(&path))?;
+        let new = match text == kind.sample() {
+            true => renamed.sample(),
+            false => {
+                let line = |line: &str| match line.trim_end() {
+                    text if text == format!("kind: {}", kind.kind) => {
+                        format!("kind: {}", renamed.kind)
+                    }
+                    text if text == format!("apiVersion: {}", kind.api_version()) => {
+                        format!("apiVersion: {}", renamed.api_version())
+                    }
+                    _ => line.to_owned(),
+                };
+                let lines: Vec<String> = text.split('\n').map(line).collect();
+                lines.join("\n")
+            }
+        };
+        match path == new_path {
+            true => changes.update(&path, &text, new),
+            false => {
+                changes.create(new_path, new);
+                changes.remove(&path, &text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file without the declarations of some modules.
+fn without(source: &Source, names: &[String]) -> Option<String> {
+    let mut text = source.text.clone();
+    for name in names {
+        let source = Source::parse(&source.path, text).ok()?;
+        text = source.edited(vec![modules::remove(&source, name)?]).ok()?;
+    }
+    Some(text)
+}
+
+/// A file with the declarations of some modules.
+fn with(path: &str, mut text: String, names: &[String]) -> Option<String> {
+    for name in names {
+        let source = Source::parse(path, text).ok()?;
+        text = source.edited(vec![modules::insert(&source, name)]).ok()?;
+    }
+    Some(text)
+}

@@ -1,0 +1,411 @@
+//! Projects from an empty directory to several groups and back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use crate::support::{TempDir, one_line, windlass};
+
+/// The files and directories below a directory, and the contents of the files.
+type Tree = BTreeMap<PathBuf, Option<String>>;
+
+fn tree(root: &Path) -> Tree {
+    let (mut all, mut open) = (Tree::new(), vec![root.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_owned();
+            match path.is_dir() {
+                true => {
+                    all.insert(name, None);
+                    open.push(path);
+                }
+                false => drop(all.insert(name, Some(fs::read_to_string(&path).unwrap()))),
+            }
+        }
+    }
+    all
+}
+
+fn run(directory: &Path, line: &str) -> Output {
+    let mut command = windlass();
+    command.args(line.split_whitespace()).current_dir(directory).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+/// Runs a command that has to succeed; returns what it prints.
+#[track_caller]
+fn done(directory: &Path, line: &str) -> String {
+    let output = run(directory, line);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "windlass {line}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that has to be refused and to change nothing; returns its one sentence.
+#[track_caller]
+fn refused(directory: &Path, line: &str, code: i32) -> String {
+    let before = tree(directory);
+    let output = run(directory, line);
+    let sentence = one_line(&output);
+    assert_eq!(output.status.code(), Some(code), "windlass {line}: {sentence}");
+    assert_eq!(tree(directory), before, "windlass {line} changed something");
+    sentence
+}
+
+fn edit(directory: &Path, file: &str, change: impl FnOnce(&str) -> String) {
+    let path = directory.join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    let changed = change(&text);
+    assert_ne!(changed, text, "nothing to change in {file}");
+    fs::write(&path, changed).unwrap();
+}
+
+const INIT: &str = "init --domain example.com --name shop";
+const MEMCACHED: &str = "--group cache --version v1alpha1 --kind Memcached";
+
+/// A project with one kind.
+fn project() -> TempDir {
+    let directory = TempDir::new();
+    done(directory.path(), INIT);
+    done(directory.path(), &format!("create api {MEMCACHED}"));
+    directory
+}
+
+#[test]
+fn an_empty_directory_becomes_an_operator_of_fewer_than_ten_files() {
+    let directory = TempDir::new();
+    let root = directory.path();
+    fs::write(root.join("README.md"), "mine\n").unwrap();
+    fs::create_dir(root.join(".git")).unwrap();
+    let said = done(root, INIT);
+    let expected = "created Cargo.toml\ncreated Makefile\ncreated src/lib.rs\n\
+                    created src/main.rs\ncreated .gitignore\n\
+                    Next: windlass create api --group GROUP --version v1alpha1 --kind KIND\n";
+    assert_eq!(said, expected);
+    let said = done(root, &format!("create api {MEMCACHED}"));
+    let expected = "created src/memcached.rs\ncreated tests/memcached.rs\n\
+                    created config/samples/cache.example.com_v1alpha1_memcached.yaml\n\
+                    updated src/lib.rs\nNext: edit src/memcached.rs: ";
+    assert!(said.starts_with(expected), "{said}");
+    let files = tree(root).into_values().flatten().count() - 1;
+    assert_eq!(files, 8, "README.md is not ours");
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("[profile.dev.package.\"*\"]\nopt-level = 1\n"), "{manifest}");
+    assert!(manifest.contains("debug = \"line-tables-only\""), "{manifest}");
+    let library = fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    let chain = "        .version(env!(\"CARGO_PKG_VERSION\"))\n        \
+                 .api::<memcached::Memcached>()\n        .controller(memcached::controller())\n}\n";
+    assert!(library.ends_with(chain), "{library}");
+    assert_eq!(fs::read_to_string(root.join("README.md")).unwrap(), "mine\n");
+}
+
+/// The commands that wrote `examples/scaffold`, run in that directory after the first.
+const EXAMPLE: [&str; 7] = [
+    "init --domain example.com --name scaffold --path examples/scaffold --windlass-path .",
+    "create api --group cache --version v1alpha1 --kind Memcached",
+    "create api --group cache --version v1beta1 --kind Memcached",
+    "create api --group fleet --version v1 --kind Memcached --namespaced=false \
+     --plural fleetmemcacheds",
+    "create api --group fleet --version v1 --kind CronRoute --no-controller",
+    "create api --group apps --version v1 --kind Deployment --resource=false",
+    "create api --group cache --version v1alpha1 --kind Memcached --no-resource \
+     --controller-name auditor",
+];
+
+/// The workspace builds that project and runs its tests; so what the commands write compiles, and
+/// its tests pass.
+#[test]
+fn the_example_of_the_workspace_is_what_the_commands_write() {
+    let directory = TempDir::new();
+    let root = directory.path();
+    fs::create_dir_all(root.join("crates/windlass")).unwrap();
+    fs::write(root.join("crates/windlass/Cargo.toml"), "").unwrap();
+    fs::write(root.join("Cargo.toml"), "[workspace]\nmembers = [\"examples/*\"]\n").unwrap();
+    done(root, EXAMPLE[0]);
+    let written = root.join("examples/scaffold");
+    for line in &EXAMPLE[1..] {
+        println!("windlass {line}");
+        done(&written, line);
+    }
+    let mut example = tree(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scaffold"));
+    for ours in ["README.md", "rustfmt.toml"] {
+        assert!(example.remove(Path::new(ours)).is_some(), "{ours} is there");
+    }
+    let written = tree(&written);
+    for (path, text) in &written {
+        assert_eq!(example.get(path), Some(text), "{}", path.display());
+    }
+    assert_eq!(written.len(), example.len(), "the example has more files");
+}
+
+#[test]
+fn delete_undoes_create_byte_for_byte() {
+    let directory = TempDir::new();
+    let root = directory.path();
+    done(root, INIT);
+    let mut states = vec![tree(root)];
+    let kinds = [
+        "--group cache --version v1alpha1 --kind Memcached",
+        "--group cache --version v1beta1 --kind Memcached",
+        "--group fleet --version v1 --kind Memcached",
+        "--group fleet --version v1 --kind Truck",
+        "--group apps --version v1 --kind Deployment",
+        "--group cache --version v1alpha1 --kind Memcached --controller-name auditor",
+    ];
+    let more = ["", "", "--cluster-scoped", "--no-controller --plural lorries"];
+    let more = more.into_iter().chain(["--no-resource", "--no-resource"]);
+    for (kind, more) in kinds.iter().zip(more) {
+        done(root, &format!("create api {kind} {more}"));
+        states.push(tree(root));
+    }
+    for kind in kinds.iter().rev() {
+        states.pop();
+        done(root, &format!("delete api {kind}"));
+        assert!(tree(root) == *states.last().unwrap(), "delete api {kind} left something");
+    }
+}
+
+#[test]
+fn a_kind_with_other_versions_or_users_is_not_deleted() {
+    let directory = project();
+    let root = directory.path();
+    done(root, "create api --group cache --version v1 --kind Memcached");
+    let sentence = refused(root, &format!("delete api {MEMCACHED}"), 2);
+    assert!(sentence.contains("version v1 of Memcached"), "{sentence}");
+    done(root, "delete api --group cache --version v1 --kind Memcached");
+
+    edit(root, "src/lib.rs", |text| format!("{text}\npub use memcached::MemcachedSpec;\n"));
+    let sentence = refused(root, &format!("delete api {MEMCACHED}"), 1);
+    assert!(sentence.contains("is used at src/lib.rs:15"), "{sentence}");
+}
+
+#[test]
+fn changed_files_are_deleted_only_by_force() {
+    let directory = project();
+    let root = directory.path();
+    edit(root, "src/memcached.rs", |text| text.replace("pub message: String", "pub text: String"));
+    let sentence = refused(root, &format!("delete api {MEMCACHED}"), 1);
+    assert!(sentence.contains("src/memcached.rs was changed"), "{sentence}");
+    assert!(sentence.contains("--force"), "{sentence}");
+    done(root, &format!("delete api {MEMCACHED} --force"));
+    assert!(!root.join("src/memcached.rs").exists());
+}
+
+#[test]
+fn a_renamed_kind_is_as_if_it_had_been_created_so() {
+    let directory = project();
+    let root = directory.path();
+    done(root, "create api --group cache --version v1beta1 --kind Memcached");
+    done(root, "create api --group shop --version v1 --kind Route");
+    done(root, "rename api --group cache --kind Memcached --to Cache --to-group store");
+
+    let other = TempDir::new();
+    let fresh = other.path();
+    done(fresh, INIT);
+    done(fresh, "create api --group store --version v1alpha1 --kind Cache");
+    done(fresh, "create api --group store --version v1beta1 --kind Cache");
+    done(fresh, "create api --group shop --version v1 --kind Route");
+    let (renamed, fresh) = (tree(root), tree(fresh));
+    assert_eq!(renamed.keys().collect::<Vec<_>>(), fresh.keys().collect::<Vec<_>>());
+    for (path, text) in &renamed {
+        assert_eq!(fresh.get(path), Some(text), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_renaming_keeps_the_work_of_the_author() {
+    let directory = project();
+    let root = directory.path();
+    let work = "\n// Memcached is what we call it.\nfn mine( kind :&Memcached)->MemcachedSpec{\n    \
+                crate::memcached::helper(kind)\n}\n";
+    edit(root, "src/memcached.rs", |text| format!("{text}{work}"));
+    let sample = "config/samples/cache.example.com_v1alpha1_memcached.yaml";
+    edit(root, sample, |text| text.replace("hello", "Memcached # ours"));
+    let said = done(root, "rename api --group cache --kind Memcached --to Redis");
+    assert!(said.contains("still mention Memcached: src/memcached.rs:1, "), "{said}");
+    let text = fs::read_to_string(root.join("src/redis.rs")).unwrap();
+    let renamed = "\n// Memcached is what we call it.\nfn mine( kind :&Redis)->RedisSpec{\n    \
+                   crate::redis::helper(kind)\n}\n";
+    assert!(text.ends_with(renamed), "{text}");
+    assert!(text.contains("    kind = \"Redis\",\n"), "{text}");
+    let sample = "config/samples/cache.example.com_v1alpha1_redis.yaml";
+    let sample = fs::read_to_string(root.join(sample)).unwrap();
+    assert!(sample.contains("kind: Redis\n") && sample.contains("message: Memcached # ours\n"));
+    let library = fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    assert!(library.contains(".api::<redis::Redis>()"), "{library}");
+}
+
+#[test]
+fn a_workspace_gets_a_member_and_keeps_its_comments() {
+    let directory = TempDir::new();
+    let root = directory.path();
+    let manifest = "# ours\n[workspace]\nmembers = [\n    \"tools\", # old\n]\nresolver = \"3\"\n";
+    fs::write(root.join("Cargo.toml"), manifest).unwrap();
+    let said = done(root, INIT);
+    assert!(said.contains("created shop/src/main.rs\nupdated Cargo.toml\n"), "{said}");
+    assert!(said.contains("Next: cd shop\n"), "{said}");
+    let expected = manifest.replace("# old\n", "# old\n    \"shop\",\n");
+    assert_eq!(fs::read_to_string(root.join("Cargo.toml")).unwrap(), expected);
+    let member = fs::read_to_string(root.join("shop/Cargo.toml")).unwrap();
+    assert!(!member.contains("profile"), "cargo ignores the profiles of members");
+    done(&root.join("shop"), &format!("create api {MEMCACHED}"));
+    let sentence = refused(root, &format!("create api {MEMCACHED}"), 2);
+    assert!(sentence.contains("root of a workspace"), "{sentence}");
+}
+
+#[test]
+fn an_api_crate_gets_kinds_without_an_operator() {
+    let directory = TempDir::new();
+    let root = directory.path();
+    fs::create_dir(root.join("src")).unwrap();
+    fs::write(root.join("Cargo.toml"), "[package]\nname = \"shop-api\"\n").unwrap();
+    fs::write(root.join("src/lib.rs"), "").unwrap();
+    let sentence = refused(root, "create api --group shop --version v1 --kind Route", 2);
+    assert!(sentence.contains("needs a domain"), "{sentence}");
+    let route = "create api --group shop.example.com --version v1 --kind Route";
+    let sentence = refused(root, route, 1);
+    assert!(sentence.contains("found no operator expression"), "{sentence}");
+    done(root, &format!("{route} --no-controller"));
+    assert_eq!(fs::read_to_string(root.join("src/lib.rs")).unwrap(), "pub mod route;\n");
+}
+
+#[test]
+fn a_broken_project_is_refused_and_nothing_changes() {
+    let directory = project();
+    let root = directory.path();
+    let line = "create api --group shop --version v1 --kind Route";
+    let good = fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    let cases = [
+        (good.replace("-> Operator {", "-> Operator {{"), "src/lib.rs:"),
+        (good.replace("Operator::new(", "Operator::other("), "found no operator expression"),
+        (format!("{good}fn two() -> Operator {{ Operator::new(\"b\") }}"), "several operator"),
+        (good.replace("CARGO_PKG_VERSION\"))\n", "CARGO_PKG_VERSION\")) /* a\n b */"), ""),
+    ];
+    for (text, expected) in cases {
+        fs::write(root.join("src/lib.rs"), &text).unwrap();
+        if expected.is_empty() {
+            done(root, &format!("{line} --dry-run"));
+            continue;
+        }
+        let sentence = refused(root, line, 1);
+        assert!(sentence.contains(expected), "{sentence}");
+        assert!(sentence.contains("nothing was changed"), "{sentence}");
+    }
+    fs::write(root.join("src/lib.rs"), good).unwrap();
+    fs::write(root.join("Cargo.toml"), "[package\n").unwrap();
+    let sentence = refused(root, line, 1);
+    assert!(sentence.contains("Cargo.toml:1"), "{sentence}");
+}
+
+#[test]
+fn existing_files_are_never_overwritten() {
+    let directory = project();
+    let root = directory.path();
+    let sentence = refused(root, &format!("create api {MEMCACHED}"), 2);
+    assert!(sentence.contains("exists already, in src/memcached.rs"), "{sentence}");
+    fs::write(root.join("tests/route.rs"), "// mine\n").unwrap();
+    let sentence = refused(root, "create api --group shop --version v1 --kind Route", 1);
+    assert!(sentence.contains("tests/route.rs exists already"), "{sentence}");
+    let sentence = refused(root, INIT, 2);
+    assert!(sentence.contains("has a Cargo.toml already"), "{sentence}");
+}
+
+#[test]
+fn a_failure_in_the_middle_leaves_nothing_half_written() {
+    let directory = project();
+    let root = directory.path();
+    // A file where a directory is needed: the types and the test are written before it is found.
+    fs::remove_dir_all(root.join("config")).unwrap();
+    fs::write(root.join("config"), "").unwrap();
+    let sentence = refused(root, "create api --group shop --version v1 --kind Route", 1);
+    assert!(sentence.contains("cannot write config/samples/"), "{sentence}");
+    assert!(sentence.ends_with("nothing was changed"), "{sentence}");
+}
+
+#[test]
+fn wrong_names_and_missing_answers_are_one_sentence() {
+    let directory = project();
+    let root = directory.path();
+    let api = "create api --group shop --version v1 --kind";
+    let cases = [
+        ("create api --group shop --version v1".to_owned(), "--kind is missing"),
+        (format!("{api} route"), "not a kind such as Memcached"),
+        (format!("{api} Context"), "name of a type"),
+        (format!("{api} Route --plural Routes"), "not a plural"),
+        (format!("{api} Route --no-resource"), "neither built in nor defined"),
+        (format!("{api} Route --no-resource --no-controller"), "nothing to create"),
+        (format!("{api} Route --no-resource --external-api-path acme::Route"), "depend on acme"),
+        ("create api --group Shop --version v1 --kind Route".to_owned(), "not a group"),
+        ("create api --group shop --version 1 --kind Route".to_owned(), "not a version"),
+        ("delete api --group shop --version v1 --kind Route".to_owned(), "has no Route"),
+        ("rename api --group shop --kind Route --to Way".to_owned(), "does not define Route"),
+    ];
+    for (line, expected) in cases {
+        let sentence = refused(root, &line, 2);
+        assert!(sentence.contains(expected), "{line}: {sentence}");
+    }
+    let empty = TempDir::new();
+    let sentence = refused(empty.path(), "init --name shop", 2);
+    assert!(sentence.contains("--domain is missing"), "{sentence}");
+    let sentence = refused(empty.path(), "init --domain example.com --name Shop", 2);
+    assert!(sentence.contains("not a good name for a project"), "{sentence}");
+    let line = format!("{INIT} --windlass-path /nowhere");
+    let sentence = refused(empty.path(), &line, 2);
+    assert!(sentence.contains("found no checkout of windlass at /nowhere"), "{sentence}");
+    let sentence = refused(empty.path(), &format!("create api {MEMCACHED}"), 2);
+    assert!(sentence.contains("start a project with `windlass init`"), "{sentence}");
+}
+
+#[test]
+fn scripts_get_json_and_dry_runs_change_nothing() {
+    let directory = project();
+    let root = directory.path();
+    let before = tree(root);
+    let line = "create api --group shop --version v1 --kind Route --dry-run --output json";
+    let report: serde_json::Value = serde_json::from_str(&done(root, line)).unwrap();
+    assert_eq!(report["dryRun"], true);
+    let first = serde_json::json!({"action": "created", "path": "src/route.rs"});
+    assert_eq!(report["changes"][0], first);
+    assert_eq!(tree(root), before);
+    let version: serde_json::Value =
+        serde_json::from_str(&done(root, "version --output json")).unwrap();
+    assert_eq!(version["windlass"], env!("CARGO_PKG_VERSION"));
+    assert!(done(root, "version").starts_with("windlass 0."));
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = done(root, &format!("completion {shell}"));
+        assert!(script.contains("cluster-scoped"), "{shell}");
+    }
+}
+
+/// The blocks of a page in a language.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let start = format!("```{language}\n");
+    page.split(&start).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn the_guide_shows_what_the_commands_print_and_write() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scaffold.md");
+    let page = fs::read_to_string(page).unwrap();
+    let directory = TempDir::new();
+    let root = directory.path().join("shop");
+    fs::create_dir(&root).unwrap();
+    let mut code = blocks(&page, "rust");
+    assert!(!code.is_empty());
+    for block in blocks(&page, "console") {
+        let mut steps = block.split("$ ").skip(1).peekable();
+        assert!(steps.peek().is_some(), "{block}");
+        for step in steps {
+            let (line, expected) = step.split_once('\n').unwrap();
+            if let Some(line) = line.strip_prefix("windlass ") {
+                assert_eq!(done(&root, line), expected, "windlass {line}");
+            }
+        }
+        // What the page quotes is in the files at one time or another.
+        let files = tree(&root);
+        code.retain(|block| !files.values().flatten().any(|text| text.contains(*block)));
+    }
+    assert!(code.is_empty(), "no file has {}", code[0]);
+}

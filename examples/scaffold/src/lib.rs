@@ -1,0 +1,23 @@
+//! The operator scaffold: its kinds and their controllers.
+
+pub mod auditor;
+pub mod cron_route;
+pub mod deployment;
+pub mod fleet_memcached;
+pub mod memcached;
+
+use windlass::Operator;
+
+/// The operator. `windlass create api` adds kinds and controllers to this expression.
+pub fn operator() -> Operator {
+    Operator::new("scaffold") // the names of its objects in a cluster start with this
+        .version(env!("CARGO_PKG_VERSION"))
+        .api::<memcached::Memcached>()
+        .controller(memcached::controller())
+        .api::<memcached::v1beta1::Memcached>()
+        .api::<fleet_memcached::Memcached>()
+        .controller(fleet_memcached::controller())
+        .api::<cron_route::CronRoute>()
+        .controller(deployment::controller())
+        .controller(auditor::controller())
+}
