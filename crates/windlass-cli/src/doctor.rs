@@ -7,6 +7,7 @@ use std::process::Stdio;
 use clap::{Args, ValueEnum};
 use kube::config::Kubeconfig;
 use serde::Serialize;
+use serde_json::Value;
 use tokio::process::Command;
 
 use crate::builder::build;
@@ -179,7 +180,7 @@ fn port() -> Finding {
 
 fn files(project: &Project) -> Finding {
     let sources = Sources::new(project);
-    let text = format!("{} files in {} packages", sources.count(), project.sources.len());
+    let text = format!("{} source files are watched", sources.count());
     match sources.is_complete() {
         true => Finding::ok("files", text),
         false => Finding::warn(
@@ -236,7 +237,7 @@ async fn program(project: &Project) -> Vec<Finding> {
     }
     // The operator checks its definitions as the API server would before it prints them.
     findings.push(match program.definitions().await {
-        Ok(all) => Finding::ok("crds", format!("{} definitions are valid", all.len())),
+        Ok(all) => Finding::ok("crds", format!("valid: {}", names(&all))),
         Err(failure) => {
             Finding::fail("crds", failure.to_string(), "correct the attributes of the API types")
         }
@@ -250,6 +251,15 @@ async fn program(project: &Project) -> Vec<Finding> {
         },
     });
     findings
+}
+
+/// The names of some objects.
+fn names(objects: &[Value]) -> String {
+    let names = objects.iter().filter_map(|object| object["metadata"]["name"].as_str());
+    match names.map(plain).collect::<Vec<_>>() {
+        names if names.is_empty() => "no definitions".to_owned(),
+        names => names.join(", "),
+    }
 }
 
 // === impl Finding ===

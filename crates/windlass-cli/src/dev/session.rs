@@ -201,8 +201,12 @@ impl Session {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": account.namespace},
         });
-        for object in std::iter::once(&namespace).chain(&definitions) {
-            self.apply(object).await?;
+        // One that exists may have labels of its own.
+        if self.objects.get(&namespace).await?.is_none() {
+            self.apply(&namespace).await?;
+        }
+        for definition in &definitions {
+            self.apply(definition).await?;
         }
         let mut changed = 0;
         for object in &access {
