@@ -41,7 +41,7 @@ pub(super) fn serving(
     if let Some(url) = &url {
         hosts.insert(0, host(url)?);
     }
-    let (now, times) = (Clock::system().now(), Times::default());
+    let (now, times) = (Clock::default().now(), Times::default());
     let ca = authority("windlass local", now, times.authority)?;
     let pair = leaf(&ca, &hosts, now, times.leaf)?;
     let tls = Tls::from_pem(pair.certificate.as_bytes(), pair.key.as_bytes())?;

@@ -118,7 +118,7 @@ impl World {
         let end = tokio::time::Instant::now() + time;
         while tokio::time::Instant::now() < end {
             if let Err(error) = self.write().await {
-                panic!("{}: {}", Clock::system().now(), error.chain());
+                panic!("{}: {}", Clock::default().now(), error.chain());
             }
             tokio::time::sleep(SAMPLE).await;
         }
@@ -226,7 +226,7 @@ async fn a_deleted_secret_is_restored_as_it_was() {
 #[tokio::test(start_paused = true)]
 async fn after_a_lost_secret_a_new_leader_starts_again_and_cleans_up() {
     let world = World::new("Fail").await;
-    let foreign = authority("somebody else", Clock::system().now(), 10 * MINUTE).expect("made");
+    let foreign = authority("somebody else", Clock::default().now(), 10 * MINUTE).expect("made");
     world.trust_also(&foreign.certificate).await;
     let (running, _) = world.start("first");
     tokio::time::sleep(MINUTE).await;
@@ -274,7 +274,7 @@ async fn a_stale_certificate_and_a_refused_connection_are_failures_of_the_webhoo
         if let Err(error) = refused {
             assert!(error.to_string().contains("connect: connection refused"), "{error}");
         }
-        let now = Clock::system().now();
+        let now = Clock::default().now();
         let ca = authority("ours", now, 60 * MINUTE).expect("made");
         let hosts = [format!("{}.ops.svc", world.model.webhook_service())];
         let pair = leaf(&ca, &hosts, now, 10 * MINUTE).expect("made");
@@ -296,7 +296,7 @@ async fn nothing_is_served_and_the_pod_is_not_ready_before_a_certificate_is_load
     let world = World::new("Fail").await;
     let tls = Tls::empty().expect("made");
     world.serve(tls.clone());
-    let now = Clock::system().now();
+    let now = Clock::default().now();
     assert!(check_served(tls.served().as_deref(), now).is_err());
     assert!(world.write().await.is_err());
     let ca = authority("ours", now, 60 * MINUTE).expect("made");
