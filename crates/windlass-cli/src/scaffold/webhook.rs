@@ -32,8 +32,8 @@ pub fn run(args: CreateWebhookArgs) -> Result<(), Failure> {
         ));
     }
     Err(Failure::usage(format!(
-        "webhooks cannot be created yet; rules for {} that need no webhook are attributes of its \
-         types: #[k8s(default = ..)] and #[k8s(cel(..))]",
+        "webhooks cannot be created by this command yet; write one with windlass::webhook::Webhook \
+         for {}, and add it to the operator expression with .webhook(..)",
         named.kind
     )))
 }

@@ -341,6 +341,8 @@ fn wrong_names_and_missing_answers_are_one_sentence() {
         ("create api --group shop --version 1 --kind Route".to_owned(), "not a version"),
         ("delete api --group shop --version v1 --kind Route".to_owned(), "has no Route"),
         ("rename api --group shop --kind Route --to Way".to_owned(), "does not define Route"),
+        (format!("create webhook {MEMCACHED}"), "what the webhook does"),
+        (format!("create webhook {MEMCACHED} --defaulting"), "windlass::webhook::Webhook"),
     ];
     for (line, expected) in cases {
         let sentence = refused(root, &line, 2);
