@@ -171,7 +171,6 @@ impl Migration {
 }
 
 fn publish(cx: &RunContext, name: &str, event_type: EventType, reason: &str, note: String) {
-    let resource = Kind::of::<CustomResourceDefinition>().api_resource();
-    let about = Key::cluster(name).object_reference(&resource);
+    let about = Key::cluster(name).object_reference(&Kind::of::<CustomResourceDefinition>());
     cx.recorder.publish(event_type, about, reason, "MigrateStorage", note);
 }
