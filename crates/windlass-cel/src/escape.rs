@@ -1,11 +1,10 @@
 //! Field names as identifiers.
 
-/// Words that no identifier can be.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
+/// Words with a meaning of their own in an expression.
+const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
+
+/// Words that are reserved for later, and cannot be used as identifiers.
+pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",
@@ -25,9 +24,9 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Whether a word is kept for the language.
+/// Returns `true` if a word cannot be used as an identifier.
 pub fn is_reserved(word: &str) -> bool {
-    RESERVED.contains(&word)
+    KEYWORDS.contains(&word) || RESERVED.contains(&word)
 }
 
 /// The identifier that denotes a field name, if there is one.

@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::cache::Key;
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::manager::Replica;
 
 pub use api::EventsApi;
 pub(crate) use publisher::Publisher;
@@ -147,8 +148,7 @@ impl Recorder {
     ///
     /// Panics outside of a tokio runtime.
     pub fn spawn(client: &Client, controller: &str, clock: Clock) -> Self {
-        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".into());
-        let instance: String = format!("{controller}-{host}").chars().take(128).collect();
+        let instance = Replica::new(Some(0), None).instance(controller);
         let (recorder, publisher) = Self::new(client, controller, &instance, clock);
         tokio::spawn(publisher.run());
         recorder

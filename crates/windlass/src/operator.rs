@@ -28,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::manager::{Manager, RunContext};
 use crate::migration::{Migration, Progress};
+use crate::webhook::{Webhook, Webhooks};
 
 /// The default grace period of the manager.
 const GRACE: Duration = Duration::from_secs(30);
@@ -82,6 +83,7 @@ pub struct Operator {
     migrates: bool,
     samples: Vec<Value>,
     grace: Duration,
+    webhooks: Webhooks,
     setup: Vec<Box<dyn FnOnce(Manager) -> Manager + Send>>,
 }
 
@@ -98,6 +100,7 @@ impl Operator {
             migrates: false,
             samples: Vec::new(),
             grace: GRACE,
+            webhooks: Webhooks::new(),
             setup: Vec::new(),
         }
     }
@@ -164,6 +167,22 @@ impl Operator {
         self.model.controllers.push(controller.name().into());
         self.model.grants.extend(controller.access().iter().map(grant));
         self.configure(|manager| manager.add(controller))
+    }
+
+    /// Serves the webhooks of a kind; their configurations are among the manifests.
+    pub fn webhook<K>(mut self, webhook: Webhook<K>) -> Self {
+        self.webhooks = self.webhooks.add(webhook);
+        self
+    }
+
+    /// Returns everything that the webhook server serves, to call it in a test; see
+    /// [`Webhooks::call`].
+    pub fn webhooks(&self) -> Webhooks {
+        let (webhooks, conversions) = (self.webhooks.clone(), self.conversions.clone());
+        if conversions.all().next().is_none() {
+            return webhooks;
+        }
+        webhooks.convert(move |review| conversions.review(review))
     }
 
     /// Adds a task that runs while this process leads; see [`Manager::runnable`]. What it may do is
@@ -249,6 +268,10 @@ impl Operator {
         if self.migrates {
             model.grants.extend(versions::migration_grants(&model.apis));
         }
+        if let Some(path) = self.webhooks.twice() {
+            return Err(Error::Invalid(format!("two webhooks have the path {path:?}")));
+        }
+        model.webhooks.extend(self.webhooks.entries().cloned());
         match model.check() {
             Ok(()) => Ok(model),
             Err(found) => Err(Error::Invalid(found.join("; "))),
@@ -259,11 +282,13 @@ impl Operator {
     /// nothing and uses no lease: those follow from the command line.
     pub fn manager(self, client: kube::Client) -> Manager {
         let migration = self.migrates.then(|| self.migration());
+        let webhooks = self.webhooks();
         let watched: Vec<String> = self.model.watched;
         let manager = Manager::new(client)
             .name(&self.model.name)
             .namespaces(watched.iter().map(String::as_str))
-            .grace(self.grace);
+            .grace(self.grace)
+            .webhooks(webhooks);
         let manager = self.setup.into_iter().fold(manager, |manager, setup| setup(manager));
         let Some(migration) = migration else { return manager };
         #[cfg(feature = "metrics")]

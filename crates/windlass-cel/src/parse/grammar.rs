@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{DEPTH_MAX, Maker, NONE, Parsed, Parser};
 use crate::ast::{Expr, ExprKind, Literal};
+use crate::escape::RESERVED;
 use crate::source::{Issue, NOWHERE};
 use crate::token::{Kind, Set};
 use crate::{literal, macros};
@@ -38,26 +39,6 @@ const OPERATORS: Set =
     RELATION.and(PRODUCT).and(SUM).and(Set::of(&[Kind::And, Kind::Or, Kind::Question]));
 const SUFFIX: Set = Set::of(&[Kind::Dot, Kind::OpenBracket]);
 const NAME: Set = Set::of(&[Kind::Ident, Kind::QuotedIdent]);
-/// Names that cannot be used as identifiers.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 impl Parser<'_> {
     pub(super) fn expr(&mut self) -> Parsed {

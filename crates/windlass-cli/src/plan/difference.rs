@@ -256,7 +256,7 @@ fn is_builtin(resource: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }
 
-/// Tells two secrets apart without showing either.
+/// Distinguishes two secrets without showing either.
 fn fingerprint(value: &Value) -> String {
     use std::hash::{BuildHasher, RandomState};
     use std::sync::OnceLock;

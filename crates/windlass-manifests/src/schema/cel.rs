@@ -4,31 +4,6 @@ use serde_json::{Value, json};
 
 use super::rule::Count;
 
-/// Words that CEL keeps to itself, and which are escaped as names of fields.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// The rule of a field that may not change.
 pub(super) fn immutable() -> Value {
     json!({ "rule": "self == oldSelf", "message": "field is immutable" })
@@ -100,7 +75,7 @@ fn quote(text: &str) -> String {
 
 /// The name of a field, as it is written in an expression.
 pub(crate) fn escape(name: &str) -> String {
-    if RESERVED.contains(&name) {
+    if windlass_cel::is_reserved(name) {
         return format!("__{name}__");
     }
     name.replace("__", "__underscores__")

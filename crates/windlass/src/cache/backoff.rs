@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::splitmix;
+
 /// Random numbers from a seed, so that a run can be repeated.
 #[derive(Clone, Debug)]
 pub(super) struct Jitter(u64);
@@ -28,12 +30,7 @@ impl Jitter {
 
     /// Returns a number in `0.0..1.0`.
     pub(super) fn fraction(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        (z >> 11) as f64 / (1_u64 << 53) as f64
+        (splitmix::next(&mut self.0) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

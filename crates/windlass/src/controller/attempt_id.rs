@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::splitmix::mix;
+
 /// Creates identifiers that are unique in a process and the same in every run with the same seed.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptIds {
@@ -22,12 +24,4 @@ impl AttemptIds {
         let bits = (u128::from(high) << 64) | u128::from(mix(high ^ count));
         uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
     }
-}
-
-/// The finalizer of splitmix64: spreads a counter over all bits.
-fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

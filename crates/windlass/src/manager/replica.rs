@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 /// One of the processes that run an operator.
-pub(super) struct Replica {
+pub(crate) struct Replica {
     name: String,
     seed: u64,
 }
@@ -13,7 +13,7 @@ pub(super) struct Replica {
 
 impl Replica {
     /// Creates the replica that this process is.
-    pub(super) fn new(seed: Option<u64>, name: Option<String>) -> Self {
+    pub(crate) fn new(seed: Option<u64>, name: Option<String>) -> Self {
         let seed = match (seed, &name) {
             (None, _) =>
             {
@@ -43,7 +43,7 @@ impl Replica {
     }
 
     /// The instance that reports events of `controller`.
-    pub(super) fn instance(&self, controller: &str) -> String {
+    pub(crate) fn instance(&self, controller: &str) -> String {
         format!("{controller}-{}", self.name).chars().take(128).collect()
     }
 }

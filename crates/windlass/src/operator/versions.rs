@@ -39,7 +39,7 @@ pub(super) fn declare(api: &mut Api, conversions: &Conversions, model: &Model) -
             "strategy": "Webhook",
             "webhook": {
                 "clientConfig": {"service": {
-                    "namespace": model.namespace, "name": format!("{}-webhook-service", model.name),
+                    "namespace": model.namespace, "name": model.webhook_service(),
                     "path": "/convert", "port": 443,
                 }},
                 "conversionReviewVersions": ["v1"],

@@ -41,3 +41,5 @@ mod request_paths;
 mod serve_access;
 mod status;
 mod update_loops;
+mod webhook_server;
+mod webhooks;
