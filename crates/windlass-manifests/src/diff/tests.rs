@@ -194,8 +194,8 @@ fn versions_names_and_subresources_have_rules() {
     renamed["metadata"]["name"] = json!("gadgets.example.com");
     renamed["spec"]["names"]["plural"] = json!("gadgets");
     assert_eq!(effects(&old, &renamed), ["breaking plural"]);
-    assert_eq!(definitions(&[old.clone()], &[])[0].rule, "definition");
-    assert!(!breaks(&definitions(&[], &[old.clone()])));
+    assert_eq!(definitions(std::slice::from_ref(&old), &[])[0].rule, "definition");
+    assert!(!breaks(&definitions(&[], std::slice::from_ref(&old))));
     let part = |key: &str, value: Value| {
         let mut new = old.clone();
         new["spec"]["versions"][0][key] = value;
