@@ -1,5 +1,5 @@
-//! The chores of this repository: `cargo xtask alone`, `cargo xtask api`, `cargo xtask bench`, `cargo xtask fuzz`,
-//! `cargo xtask go-patterns`, `cargo xtask tidy`.
+//! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `fuzz`, `go-patterns`,
+//! `journey` and `tidy`.
 
 #![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
 
@@ -7,6 +7,7 @@ mod alone;
 mod api;
 mod bench;
 mod fuzz;
+mod journey;
 mod patterns;
 mod tidy;
 
@@ -29,6 +30,9 @@ const USAGE: &str = "usage:
   cargo xtask fuzz [SECONDS]
       runs every property test with fresh random cases, 60 seconds for each crate
       by default
+  cargo xtask journey
+      starts an operator in an empty directory with the command windlass, and builds,
+      tests, installs, renames and deletes what it consists of; takes minutes
   cargo xtask go-patterns
       asks the Go on this machine about generated regular expressions, and writes its
       answers where the tests of the API server find them
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
         Some((&"api", rest)) => api::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
+        Some((&"journey", rest)) => journey::run(rest),
         Some((&"go-patterns", rest)) => patterns::run(rest),
         Some((&"tidy", [])) => tidy::run(),
         _ => Err(USAGE.to_owned()),

@@ -42,7 +42,7 @@ mod storage;
 mod toleration;
 mod webhook;
 
-pub(crate) use client::Routes;
+pub(crate) use client::{Route, Routes, Stream};
 pub use policy::ExpressionWarning;
 use round::Round;
 pub(crate) use shown::kind_of;

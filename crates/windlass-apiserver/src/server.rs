@@ -38,6 +38,7 @@ mod health;
 mod history;
 mod read;
 mod snapshot;
+mod webhooks;
 
 pub use snapshot::Snapshot;
 
@@ -242,31 +243,6 @@ impl ApiServer {
     /// If the data directory cannot be synced.
     pub fn sync(&self) -> Result<(), JournalError> {
         self.inner.store.sync()
-    }
-
-    /// Answers calls of a webhook within the process, with no socket in between.
-    ///
-    /// The target is the webhook's URL as its configuration has it, or for a service
-    /// `https://<name>.<namespace>.svc/<path>`. The callback takes and gives the review document
-    /// (`AdmissionReview` or `ConversionReview`).
-    pub fn register_webhook<F, A>(&self, target: &str, webhook: F)
-    where
-        F: Fn(serde_json::Value) -> A + Send + Sync + 'static,
-        A: Future<Output = serde_json::Value> + Send + 'static,
-    {
-        let callback = Arc::new(move |review| -> BoxFuture<'static, serde_json::Value> {
-            Box::pin(webhook(review))
-        });
-        self.inner.admission.routes.set_callback(target, callback);
-    }
-
-    /// Sends calls of webhooks that name a service to an address.
-    ///
-    /// A service whose pods are simulated needs this, or [`ApiServer::register_webhook`]: the
-    /// server never connects to the address of a simulated pod, behind which nothing of this
-    /// cluster listens.
-    pub fn route_service(&self, namespace: &str, name: &str, address: std::net::SocketAddr) {
-        self.inner.admission.routes.set_service(namespace, name, address);
     }
 
     /// Checks the expressions of a ValidatingAdmissionPolicy against the kinds it matches, and

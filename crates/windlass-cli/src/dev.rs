@@ -9,7 +9,7 @@ mod operator;
 mod operator_log;
 mod rights;
 mod session;
-mod sources;
+pub mod sources;
 mod view;
 
 use std::fs;

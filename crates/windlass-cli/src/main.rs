@@ -34,6 +34,7 @@ mod crd_diff;
 mod demo;
 mod deploy;
 mod dev;
+mod doctor;
 mod envtest;
 mod explore;
 mod failure;
@@ -52,6 +53,7 @@ mod run;
 mod scaffold;
 mod signals;
 mod target_cluster;
+mod tether;
 mod text;
 mod waiting;
 
@@ -65,8 +67,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(name = "windlass", version, about, arg_required_else_help = true)]
 struct Cli {
     /// Log to standard error: a level (error, warn, info, debug, trace) or directives such as
-    /// `info,windlass_apiserver=debug`. The default is the variable `RUST_LOG`, then `warn` (of the
-    /// demo: `error`).
+    /// `info,windlass_apiserver=debug`. The default is the variable `RUST_LOG`, then `warn` (of
+    /// `demo`, `dev` and `run`: `error`).
     #[arg(long, value_name = "FILTER", global = true)]
     log: Option<String>,
 
@@ -113,6 +115,8 @@ enum Command {
     Deploy(deploy::DeployArgs),
     /// Remove this project's operator.
     Undeploy(deploy::UndeployArgs),
+    /// Check that everything is there that this project and its commands need.
+    Doctor(doctor::DoctorArgs),
     /// Print the version of this command and of the Kubernetes API.
     Version(completion::VersionArgs),
     /// Print a completion script for a shell.
@@ -120,6 +124,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = tether::of_process() {
+        return ExitCode::from(code);
+    }
     if let Some(binary) = envtest::Binary::of_process() {
         return ExitCode::from(binary.run());
     }
@@ -135,9 +142,9 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    // The tour stops servers and controllers on purpose: what they say to it is not for its guests.
+    // These stop servers and controllers on purpose: what those say to it is not for people.
     let default = match cli.command {
-        Command::Demo(_) => "error",
+        Command::Demo(_) | Command::Dev(_) | Command::Run(_) => "error",
         _ => "warn",
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {
@@ -160,6 +167,7 @@ fn main() -> ExitCode {
         Command::Uninstall(args) => install::uninstall(args).map(|()| 0),
         Command::Deploy(args) => deploy::deploy(args).map(|()| 0),
         Command::Undeploy(args) => deploy::undeploy(args).map(|()| 0),
+        Command::Doctor(args) => doctor::run(args),
     });
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -18,6 +18,7 @@ use crate::program::Program;
 use crate::project::{Project, ProjectArgs};
 use crate::signals::Signals;
 use crate::target_cluster::TargetArgs;
+use crate::tether;
 
 /// How long the operator may take to end: the grace period of its manager and a little more.
 const GRACE: Duration = Duration::from_secs(40);
@@ -105,7 +106,7 @@ async fn supervise(
     kubeconfig: &Path,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let mut command = Command::new(program);
+    let mut command = tether::command(program.as_os_str());
     command.arg("run").args(&args.args).env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
     free_probe_port(&mut command);
     let failed = |error| Failure::other(format!("cannot run {}: {error}", program.display()));

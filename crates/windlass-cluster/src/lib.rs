@@ -6,7 +6,10 @@
 pub mod cluster;
 pub mod controllers;
 pub mod node;
+mod operator_test;
 mod role_test;
+mod table;
 
 pub use cluster::{Cluster, Options};
+pub use operator_test::OperatorTest;
 pub use role_test::{Right, RoleReport, RoleTest};

@@ -8,6 +8,9 @@ use serde_json::Value;
 use crate::rbac::Grant;
 
 mod check;
+mod webhook;
+
+pub use webhook::Webhook;
 
 /// An operator: its APIs, what it may do, and how it runs.
 ///
@@ -41,7 +44,10 @@ pub struct Model {
     pub apis: Vec<Api>,
     /// The names of its controllers, as metrics show them.
     pub controllers: Vec<String>,
-    /// What it may do, besides leader election and metrics.
+    /// Its admission webhooks.
+    #[serde(default)]
+    pub webhooks: Vec<Webhook>,
+    /// What it may do, besides leader election, metrics and the certificate of its webhooks.
     pub grants: Vec<Grant>,
     /// The name of the lease for leader election; without one, every replica works.
     pub lease: Option<String>,
@@ -71,6 +77,9 @@ pub struct Run {
     pub probe_port: u16,
     /// The port of `/metrics`, which is served over TLS to authorized clients.
     pub metrics_port: u16,
+    /// The port of the webhooks.
+    #[serde(default = "webhook_port")]
+    pub webhook_port: u16,
     /// Requested CPU and memory.
     pub requests: Resources,
     /// Limits of CPU and memory.
@@ -101,6 +110,7 @@ impl Model {
             watched: Vec::new(),
             apis: Vec::new(),
             controllers: Vec::new(),
+            webhooks: Vec::new(),
             grants: Vec::new(),
             lease: Some(name.to_owned()),
             run: Run::default(),
@@ -111,6 +121,11 @@ impl Model {
     pub fn manager_name(&self) -> String {
         format!("{}-controller-manager", self.name)
     }
+}
+
+/// The port that controller-runtime uses.
+fn webhook_port() -> u16 {
+    9443
 }
 
 // === impl Run ===
@@ -124,6 +139,7 @@ impl Default for Run {
             grace_seconds: 30,
             probe_port: 8081,
             metrics_port: 8443,
+            webhook_port: webhook_port(),
             requests: resources("10m", "64Mi"),
             limits: resources("500m", "128Mi"),
             args: Vec::new(),
@@ -188,6 +204,11 @@ impl Api {
     /// Whether objects have a status subresource.
     pub fn has_status(&self) -> bool {
         self.stored()["subresources"].get("status").is_some()
+    }
+
+    /// Whether objects are converted between versions by a webhook.
+    pub fn converts_by_webhook(&self) -> bool {
+        self.text("/spec/conversion/strategy") == "Webhook"
     }
 
     /// Whether the status has conditions.

@@ -15,6 +15,7 @@ mod image;
 mod manager;
 mod monitoring;
 mod sample;
+mod webhook;
 
 /// Objects that belong into one file.
 type Objects = Vec<Value>;
@@ -28,7 +29,8 @@ impl Model {
     /// | `config/rbac` | service account, roles and bindings |
     /// | `config/manager` | namespace and deployment |
     /// | `config/default` | all of that, with the metrics service and network policies |
-    /// | `config/network-policy` | who may reach the metrics |
+    /// | `config/network-policy` | who may reach the metrics and the webhooks |
+    /// | `config/webhook` | webhook configurations and the service in front of the webhooks |
     /// | `config/prometheus` | the monitor and the alerts, for clusters with the Prometheus operator |
     /// | `config/grafana` | a dashboard |
     /// | `config/gitops` | health checks for Argo CD and Flux |
@@ -42,13 +44,15 @@ impl Model {
         let manager = [self.namespace_object(), self.deployment()];
         files.add_yaml("config/manager/manager.yaml", &manager);
         kustomization(&mut files, "config/manager", &["manager.yaml".into()]);
-        files
-            .add_yaml("config/network-policy/allow-metrics-traffic.yaml", &[self.network_policy()]);
-        kustomization(&mut files, "config/network-policy", &["allow-metrics-traffic.yaml".into()]);
+        self.add_network_policies(&mut files);
         files.add_yaml("config/default/metrics_service.yaml", &[self.metrics_service()]);
         let mut all = vec!["../rbac", "../manager", "../network-policy", "metrics_service.yaml"];
         if !self.apis.is_empty() {
             all.insert(0, "../crd");
+        }
+        if self.serves_webhooks() {
+            self.add_webhooks(&mut files);
+            all.push("../webhook");
         }
         let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
         kustomization(&mut files, "config/default", &all);
@@ -70,7 +74,13 @@ impl Model {
         let mut objects = vec![self.namespace_object()];
         objects.extend(self.definitions());
         objects.extend(self.access_objects());
-        objects.extend([self.metrics_service(), self.network_policy(), self.deployment()]);
+        objects.extend([self.metrics_service(), self.network_policy()]);
+        if self.serves_webhooks() {
+            objects.extend([self.webhook_service_object(), self.webhook_network_policy()]);
+        }
+        objects.push(self.deployment());
+        // Last, so that nothing of the installation waits for the webhooks.
+        objects.extend(self.webhook_configurations());
         objects
     }
 
@@ -94,6 +104,29 @@ impl Model {
         if !bases.is_empty() {
             kustomization(files, "config/crd", &bases);
         }
+    }
+
+    fn add_network_policies(&self, files: &mut Files) {
+        let directory = "config/network-policy";
+        let mut names = vec!["allow-metrics-traffic.yaml".to_owned()];
+        files.add_yaml(&format!("{directory}/{}", names[0]), &[self.network_policy()]);
+        if self.serves_webhooks() {
+            let name = "allow-webhook-traffic.yaml";
+            files.add_yaml(&format!("{directory}/{name}"), &[self.webhook_network_policy()]);
+            names.push(name.into());
+        }
+        kustomization(files, directory, &names);
+    }
+
+    fn add_webhooks(&self, files: &mut Files) {
+        let mut names = vec!["service.yaml".to_owned()];
+        files.add_yaml("config/webhook/service.yaml", &[self.webhook_service_object()]);
+        let configurations = self.webhook_configurations();
+        if !configurations.is_empty() {
+            files.add_yaml("config/webhook/manifests.yaml", &configurations);
+            names.insert(0, "manifests.yaml".into());
+        }
+        kustomization(files, "config/webhook", &names);
     }
 
     fn add_access(&self, files: &mut Files) {

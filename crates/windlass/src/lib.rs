@@ -63,6 +63,7 @@
 //! | `mgr.GetFieldIndexer()` | [`Index`], [`List::by`] |
 //! | `predicate.GenerationChangedPredicate` | [`Predicate::generation_changed`] |
 //! | `EventRecorder` | [`Context::event`], [`events::Recorder`] |
+//! | `webhook.Defaulter`, `Validator`, `admission.Handler` | [`webhook::Webhook`] |
 //! | `mgr.AddHealthzCheck`, `AddReadyzCheck` | [`health_check`](Manager::health_check), [`ready_check`](Manager::ready_check) |
 //!
 //! The table for client-go is in [`cache`].
@@ -119,6 +120,7 @@
 //! | `metrics` | Prometheus metrics ([`metrics`]); without it, nothing is counted |
 //! | `log` | a subscriber for structured logs ([`log`]) |
 //! | `api` | [`macro@api`] and [`macro@k8s`]: kinds from Rust types, and [`manifests`] |
+//! | `webhook` | [`webhook`]: admission webhooks, their server and their certificates |
 //! | `operator` | [`Operator`]: the program of an operator, with its command line and manifests |
 //! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
 //!
@@ -186,11 +188,15 @@ pub mod lease;
 pub mod log;
 pub mod manager;
 #[cfg(feature = "operator")]
+mod migration;
+#[cfg(feature = "operator")]
 pub mod operator;
 #[cfg(feature = "serve")]
 pub mod serve;
 mod signal;
 mod splitmix;
+#[cfg(feature = "webhook")]
+pub mod webhook;
 
 pub use k8s_openapi;
 pub use kube;

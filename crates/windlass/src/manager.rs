@@ -2,7 +2,7 @@
 //!
 //! | phase | starts | at shutdown |
 //! |---|---|---|
-//! | 1 | HTTP servers (probes, metrics) | stop 4th |
+//! | 1 | HTTP servers (probes, metrics, webhooks) | stop 4th |
 //! | 2 | watches of all controllers | stop 2nd |
 //! | 3 | controllers of every replica, each once its own watches have synced | drain 1st |
 //! | 3 | runnables of every replica, once all these watches have synced | drain 1st |
@@ -126,6 +126,7 @@ pub(crate) struct State {
     /// The addresses the HTTP servers listen on.
     probe_address: Option<Arc<RwLock<Option<SocketAddr>>>>,
     metrics_address: Option<Arc<RwLock<Option<SocketAddr>>>>,
+    webhook_address: Option<Arc<RwLock<Option<SocketAddr>>>>,
     /// How often the wall clock jumped, and the last jump.
     jumps: Mutex<(u64, Option<Jump>)>,
     /// The manager stops, has ended, or will never run.

@@ -32,6 +32,8 @@ mod families;
 mod process;
 mod queues;
 mod watches;
+#[cfg(feature = "webhook")]
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +49,8 @@ use crate::queue::QueueStats;
 pub(crate) use controller::{ControllerMetrics, Outcome};
 pub(crate) use exposition::Format;
 pub(crate) use watches::HandlerFigures;
+#[cfg(feature = "webhook")]
+pub(crate) use webhooks::WebhookMetrics;
 
 use families::{
     DirectionLabels, Families, KindLabels, NameLabels, ReasonLabels, RequestLabels, VerbLabels,
@@ -144,6 +148,24 @@ impl Metrics {
         if !good {
             self.families.certificate_errors.inc();
         }
+    }
+
+    /// The series of one webhook, all created with the value zero.
+    #[cfg(feature = "webhook")]
+    pub(crate) fn webhook(&self, path: &str) -> WebhookMetrics {
+        WebhookMetrics::new(&self.families, path)
+    }
+
+    /// Counts a panic of an admission webhook.
+    #[cfg(feature = "webhook")]
+    pub(crate) fn webhook_panicked(&self) {
+        self.families.webhook_panics.inc();
+    }
+
+    /// Counts a panic of a conversion.
+    #[cfg(feature = "webhook")]
+    pub(crate) fn conversion_panicked(&self) {
+        self.families.conversion_panics.inc();
     }
 
     /// Counts a request to the API server.

@@ -19,6 +19,11 @@ pub(crate) struct Format(());
 #[derive(Debug, Clone)]
 pub(crate) struct ControllerMetrics(());
 
+/// The series of one webhook.
+#[cfg(feature = "webhook")]
+#[derive(Debug, Clone)]
+pub(crate) struct WebhookMetrics(());
+
 /// The figures of the event handlers of one controller.
 #[derive(Debug, Clone, Copy)]
 #[expect(dead_code, reason = "read by the metrics only")]
@@ -85,6 +90,17 @@ impl Metrics {
     #[cfg(feature = "tls")]
     pub(crate) fn certificate_read(&self, _good: bool) {}
 
+    #[cfg(feature = "webhook")]
+    pub(crate) fn webhook(&self, _path: &str) -> WebhookMetrics {
+        WebhookMetrics(())
+    }
+
+    #[cfg(feature = "webhook")]
+    pub(crate) fn webhook_panicked(&self) {}
+
+    #[cfg(feature = "webhook")]
+    pub(crate) fn conversion_panicked(&self) {}
+
     pub(crate) fn request(&self, _method: &str, _host: &str, _code: Option<u16>, _took: Duration) {}
 
     pub(crate) fn leader(&self, _name: &str, _held: bool) {}
@@ -103,6 +119,15 @@ impl Format {
     pub(crate) fn content_type(self) -> &'static str {
         "text/plain; version=0.0.4; charset=utf-8"
     }
+}
+
+// === impl WebhookMetrics ===
+
+#[cfg(feature = "webhook")]
+impl WebhookMetrics {
+    pub(crate) fn begin(&self) {}
+
+    pub(crate) fn end(&self, _code: u16, _took: Duration) {}
 }
 
 // === impl ControllerMetrics ===

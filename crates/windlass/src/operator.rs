@@ -9,7 +9,7 @@ mod connect;
 mod output;
 mod versions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::process::ExitCode;
@@ -27,6 +27,8 @@ use crate::conversion::{Conversion, Conversions};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::manager::{Manager, RunContext};
+use crate::migration::{Migration, Progress};
+use crate::webhook::{Webhook, Webhooks};
 
 /// The default grace period of the manager.
 const GRACE: Duration = Duration::from_secs(30);
@@ -78,8 +80,10 @@ pub struct Operator {
     model: Model,
     definitions: Vec<CustomResourceDefinition>,
     conversions: Conversions,
+    migrates: bool,
     samples: Vec<Value>,
     grace: Duration,
+    webhooks: Webhooks,
     setup: Vec<Box<dyn FnOnce(Manager) -> Manager + Send>>,
 }
 
@@ -93,8 +97,10 @@ impl Operator {
             model: Model::new(name),
             definitions: Vec::new(),
             conversions: Conversions::default(),
+            migrates: false,
             samples: Vec::new(),
             grace: GRACE,
+            webhooks: Webhooks::new(),
             setup: Vec::new(),
         }
     }
@@ -121,6 +127,28 @@ impl Operator {
         self
     }
 
+    /// Rewrites stored objects in the new storage version after an upgrade, and then removes the old
+    /// ones from `status.storedVersions` of the definition.
+    ///
+    /// The leader does that in the background: 50 objects per second, without changing them, and only
+    /// while no old replica of the operator runs. Progress is in the events of the definition and in
+    /// the metrics `windlass_storage_migration_objects_total` and
+    /// `windlass_storage_migration_pending`.
+    ///
+    /// ```
+    /// use windlass::Operator;
+    /// # #[windlass::api(group = "example.com", version = "v1", kind = "Lamp")]
+    /// # pub struct LampSpec {}
+    ///
+    /// let operator = Operator::new("lamp-operator").api::<Lamp>().migrate_storage();
+    /// let rules = operator.model().unwrap().install();
+    /// assert!(rules.contains("customresourcedefinitions/status"));
+    /// ```
+    pub fn migrate_storage(mut self) -> Self {
+        self.migrates = true;
+        self
+    }
+
     /// Adds an example of a kind, for `config/samples`; without one, an example is made from the
     /// schema.
     pub fn sample<K: Object<DynamicType = ()>>(mut self, sample: &K) -> Self {
@@ -139,6 +167,22 @@ impl Operator {
         self.model.controllers.push(controller.name().into());
         self.model.grants.extend(controller.access().iter().map(grant));
         self.configure(|manager| manager.add(controller))
+    }
+
+    /// Serves the webhooks of a kind; their configurations are among the manifests.
+    pub fn webhook<K>(mut self, webhook: Webhook<K>) -> Self {
+        self.webhooks = self.webhooks.add(webhook);
+        self
+    }
+
+    /// Returns everything that the webhook server serves, to call it in a test; see
+    /// [`Webhooks::call`].
+    pub fn webhooks(&self) -> Webhooks {
+        let (webhooks, conversions) = (self.webhooks.clone(), self.conversions.clone());
+        if conversions.all().next().is_none() {
+            return webhooks;
+        }
+        webhooks.convert(move |review| conversions.review(review))
     }
 
     /// Adds a task that runs while this process leads; see [`Manager::runnable`]. What it may do is
@@ -221,6 +265,13 @@ impl Operator {
         model.run.grace_seconds = u32::try_from(seconds)
             .map_err(|_| Error::Invalid("the grace period is too long".into()))?;
         model.apis = self.apis()?;
+        if self.migrates {
+            model.grants.extend(versions::migration_grants(&model.apis));
+        }
+        if let Some(path) = self.webhooks.twice() {
+            return Err(Error::Invalid(format!("two webhooks have the path {path:?}")));
+        }
+        model.webhooks.extend(self.webhooks.entries().cloned());
         match model.check() {
             Ok(()) => Ok(model),
             Err(found) => Err(Error::Invalid(found.join("; "))),
@@ -230,12 +281,29 @@ impl Operator {
     /// Returns a manager with the controllers, tasks and settings of this operator. It serves
     /// nothing and uses no lease: those follow from the command line.
     pub fn manager(self, client: kube::Client) -> Manager {
+        let migration = self.migrates.then(|| self.migration());
+        let webhooks = self.webhooks();
         let watched: Vec<String> = self.model.watched;
         let manager = Manager::new(client)
             .name(&self.model.name)
             .namespaces(watched.iter().map(String::as_str))
-            .grace(self.grace);
-        self.setup.into_iter().fold(manager, |manager, setup| setup(manager))
+            .grace(self.grace)
+            .webhooks(webhooks);
+        let manager = self.setup.into_iter().fold(manager, |manager, setup| setup(manager));
+        let Some(migration) = migration else { return manager };
+        #[cfg(feature = "metrics")]
+        let manager = manager.register_metrics(|registry| migration.progress.register(registry));
+        manager.runnable("storage-migration", |cx| migration.run(cx))
+    }
+
+    fn migration(&self) -> Migration {
+        let names = self.definitions.iter().filter_map(|crd| crd.metadata.name.clone());
+        let names: BTreeSet<String> = names.collect();
+        Migration {
+            definitions: names.into_iter().collect(),
+            deployment: self.model.manager_name(),
+            progress: Progress::default(),
+        }
     }
 
     /// Reads the command line of the process and does what it says; see `--help`.

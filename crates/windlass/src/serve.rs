@@ -11,10 +11,12 @@
 //! checks and the caches that are stale, and `?exclude=<check>` leaves a check out. The reason of a
 //! failure is in the log only.
 //!
+//! Webhooks have a server of their own, see `windlass::webhook`.
+//!
 //! A server keeps at most 256 connections. One more closes the connection that has been idle for
 //! the longest time, so that idle peers cannot keep probes and scrapes out.
 //!
-//! **Invariant:** request heads are limited in size and time, and request bodies are not read.
+//! **Invariant:** request heads are limited in size and time, and only webhooks read request bodies.
 //!
 //! [enabled]: crate::Manager::serve_diagnostics
 
@@ -30,6 +32,8 @@ use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
+#[cfg(feature = "webhook")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,7 +46,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::RwLock;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
@@ -55,12 +60,16 @@ pub use tls::Tls;
 #[cfg(not(feature = "tls"))]
 pub(crate) use tls::Tls;
 
-use connections::{Busy, Connections};
+pub(crate) use connections::Busy;
+use connections::Connections;
 
 /// How long a peer may take to send its request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(32);
 /// The largest request head in bytes.
 const HEAD_MAX: usize = 1 << 20;
+/// How long webhooks are served after the manager has stopped.
+#[cfg(feature = "webhook")]
+const LINGER: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -72,12 +81,20 @@ pub(crate) struct Server {
     access: Option<Access>,
     pages: Pages,
     bound: Arc<RwLock<Option<SocketAddr>>>,
+    /// Whether connections are closed after their next response.
+    #[cfg(feature = "webhook")]
+    closing: AtomicBool,
 }
 
 /// The pages of a server.
 pub(crate) enum Pages {
     Probes(Checks),
-    Metrics { metrics: Metrics, diagnostics: Option<Diagnostics> },
+    Metrics {
+        metrics: Metrics,
+        diagnostics: Option<Diagnostics>,
+    },
+    #[cfg(feature = "webhook")]
+    Webhooks(crate::webhook::Webhooks),
 }
 
 /// Returns the content of the diagnostics page.
@@ -87,8 +104,16 @@ pub(crate) type Diagnostics = Box<dyn Fn() -> Value + Send + Sync>;
 
 impl Server {
     pub(crate) fn new(name: &'static str, address: &str, pages: Pages) -> Self {
-        let bound = Arc::default();
-        Self { name, address: address.into(), tls: None, access: None, pages, bound }
+        Self {
+            name,
+            address: address.into(),
+            tls: None,
+            access: None,
+            pages,
+            bound: Arc::default(),
+            #[cfg(feature = "webhook")]
+            closing: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn secure(mut self, tls: Option<Tls>, access: Option<Access>) -> Self {
@@ -128,7 +153,7 @@ impl Server {
                 let server = Arc::new(self);
                 tokio::select! {
                     biased;
-                    () = stop.cancelled() => {}
+                    () = server.stopped(&stop) => {}
                     // Renewal must not depend on connections.
                     never = server.renew() => match never {},
                     never = server.clone().accept(listener) => match never {},
@@ -136,6 +161,17 @@ impl Server {
                 Ok(())
             })
         })
+    }
+
+    /// Waits until the server may end. Webhooks are served for some seconds more, because API servers
+    /// learn late that a pod stops; each connection is closed after its next response.
+    async fn stopped(&self, stop: &CancellationToken) {
+        stop.cancelled().await;
+        #[cfg(feature = "webhook")]
+        if let Pages::Webhooks(_) = &self.pages {
+            self.closing.store(true, Ordering::Relaxed);
+            tokio::time::sleep(LINGER).await;
+        }
     }
 
     /// Serves renewed certificates.
@@ -168,7 +204,11 @@ impl Server {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, busy: Busy) {
+    /// Serves one connection.
+    pub(crate) async fn connection<S>(self: Arc<Self>, stream: S, busy: Busy)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let Some(tls) = &self.tls else {
             return self.clone().http(TokioIo::new(stream), busy).await;
         };
@@ -188,6 +228,15 @@ impl Server {
             let (server, busy) = (self.clone(), busy.clone());
             async move {
                 let _guard = busy.begin();
+                #[cfg(feature = "webhook")]
+                if let Pages::Webhooks(webhooks) = &server.pages {
+                    let mut response = webhooks.serve(request).await;
+                    if server.closing.load(Ordering::Relaxed) {
+                        let close = header::HeaderValue::from_static("close");
+                        response.headers_mut().insert(header::CONNECTION, close);
+                    }
+                    return Ok::<_, Infallible>(response);
+                }
                 Ok::<_, Infallible>(server.respond(&request).await)
             }
         });
@@ -267,6 +316,7 @@ fn response(status: StatusCode, content_type: &'static str, body: String) -> Res
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     use super::*;
 

@@ -5,6 +5,9 @@
 #[doc = include_str!("../../testing.md")]
 pub mod testing {}
 
+#[doc = include_str!("../../versions.md")]
+pub mod versions {}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -62,5 +65,40 @@ mod tests {
             }
         }
         assert!(broken.is_empty(), "links without a target:\n{}", broken.join("\n"));
+    }
+
+    /// The Rust files of a directory and those below it, as one text.
+    fn code(directory: &Path) -> String {
+        let mut text = String::new();
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                text.push_str(&code(&path));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&fs::read_to_string(&path).expect("a file"));
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn the_code_in_the_chapter_of_an_example_is_code_of_the_example() {
+        let examples = docs().parent().expect("docs is in the project").join("examples");
+        let (mut count, mut missing) = (0, Vec::new());
+        for example in fs::read_dir(examples).expect("there are examples").flatten() {
+            let Ok(chapter) = fs::read_to_string(example.path().join("README.md")) else {
+                continue;
+            };
+            let code = code(&example.path().join("src")) + &code(&example.path().join("tests"));
+            for block in chapter.split("\n```rust\n").skip(1) {
+                let quoted = block.split("\n```").next().unwrap_or_default();
+                count += 1;
+                if !code.contains(quoted) {
+                    missing.push(format!("{}:\n{quoted}", example.path().display()));
+                }
+            }
+        }
+        assert!(count > 10, "only {count} blocks were found");
+        assert!(missing.is_empty(), "code that is in no example:\n{}", missing.join("\n"));
     }
 }

@@ -1,17 +1,19 @@
 //! The operator on the embedded cluster, in virtual time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
 use kube::CustomResourceExt;
-use memcached_operator::{Memcached, MemcachedSpec, controller};
+use memcached_operator::{Memcached, MemcachedSpec, controller, operator};
 use serde_json::json;
 use windlass::client::Patch;
 use windlass::manager::Running;
-use windlass::{Client, Key, Manager, Object, condition};
-use windlass_cluster::Cluster;
+use windlass::{Client, Key, Manager, Object, Result, condition};
+use windlass_cluster::{Cluster, OperatorTest};
 
 async fn start() -> (Cluster, Running, Client) {
     let cluster = Cluster::start().await;
@@ -116,4 +118,53 @@ async fn deletion_runs_the_finalizer_and_leaves_nothing() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("something is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_say_when_all_pods_are_available_and_when_the_end_begins() -> Result<()> {
+    let test = OperatorTest::start(operator).await?;
+    test.client().api().create(&sample(2)).await?;
+    settled(test.client(), 2).await;
+    test.client().api::<Memcached>().delete(&key()).await?;
+    test.until_none::<Memcached>().await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let events = test.client().api::<Event>().list().namespace("default").items().await?;
+    let of_sample = |event: &&Arc<Event>| {
+        event.regarding.as_ref().and_then(|object| object.kind.as_deref()) == Some("Memcached")
+    };
+    let notes: BTreeSet<_> =
+        events.iter().filter(of_sample).filter_map(|event| event.note.as_deref()).collect();
+    assert_eq!(notes, BTreeSet::from(["2 pods are available", "sample is being deleted"]));
+    test.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_chapter_shows_what_happens() -> Result<()> {
+    let test = OperatorTest::start(operator).await?;
+    let mut printed = Vec::new();
+    let show = async |resource: &str, group: &str| {
+        let path = format!("/{group}/namespaces/default/{resource}");
+        let table = test.cluster().table(&path).await.expect("can be listed");
+        format!("$ kubectl get {resource}\n{table}")
+    };
+    let ten_seconds = async || tokio::time::sleep(Duration::from_secs(10)).await;
+    test.client().api().create(&sample(3)).await?;
+    ten_seconds().await;
+    printed.push(show("memcacheds", "apis/cache.example.com/v1alpha1").await);
+    printed.push(show("pods", "api/v1").await);
+    let three = settled(test.client(), 3).await;
+    let nodes = three.status.clone().unwrap_or_default().nodes;
+    printed.push(nodes.iter().map(|node| format!("  - {node}\n")).collect());
+
+    test.client().api::<Pod>().delete(&Key::namespaced("default", &nodes[0])).await?;
+    ten_seconds().await;
+    printed.push(show("pods", "api/v1").await);
+    let nine = Patch::Merge(json!({"spec": {"size": 9}}));
+    let refused = test.client().api::<Memcached>().patch(&key(), &nine).await;
+    let refused = refused.expect_err("is too large");
+    printed.push(refused.status().map(|status| status.message.clone()).unwrap_or_default());
+    let chapter = include_str!("../README.md");
+    printed.retain(|shown| !chapter.contains(shown));
+    assert!(printed.is_empty(), "the chapter lacks:\n{}", printed.join("\n"));
+    test.stop().await
 }

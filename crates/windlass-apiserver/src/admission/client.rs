@@ -1,7 +1,7 @@
 //! The client for webhooks: where they are, and one exchange of a document with them.
 //!
 //! A webhook is named by a URL or a service. Callbacks of this process come first, then services
-//! that are routed to an address, then the endpoints of the service, unless they are simulated.
+//! that are routed to an address or to streams of this process, then the endpoints of the service, unless they are simulated.
 //!
 //! **Invariant:** an exchange ends by its timeout, and an answer has a largest size.
 
@@ -19,9 +19,11 @@ use futures::future::BoxFuture;
 use http::{Method, Request, Uri, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use parking_lot::RwLock;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -38,8 +40,24 @@ pub(crate) type Callback = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send
 #[derive(Default)]
 pub(crate) struct Routes {
     callbacks: RwLock<BTreeMap<String, Callback>>,
-    services: RwLock<BTreeMap<(String, String), SocketAddr>>,
+    services: RwLock<BTreeMap<(String, String), Route>>,
 }
+
+/// Where connections to a service are made.
+#[derive(Clone)]
+pub(crate) enum Route {
+    Address(SocketAddr),
+    Streams(Connect),
+}
+
+/// Opens a connection within this process.
+pub(crate) type Connect =
+    Arc<dyn Fn() -> BoxFuture<'static, std::io::Result<Box<dyn Stream>>> + Send + Sync>;
+
+/// A connection, whatever carries it.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// Whom to call.
 pub(crate) struct Target {
@@ -50,11 +68,12 @@ pub(crate) struct Target {
     authority: String,
     place: Place,
     ca: String,
+    now: Timestamp,
 }
 
 enum Place {
     Callback(Callback),
-    Address(SocketAddr),
+    Route(Route),
     /// A host of a URL, to be looked up.
     Host(String, u16),
     /// Nowhere, and why.
@@ -68,15 +87,20 @@ impl Routes {
         self.callbacks.write().insert(plain(target), callback);
     }
 
-    pub fn set_service(&self, namespace: &str, name: &str, address: SocketAddr) {
-        self.services.write().insert((namespace.to_owned(), name.to_owned()), address);
+    pub fn set_service(&self, namespace: &str, name: &str, route: Route) {
+        self.services.write().insert((namespace.to_owned(), name.to_owned()), route);
     }
 
-    /// Reads a `clientConfig`.
+    /// Reads a `clientConfig`; certificates have to be valid `now`.
     ///
     /// # Errors
     /// Why it names no webhook.
-    pub fn target(&self, config: &Value, lookup: &dyn Lookup) -> Result<Target, String> {
+    pub fn target(
+        &self,
+        config: &Value,
+        lookup: &dyn Lookup,
+        now: Timestamp,
+    ) -> Result<Target, String> {
         let ca = text(config, &["caBundle"]);
         let ca = match STANDARD.decode(ca) {
             Ok(pem) => String::from_utf8_lossy(&pem).into_owned(),
@@ -84,7 +108,7 @@ impl Routes {
         };
         let service = &config["service"];
         if service.is_null() {
-            return self.url_target(text(config, &["url"]), ca);
+            return self.url_target(text(config, &["url"]), ca, now);
         }
         let (namespace, name) = (text(service, &["namespace"]), text(service, &["name"]));
         let port = service["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
@@ -92,19 +116,19 @@ impl Routes {
         let path = clean(text(service, &["path"]));
         let url = format!("https://{host}:{port}{path}");
         let key = (namespace.to_owned(), name.to_owned());
-        let routed = self.services.read().get(&key).copied();
+        let routed = self.services.read().get(&key).cloned();
         let place = match (self.callback(&url), routed) {
             (Some(callback), _) => Place::Callback(callback),
-            (None, Some(address)) => Place::Address(address),
+            (None, Some(route)) => Place::Route(route),
             (None, None) => match service::endpoint(lookup, namespace, name, port) {
-                Ok(address) => Place::Address(address),
+                Ok(address) => Place::Route(Route::Address(address)),
                 Err(why) => Place::Missing(why),
             },
         };
-        Ok(Target { url, authority: format!("{host}:{port}"), host, path, place, ca })
+        Ok(Target { url, authority: format!("{host}:{port}"), host, path, place, ca, now })
     }
 
-    fn url_target(&self, url: &str, ca: String) -> Result<Target, String> {
+    fn url_target(&self, url: &str, ca: String, now: Timestamp) -> Result<Target, String> {
         let bad = |why: &str| format!("could not get REST client: {why}");
         let uri: Uri = url.parse().map_err(|e| bad(&format!("parse \"{url}\": {e}")))?;
         let host = uri.host().ok_or_else(|| bad("the url has no host"))?.to_owned();
@@ -120,7 +144,7 @@ impl Routes {
             Some(callback) => Place::Callback(callback),
             None => Place::Host(bare.clone(), port),
         };
-        Ok(Target { url, authority, host: bare, path, place, ca })
+        Ok(Target { url, authority, host: bare, path, place, ca, now })
     }
 
     fn callback(&self, url: &str) -> Option<Callback> {
@@ -169,12 +193,21 @@ impl Target {
                 Place::Callback(callback) => {
                     // A callback that panics is a webhook that hangs up.
                     let answer = AssertUnwindSafe(callback(document.clone())).catch_unwind().await;
-                    let answer = answer.map_err(|_| "EOF".to_owned())?;
-                    Ok((200, Bytes::from(answer.to_string())))
+                    let answer = answer.map_err(|_| "EOF".to_owned())?.to_string();
+                    match answer.len() > bytes_max {
+                        true => Err(too_large(bytes_max)),
+                        false => Ok((200, Bytes::from(answer))),
+                    }
                 }
                 Place::Missing(why) => Err(why.clone()),
-                Place::Address(address) => {
-                    self.over_tls(*address, document, seconds, bytes_max).await
+                Place::Route(Route::Streams(connect)) => {
+                    let stream = connect().await.map_err(|error| {
+                        format!("dial tcp {}: connect: {}", self.authority, go_error(&error))
+                    })?;
+                    self.over_tls(stream, document, seconds, bytes_max).await
+                }
+                Place::Route(Route::Address(address)) => {
+                    self.over_tls(dial(*address).await?, document, seconds, bytes_max).await
                 }
                 Place::Host(host, port) => {
                     let mut found = tokio::net::lookup_host((host.as_str(), *port))
@@ -183,7 +216,7 @@ impl Target {
                     let address = found
                         .next()
                         .ok_or_else(|| format!("dial tcp: lookup {host}: no such host"))?;
-                    self.over_tls(address, document, seconds, bytes_max).await
+                    self.over_tls(dial(address).await?, document, seconds, bytes_max).await
                 }
             }
         };
@@ -201,17 +234,14 @@ impl Target {
 
     async fn over_tls(
         &self,
-        address: SocketAddr,
+        stream: impl Stream + 'static,
         document: &Value,
         seconds: u64,
         bytes_max: usize,
     ) -> Result<(u16, Bytes), String> {
-        let stream = TcpStream::connect(address)
-            .await
-            .map_err(|error| format!("dial tcp {address}: connect: {}", go_error(&error)))?;
         let name = ServerName::try_from(self.host.clone())
             .map_err(|_| format!("tls: \"{}\" is not the name of a server", self.host))?;
-        let stream = TlsConnector::from(tls::client_config(&self.ca).await?)
+        let stream = TlsConnector::from(tls::client_config(&self.ca, self.now).await?)
             .connect(name, stream)
             .await
             .map_err(|error| tls::explain(&error))?;
@@ -232,7 +262,7 @@ impl Target {
             let code = response.status().as_u16();
             let body = Limited::new(response.into_body(), bytes_max).collect().await;
             let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-                true => format!("the answer has more than {bytes_max} bytes"),
+                true => too_large(bytes_max),
                 false => format!("unexpected EOF: {error}"),
             })?;
             Ok((code, body.to_bytes()))
@@ -251,6 +281,16 @@ impl Target {
             } => Err(ended),
         }
     }
+}
+
+async fn dial(address: SocketAddr) -> Result<TcpStream, String> {
+    TcpStream::connect(address)
+        .await
+        .map_err(|error| format!("dial tcp {address}: connect: {}", go_error(&error)))
+}
+
+fn too_large(bytes_max: usize) -> String {
+    format!("the answer has more than {bytes_max} bytes")
 }
 
 fn eof(error: &hyper::Error) -> String {

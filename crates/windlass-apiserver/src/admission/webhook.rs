@@ -223,7 +223,9 @@ impl Inner {
         })?;
         let uid = self.random.uuid(&["review", &hook.name]);
         let document = document::request(version, &uid, review, shown);
-        let target = self.admission.routes.target(&hook.config, self).map_err(Failure::Call)?;
+        let now = self.clock.now();
+        let target =
+            self.admission.routes.target(&hook.config, self, now).map_err(Failure::Call)?;
         let answer = target.exchange(&document, hook.timeout, ANSWER_BYTES_MAX).await;
         let answer =
             answer.map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;

@@ -9,7 +9,6 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
-use tokio::process::Command;
 use tokio::sync::mpsc::Sender;
 
 use super::view::Record;
@@ -17,6 +16,7 @@ use crate::failure::Failure;
 use crate::process::Process;
 use crate::program::Program;
 use crate::run::free_probe_port;
+use crate::tether;
 use crate::text::explain;
 
 /// How long the operator may take to end before it is killed.
@@ -94,7 +94,7 @@ impl Operator {
         kubeconfig: &std::path::Path,
         records: &Sender<Record>,
     ) -> Result<Self, Failure> {
-        let mut command = Command::new(program.path());
+        let mut command = tether::command(program.path().as_os_str());
         command.arg("run").args(args).env("KUBECONFIG", kubeconfig).env("LOG_FORMAT", "json");
         let chosen = |name: &str| std::env::var(name).ok().filter(|level| !level.is_empty());
         let level = chosen("LOG_LEVEL").or_else(|| chosen("RUST_LOG"));

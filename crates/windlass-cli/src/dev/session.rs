@@ -19,7 +19,7 @@ use super::view::{Record, Tag};
 use crate::builder::{BuildError, Built, build};
 use crate::cluster::Running;
 use crate::failure::Failure;
-use crate::objects::{FIELD_MANAGER, Objects, builtin, reference};
+use crate::objects::{FIELD_MANAGER, Objects, Outcome, builtin, reference};
 use crate::private_file::write_private;
 use crate::program::{Program, documents};
 use crate::project::Project;
@@ -201,8 +201,16 @@ impl Session {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": account.namespace},
         });
-        for object in std::iter::once(&namespace).chain(&definitions).chain(&access) {
+        for object in std::iter::once(&namespace).chain(&definitions) {
             self.apply(object).await?;
+        }
+        let mut changed = 0;
+        for object in &access {
+            changed += usize::from(self.objects.apply(object).await? != Outcome::Unchanged);
+        }
+        if changed > 0 {
+            let text = format!("{changed} objects that give {} its rights", account.user());
+            self.say(Tag::Apply, text).await;
         }
         self.remove_old_bindings(&account, &access).await?;
         let rules = access.iter().filter_map(|object| object["rules"].as_array()).flatten();
@@ -287,11 +295,9 @@ impl Session {
 
     async fn apply(&mut self, object: &Value) -> Result<(), Failure> {
         let outcome = self.objects.apply(object).await?;
-        let tag = match outcome {
-            crate::objects::Outcome::Unchanged => return Ok(()),
-            _ => Tag::Apply,
-        };
-        self.say(tag, format!("{} {}", reference(object), outcome.word())).await;
+        if outcome != Outcome::Unchanged {
+            self.say(Tag::Apply, format!("{} {}", reference(object), outcome.word())).await;
+        }
         Ok(())
     }
 

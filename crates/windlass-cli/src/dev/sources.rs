@@ -80,6 +80,11 @@ impl Sources {
         self.known.len()
     }
 
+    /// Returns `false` if there are more files than can be watched.
+    pub fn is_complete(&self) -> bool {
+        self.known.len() < FILES_MAX
+    }
+
     /// Waits for a change.
     ///
     /// # Cancel safety

@@ -254,46 +254,19 @@ pub struct {kind}Status {{
 
     /// The test of the kind; `module` is the path of its module in the library.
     pub fn test(&self, library: &str, module: &str, controlled: bool) -> String {
-        let Self { kind, version, .. } = self;
+        let kind = &self.kind;
         let imports =
             format!("use {library}::{module}::{{{kind}, {kind}Spec}};\nuse {library}::operator;\n");
         let name = module.replace("::", "_").trim_start_matches("r#").to_owned();
-        let namespace = match self.cluster_scoped {
-            true => "",
-            false => "    object.metadata.namespace = Some(\"default\".into());\n",
-        };
-        let mutable = if self.cluster_scoped { "" } else { "mut " };
-        let object = format!(
-            "    let client = Client::new(cluster.client());\n\
-             \x20   let spec = {kind}Spec {{\n\
-             \x20       message: \"hello\".into(),\n\
-             \x20   }};\n\
-             \x20   let {mutable}object = {kind}::new(\"sample\", spec);\n\
-             {namespace}\
-             \x20   client.api().create(&object).await?;\n"
-        );
-        if !controlled {
-            return format!(
-                "//! The kind {kind} in version {version} on an embedded cluster, in virtual time.\n\
-                 \n\
-                 {imports}\
-                 use windlass::{{Client, Key}};\n\
-                 use windlass_cluster::{{Cluster, RoleTest}};\n\
-                 \n\
-                 #[tokio::test(start_paused = true)]\n\
-                 async fn {name}_is_served() -> windlass::Result<()> {{\n\
-                 \x20   let cluster = Cluster::start().await;\n\
-                 \x20   RoleTest::install(cluster.server(), &operator().model()?).await?;\n\
-                 \n\
-                 {object}\
-                 \n\
-                 \x20   let found = client.api::<{kind}>().get(&Key::of(&object)).await?;\n\
-                 \x20   assert!(found.is_some_and(|found| found.spec.message == \"hello\"));\n\
-                 \x20   cluster.stop().await;\n\
-                 \x20   Ok(())\n\
-                 }}\n"
-            );
+        match controlled {
+            true => self.ready_test(&imports, &name),
+            false => self.served_test(&imports, &name),
         }
+    }
+
+    /// A test of the controller.
+    fn ready_test(&self, imports: &str, name: &str) -> String {
+        let (kind, object) = (&self.kind, self.test_object());
         format!(
             "//! The controller of {kind} on an embedded cluster, in virtual time.\n\
              \n\
@@ -326,6 +299,50 @@ pub struct {kind}Status {{
              \x20   cluster.stop().await;\n\
              \x20   Ok(())\n\
              }}\n"
+        )
+    }
+
+    /// A test of the types alone.
+    fn served_test(&self, imports: &str, name: &str) -> String {
+        let (kind, version, object) = (&self.kind, &self.version, self.test_object());
+        format!(
+            "//! The kind {kind} in version {version} on an embedded cluster, in virtual time.\n\
+             \n\
+             {imports}\
+             use windlass::{{Client, Key}};\n\
+             use windlass_cluster::{{Cluster, RoleTest}};\n\
+             \n\
+             #[tokio::test(start_paused = true)]\n\
+             async fn {name}_is_served() -> windlass::Result<()> {{\n\
+             \x20   let cluster = Cluster::start().await;\n\
+             \x20   RoleTest::install(cluster.server(), &operator().model()?).await?;\n\
+             \n\
+             {object}\
+             \n\
+             \x20   let found = client.api::<{kind}>().get(&Key::of(&object)).await?;\n\
+             \x20   assert!(found.is_some_and(|found| found.spec.message == \"hello\"));\n\
+             \x20   cluster.stop().await;\n\
+             \x20   Ok(())\n\
+             }}\n"
+        )
+    }
+
+    /// The lines of a test that create an object.
+    fn test_object(&self) -> String {
+        let kind = &self.kind;
+        let namespace = match self.cluster_scoped {
+            true => "",
+            false => "    object.metadata.namespace = Some(\"default\".into());\n",
+        };
+        let mutable = if self.cluster_scoped { "" } else { "mut " };
+        format!(
+            "    let client = Client::new(cluster.client());\n\
+             \x20   let spec = {kind}Spec {{\n\
+             \x20       message: \"hello\".into(),\n\
+             \x20   }};\n\
+             \x20   let {mutable}object = {kind}::new(\"sample\", spec);\n\
+             {namespace}\
+             \x20   client.api().create(&object).await?;\n"
         )
     }
 }

@@ -127,6 +127,16 @@ async fn ctrl_c_ends_everything_and_the_state_of_the_cluster_stays() {
     assert!(maps.get_opt("kept").await.unwrap().is_none());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn the_operator_ends_even_if_the_command_is_killed() {
+    let project = Project::scripted();
+    let dev = project.start(&["dev"]);
+    until("the operator", || project.operators().len() == 1);
+    dev.signal("KILL");
+    until("the end of the operator", || !is_alive(&project.operators()[0]));
+}
+
 #[test]
 fn an_operator_that_ends_is_started_again() {
     let project = Project::scripted();

@@ -8,6 +8,7 @@
 
 mod crd_diff;
 mod dev;
+mod doctor;
 mod durability;
 mod envtest;
 mod lifecycle;

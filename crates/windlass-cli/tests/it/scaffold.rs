@@ -378,3 +378,34 @@ fn scripts_get_json_and_dry_runs_change_nothing() {
         assert!(script.contains("cluster-scoped"), "{shell}");
     }
 }
+
+/// The blocks of a page in a language.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let start = format!("```{language}\n");
+    page.split(&start).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn the_guide_shows_what_the_commands_print_and_write() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scaffold.md");
+    let page = fs::read_to_string(page).unwrap();
+    let directory = TempDir::new();
+    let root = directory.path().join("shop");
+    fs::create_dir(&root).unwrap();
+    let mut code = blocks(&page, "rust");
+    assert!(!code.is_empty());
+    for block in blocks(&page, "console") {
+        let mut steps = block.split("$ ").skip(1).peekable();
+        assert!(steps.peek().is_some(), "{block}");
+        for step in steps {
+            let (line, expected) = step.split_once('\n').unwrap();
+            if let Some(line) = line.strip_prefix("windlass ") {
+                assert_eq!(done(&root, line), expected, "windlass {line}");
+            }
+        }
+        // What the page quotes is in the files at one time or another.
+        let files = tree(&root);
+        code.retain(|block| !files.values().flatten().any(|text| text.contains(*block)));
+    }
+    assert!(code.is_empty(), "no file has {}", code[0]);
+}

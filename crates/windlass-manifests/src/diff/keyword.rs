@@ -165,7 +165,7 @@ fn pattern(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
             report.breaking(path, "pattern", message);
         }
         (Some(before), None) => {
-            report.safe(path, "pattern", format!("the pattern {before} is removed"))
+            report.safe(path, "pattern", format!("the pattern {before} is removed"));
         }
         (Some(before), Some(after)) if before != after => {
             let message = format!(
@@ -182,7 +182,7 @@ fn format(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     match (of(old).as_deref(), of(new).as_deref()) {
         (before, after) if before == after => {}
         (Some(before), None) => {
-            report.safe(path, "format", format!("the format {before} is removed"))
+            report.safe(path, "format", format!("the format {before} is removed"));
         }
         (Some(before @ ("int32" | "float")), Some(after @ ("int64" | "double"))) => {
             report.safe(path, "format", format!("the format widens from {before} to {after}"));

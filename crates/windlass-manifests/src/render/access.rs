@@ -73,7 +73,8 @@ impl Model {
             role: grant.role.as_ref().map(|role| format!("{}-{role}", self.name)),
             ..grant.clone()
         };
-        let grants: Vec<Grant> = self.grants.iter().map(prefixed).collect();
+        let own = self.grants.iter().map(prefixed);
+        let grants: Vec<Grant> = own.chain(self.webhook_grants()).collect();
         roles(&name, &self.namespace, &self.watched, &grants)
     }
 

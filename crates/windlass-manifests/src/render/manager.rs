@@ -61,6 +61,15 @@ impl Model {
         if !self.watched.is_empty() {
             args.push(format!("--namespaces={}", self.watched.join(",")));
         }
+        let mut ports = vec![
+            json!({"name": "probes", "containerPort": run.probe_port, "protocol": "TCP"}),
+            json!({"name": "metrics", "containerPort": run.metrics_port, "protocol": "TCP"}),
+        ];
+        if self.serves_webhooks() {
+            args.push(format!("--webhook-port={}", run.webhook_port));
+            let port = run.webhook_port;
+            ports.push(json!({"name": "webhooks", "containerPort": port, "protocol": "TCP"}));
+        }
         args.extend(run.args.iter().cloned());
         let probe = |path: &str, delay: u32, period: u32| {
             json!({
@@ -73,10 +82,7 @@ impl Model {
             "name": "manager",
             "image": self.image,
             "args": args,
-            "ports": [
-                {"name": "probes", "containerPort": run.probe_port, "protocol": "TCP"},
-                {"name": "metrics", "containerPort": run.metrics_port, "protocol": "TCP"},
-            ],
+            "ports": ports,
             "livenessProbe": probe("/healthz", 15, 20),
             "readinessProbe": probe("/readyz", 5, 10),
             "resources": {

@@ -19,9 +19,12 @@ fn items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<&'de RawValue
 }
 
 #[derive(Deserialize, Default)]
-pub(super) struct PageMeta {
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PageMeta {
     #[serde(rename = "continue")]
-    pub(super) next: Option<String>,
+    pub(crate) next: Option<String>,
+    #[cfg_attr(not(feature = "operator"), expect(dead_code, reason = "for storage migrations"))]
+    pub(crate) resource_version: String,
 }
 
 /// The parts of an answer that show whether an object was deleted.

@@ -135,7 +135,7 @@ impl<K: Object> Api<K> {
         }
     }
 
-    fn page(
+    pub(super) fn page(
         &self,
         query: &Query,
         have: usize,

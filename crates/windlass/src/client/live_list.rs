@@ -7,9 +7,13 @@ use http::Method;
 use kube::api::PropagationPolicy;
 use kube::core::DynamicObject;
 
+#[cfg(feature = "operator")]
+use super::answer::PageMeta;
 use super::answer::{Head, Page};
 use super::deletion::collection_body;
 use super::{Api, Client};
+#[cfg(feature = "operator")]
+use crate::error::Error;
 use crate::error::Result;
 use crate::kind::Object;
 use crate::list::{List, Query};
@@ -103,6 +107,20 @@ impl<K: Object> List<K, Client> {
 // === impl Api ===
 
 impl<K: Object> Api<K> {
+    /// Reads one page of all objects of the kind: the first one, or that of a token.
+    ///
+    /// Unlike a list, it fails if an object does not decode.
+    #[cfg(feature = "operator")]
+    pub(crate) async fn page_after(&self, next: Option<&str>) -> Result<(Vec<K>, PageMeta)> {
+        let request = self.page(&Query::default(), 0, next, true)?;
+        let bytes = self.send(request).await?;
+        let what = || format!("list of {}", self.kind);
+        let decode = |source| Error::Decode { what: what(), source };
+        let page: Page<'_> = serde_json::from_slice(&bytes).map_err(decode)?;
+        let items = page.items.iter().map(|item| serde_json::from_str(item.get()));
+        Ok((items.collect::<Result<_, _>>().map_err(decode)?, page.metadata))
+    }
+
     /// Passes the deletion of a collection to the caches. `answer` shows its objects as they were.
     async fn show_deleted(&self, query: &Query, answer: &[u8]) -> Result<()> {
         let page: Page<'_> = serde_json::from_slice(answer).unwrap_or_default();

@@ -269,18 +269,18 @@ impl<K: Object> Worker<K> {
             Ok(Next::Done) => {
                 self.metrics.ended(Outcome::Success, took);
                 self.queue.forget(key);
-                tracing::trace!(?took, "Reconcile successful");
+                tracing::trace!(took = format_args!("{took:.1?}"), "Reconcile successful");
             }
             Ok(Next::After(Duration::ZERO)) => {
                 self.metrics.ended(Outcome::RequeueAfter, took);
                 let add = Add::default().priority(priority).rate_limited();
                 let retry = self.queue.add_with(key, add);
-                tracing::trace!(?took, ?retry, "Reconcile successful");
+                tracing::trace!(took = format_args!("{took:.1?}"), ?retry, "Reconcile successful");
             }
             Ok(Next::After(after)) => {
                 self.metrics.ended(Outcome::RequeueAfter, took);
                 self.queue.forget(key);
-                tracing::trace!(?took, ?after, "Reconcile successful");
+                tracing::trace!(took = format_args!("{took:.1?}"), ?after, "Reconcile successful");
                 let add = Add::default().priority(priority).after(after);
                 self.queue.add_with(key, add);
             }

@@ -1,6 +1,7 @@
 //! The task that sends events to the API server.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -116,7 +117,7 @@ impl Publisher {
         self.sent += 1;
         let now = self.clock.micro_time();
         let stamp = now.0.as_nanosecond();
-        let suffix = format!(".{stamp:x}{:04x}", self.sent & 0xffff);
+        let suffix = format!(".{stamp:x}{:04x}{:04x}", self.sent & 0xffff, source(event));
         let name = object_name(&event.regarding.name, &suffix);
         let api = self.api(event);
         match self.write(api, event, &name, now.clone()).await {
@@ -222,6 +223,14 @@ fn namespace_ends(error: &Error) -> bool {
         causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
             || status.message.contains("because it is being terminated")
     })
+}
+
+/// A number that differs between controllers and kinds: two processes can publish their first events
+/// about objects of the same name at the same moment, and none of the two may be lost.
+fn source(event: &Published) -> u16 {
+    let mut hasher = DefaultHasher::new();
+    (&event.controller, &event.instance, &event.regarding.kind).hash(&mut hasher);
+    hasher.finish() as u16
 }
 
 /// The name of an event: as much of the object's name as fits, and a suffix.

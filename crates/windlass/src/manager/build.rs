@@ -46,6 +46,7 @@ impl Manager {
         };
         let probes = self.probe_server();
         let mut metrics = self.metrics_server(&home.client);
+        let webhooks = self.webhook_servers(&home.client)?;
         let serves_diagnostics = self.serves_diagnostics();
         let state = Arc::new(State {
             controllers: Mutex::default(),
@@ -60,6 +61,7 @@ impl Manager {
             recorder: home.recorder,
             probe_address: probes.as_ref().map(Server::bound),
             metrics_address: metrics.as_ref().map(Server::bound),
+            webhook_address: webhooks.as_ref().map(Server::bound),
             jumps: Mutex::default(),
             stopping,
         });
@@ -72,7 +74,7 @@ impl Manager {
             _end: state.stopping.clone().drop_guard(),
             runtime: Runtime { state, clusters },
             runnables: self.runnables,
-            servers: probes.into_iter().chain(metrics).collect(),
+            servers: probes.into_iter().chain(metrics).chain(webhooks).collect(),
             elector,
             publishers,
             grace: self.grace,
@@ -184,7 +186,8 @@ impl Manager {
     /// # Errors
     ///
     /// Fails if two controllers of a cluster or two clusters have the same name, if a controller
-    /// names an unknown cluster, or if the durations of the lease leave no margin.
+    /// names an unknown cluster, if two webhooks have the same path, or if the durations of the lease
+    /// leave no margin.
     pub fn spawn(self) -> Result<Running> {
         let manager = self.assemble()?;
         let state = manager.runtime.state.clone();

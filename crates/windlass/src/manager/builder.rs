@@ -215,6 +215,7 @@ impl Manager {
         let runnable = Runnable {
             name: name.into(),
             start: Box::new(move |context| Box::pin(start(context))),
+            eager: false,
         };
         self.runnables.push((leader, runnable));
         self

@@ -62,12 +62,13 @@ impl Job {
 
     /// A runnable, which also waits for the gate of the caches, so that it can read them immediately.
     pub(super) fn runnable(runnable: Runnable, context: RunContext, caches: Gate) -> Self {
-        let Runnable { name, start } = runnable;
+        let Runnable { name, start, eager } = runnable;
         Self::new(&name, move |stop, abort| async move {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
-                () = caches.opened() => {}
+                () = caches.opened(), if !eager => {}
+                () = std::future::ready(()), if eager => {}
             }
             tokio::select! {
                 biased;

@@ -194,6 +194,11 @@ impl Handle {
         self.state.metrics_address.as_ref().and_then(|address| *address.read())
     }
 
+    /// The address of the server for webhooks, once it listens.
+    pub fn webhook_address(&self) -> Option<SocketAddr> {
+        self.state.webhook_address.as_ref().and_then(|address| *address.read())
+    }
+
     /// Runs the readiness checks and returns the page that `/readyz?verbose` shows.
     ///
     /// # Errors

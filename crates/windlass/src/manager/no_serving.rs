@@ -28,6 +28,10 @@ impl Manager {
         None
     }
 
+    pub(super) fn webhook_servers(&mut self, _client: &Client) -> Result<Option<Server>> {
+        Ok(None)
+    }
+
     pub(super) fn serves_diagnostics(&self) -> bool {
         false
     }

@@ -12,6 +12,8 @@ use crate::events::Recorder;
 pub(super) struct Runnable {
     pub(super) name: String,
     pub(super) start: Start,
+    /// Whether it starts before the caches have synced.
+    pub(super) eager: bool,
 }
 
 type Start = Box<dyn FnOnce(RunContext) -> BoxFuture<'static, Result<()>> + Send>;

@@ -1,7 +1,11 @@
 //! The HTTP servers of a manager.
 
 use crate::client::Client;
+#[cfg(feature = "webhook")]
+use crate::error::{Error, Result};
 use crate::serve::{Access, Pages, Server, Tls};
+#[cfg(feature = "webhook")]
+use crate::webhook::{Certificates, Serving as Served, Webhooks};
 
 use super::Manager;
 
@@ -14,6 +18,10 @@ pub(super) struct Serving {
     metrics: Option<String>,
     tls: Option<Tls>,
     diagnostics: bool,
+    #[cfg(feature = "webhook")]
+    webhooks: Webhooks,
+    #[cfg(feature = "webhook")]
+    webhook_server: Option<(String, Certificates)>,
 }
 
 impl Manager {
@@ -86,6 +94,57 @@ impl Manager {
     pub fn serve_diagnostics(mut self) -> Self {
         self.serving.diagnostics = true;
         self
+    }
+
+    /// Sets the webhooks of the operator. Every replica serves them, whether it leads or not.
+    ///
+    /// Their handlers read from the caches of this manager.
+    #[cfg(feature = "webhook")]
+    pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
+        self.serving.webhooks = webhooks;
+        self
+    }
+
+    /// Serves the webhooks over TLS on an address, by convention `:9443`.
+    ///
+    /// The pod is ready once a certificate is loaded. After a shutdown, webhooks are served for five
+    /// seconds more, within the grace period, because API servers learn late that a pod stops.
+    #[cfg(feature = "webhook")]
+    pub fn webhook_server(mut self, address: &str, certificates: Certificates) -> Self {
+        self.serving.webhook_server = enabled(address).map(|address| (address, certificates));
+        self
+    }
+
+    /// The server of the webhooks, and the tasks that keep its certificate.
+    #[cfg(feature = "webhook")]
+    pub(super) fn webhook_servers(&mut self, client: &Client) -> Result<Option<Server>> {
+        let webhooks = std::mem::take(&mut self.serving.webhooks);
+        if let Some(path) = webhooks.twice() {
+            return Err(Error::Invalid(format!("two webhooks have the path {path:?}")));
+        }
+        webhooks.attach(client);
+        let Some((address, certificates)) = self.serving.webhook_server.take() else {
+            return Ok(None);
+        };
+        let server = Server::new("webhook", &address, Pages::Webhooks(webhooks));
+        let Served { tls, tasks } = certificates.serving(client, server.bound())?;
+        for task in tasks {
+            let start = super::Runnable { name: task.name.into(), start: task.run, eager: true };
+            self.runnables.push((task.leader, start));
+        }
+        let (shown, clock) = (tls.clone(), self.clock.clone());
+        self.checks.add_builtin(super::checks::Probe::Ready, "webhook-certificate", move || {
+            crate::webhook::check_served(shown.served().as_deref(), clock.now()).map(|()| None)
+        });
+        Ok(Some(server.secure(Some(tls), None)))
+    }
+
+    #[cfg(not(feature = "webhook"))]
+    pub(super) fn webhook_servers(
+        &mut self,
+        _client: &Client,
+    ) -> crate::error::Result<Option<Server>> {
+        Ok(None)
     }
 
     pub(super) fn probe_server(&self) -> Option<Server> {

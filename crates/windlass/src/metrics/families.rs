@@ -17,6 +17,10 @@ const RECONCILE_BUCKETS: [f64; 40] = [
 const REST_BUCKETS: [f64; 12] =
     [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
+/// Buckets of `controller_runtime_webhook_latency_seconds`.
+const WEBHOOK_BUCKETS: [f64; 12] =
+    [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3];
+
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// `{controller}`.
@@ -71,7 +75,21 @@ pub(super) struct KindLabels {
     pub(super) kind: String,
 }
 
+/// `{webhook}`, which is a path.
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct WebhookLabels {
+    pub(super) webhook: String,
+}
+
+/// `{webhook, code}`; the code is that of HTTP, so a denied request counts as 200.
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct CodeLabels {
+    pub(super) webhook: String,
+    pub(super) code: String,
+}
+
 #[derive(Debug)]
+#[cfg_attr(not(feature = "webhook"), expect(dead_code, reason = "no webhooks are counted"))]
 pub(super) struct Families {
     pub(super) reconcile_total: Family<ResultLabels, Counter>,
     pub(super) reconcile_errors: Family<ControllerLabels, Counter>,
@@ -91,6 +109,11 @@ pub(super) struct Families {
     pub(super) clock_jumps: Family<DirectionLabels, Counter>,
     pub(super) certificates_read: Counter,
     pub(super) certificate_errors: Counter,
+    pub(super) webhook_requests: Family<CodeLabels, Counter>,
+    pub(super) webhook_time: Histograms<WebhookLabels>,
+    pub(super) webhook_running: Family<WebhookLabels, Gauge>,
+    pub(super) webhook_panics: Counter,
+    pub(super) conversion_panics: Counter,
 }
 
 // === impl Families ===
@@ -101,6 +124,7 @@ impl Families {
         let families = Self::new();
         families.register_controllers(to);
         families.register_others(to);
+        families.register_webhooks(to);
         for direction in ["ahead", "back"] {
             drop(families.clock_jumps.get_or_create(&DirectionLabels { direction }));
         }
@@ -127,6 +151,11 @@ impl Families {
             clock_jumps: Family::default(),
             certificates_read: Counter::default(),
             certificate_errors: Counter::default(),
+            webhook_requests: Family::default(),
+            webhook_time: Family::new_with_constructor(|| Histogram::new(WEBHOOK_BUCKETS)),
+            webhook_running: Family::default(),
+            webhook_panics: Counter::default(),
+            conversion_panics: Counter::default(),
         }
     }
 
@@ -242,6 +271,39 @@ impl Families {
             "certwatcher_read_certificate_errors",
             "Total number of failed certificate reads",
             &self.certificate_errors,
+        );
+    }
+
+    fn register_webhooks(&self, to: &mut Registry) {
+        add(
+            to,
+            "controller_runtime_webhook_requests",
+            "Total number of admission requests by HTTP status code",
+            &self.webhook_requests,
+        );
+        add(
+            to,
+            "controller_runtime_webhook_latency_seconds",
+            "Latency of processing admission requests",
+            &self.webhook_time,
+        );
+        add(
+            to,
+            "controller_runtime_webhook_requests_in_flight",
+            "Current number of admission requests being served",
+            &self.webhook_running,
+        );
+        add(
+            to,
+            "controller_runtime_webhook_panics",
+            "Total number of webhook panics",
+            &self.webhook_panics,
+        );
+        add(
+            to,
+            "controller_runtime_conversion_webhook_panics",
+            "Total number of conversion webhook panics",
+            &self.conversion_panics,
         );
     }
 }

@@ -58,6 +58,17 @@ pub(super) struct RunArgs {
     /// The address that serves /healthz and /readyz, such as :8081, or 0 to serve none.
     #[arg(long, env = "HEALTH_PROBE_BIND_ADDRESS", default_value = ":8081", value_parser = address)]
     pub(super) health_probe_bind_address: String,
+    /// The port that serves webhooks, or 0 to serve none; 9443 in a pod.
+    #[arg(long, env = "WEBHOOK_PORT", value_name = "PORT")]
+    pub(super) webhook_port: Option<u16>,
+    /// The directory with tls.crt and tls.key for webhooks; by default the operator keeps a
+    /// certificate in a Secret.
+    #[arg(long, env = "WEBHOOK_CERT_PATH", value_name = "DIRECTORY")]
+    pub(super) webhook_cert_path: Option<PathBuf>,
+    /// Let the cluster call the webhooks of this process at this URL, such as
+    /// https://host.docker.internal:9443, while it runs.
+    #[arg(long, env = "WEBHOOK_URL", value_name = "URL", conflicts_with = "webhook_cert_path")]
+    pub(super) webhook_url: Option<String>,
     /// Work only while this process holds the lease of the operator.
     #[arg(long, env = "LEADER_ELECT", default_value_t = false, num_args = 0..=1,
         default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]

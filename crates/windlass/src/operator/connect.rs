@@ -4,6 +4,7 @@ use std::path::Path;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tracing_subscriber::EnvFilter;
+use windlass_manifests::Model;
 
 use super::Operator;
 use super::cli::{LogFormat, RunArgs};
@@ -12,11 +13,12 @@ use crate::error::{Error, Result};
 use crate::lease::LeaseOptions;
 use crate::manager::Manager;
 use crate::serve::Tls;
+use crate::webhook::Certificates;
 
 /// Runs until a signal. Everything that can be wrong with the settings is checked before anything
 /// starts.
 pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
-    operator.model()?;
+    let model = operator.model()?;
     let filter = args.log_level.as_deref().and_then(|level| EnvFilter::try_new(level).ok());
     let json = args.log_format.map(|format| format == LogFormat::Json);
     crate::log::start(filter, json, &Clock::default());
@@ -24,10 +26,12 @@ pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
     runtime.block_on(async {
         let config = config(args.kubeconfig.as_deref()).await?;
         let host = config.cluster_url.to_string();
+        let place = Place::of(&config, args.kubeconfig.as_deref());
         let client = kube::Client::try_from(config)
             .map_err(|error| Error::Invalid(format!("the configuration of the client: {error}")))?;
         let lease = operator.model.lease.clone();
         let manager = operator.manager(client).host(&host);
+        let manager = webhooks(manager, &args, &model, place)?;
         settings(manager, args, lease)?.run_until_signal().await
     })
 }
@@ -45,6 +49,71 @@ async fn config(path: Option<&Path>) -> Result<kube::Config> {
     found.map_err(|why| {
         let file = path.map(|path| format!(" in {}", path.display())).unwrap_or_default();
         Error::Invalid(format!("found no cluster to connect to{file}: {why}"))
+    })
+}
+
+/// Where the operator runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a pod.
+    Pod,
+    /// On the machine of a `windlass cluster`, which can call it.
+    SameMachine,
+    /// Elsewhere.
+    Outside,
+}
+
+// === impl Place ===
+
+impl Place {
+    fn of(config: &kube::Config, path: Option<&Path>) -> Self {
+        if path.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+            return Self::Pod;
+        }
+        let file = match path {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let context = file.ok().and_then(|file| file.current_context);
+        let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']);
+        let loopback = host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        match context.as_deref() {
+            Some("windlass") if loopback || host == "localhost" => Self::SameMachine,
+            _ => Self::Outside,
+        }
+    }
+}
+
+/// Serves webhooks, if the operator has any and the cluster can call them.
+pub(super) fn webhooks(
+    manager: Manager,
+    args: &RunArgs,
+    model: &Model,
+    place: Place,
+) -> Result<Manager> {
+    if args.webhook_port == Some(0) || !model.serves_webhooks() {
+        return Ok(manager);
+    }
+    let everywhere = format!(":{}", args.webhook_port.unwrap_or(model.run.webhook_port));
+    if let Some(directory) = &args.webhook_cert_path {
+        return Ok(manager.webhook_server(&everywhere, Certificates::from_dir(directory)?));
+    }
+    if let Some(url) = &args.webhook_url {
+        return Ok(manager.webhook_server(&everywhere, Certificates::local(model).url(url)));
+    }
+    Ok(match place {
+        Place::Pod => manager.webhook_server(&everywhere, Certificates::managed(model)),
+        Place::SameMachine => {
+            let address = format!("127.0.0.1:{}", args.webhook_port.unwrap_or(0));
+            manager.webhook_server(&address, Certificates::local(model))
+        }
+        Place::Outside => {
+            tracing::warn!(
+                "webhooks are not served, because the cluster cannot call this process; \
+                 set --webhook-url if it can"
+            );
+            manager
+        }
     })
 }
 

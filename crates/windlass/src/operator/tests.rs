@@ -200,3 +200,69 @@ async fn every_metric_of_alerts_and_dashboard_exists() {
     assert!(count >= 20, "only {count} metrics were found in the expressions");
     handle.stop().await.expect("stops");
 }
+
+mod webhooks {
+    use super::*;
+    use crate::operator::connect::{Place, webhooks};
+    use crate::webhook::{Findings, Webhook};
+
+    fn served() -> Operator {
+        let check = Webhook::<Shop>::new().validate(|_| async { Ok(Findings::new()) });
+        let raw = windlass_manifests::model::Webhook::new(true, "a.b.example.com", "/mutate-any");
+        operator().webhook(check).installation(|model| model.webhooks.push(raw))
+    }
+
+    #[test]
+    fn the_manifests_follow_from_the_webhooks() {
+        let error = served().model().expect_err("a webhook without rules").to_string();
+        assert!(error.contains("webhook \"a.b.example.com\" matches nothing"), "{error}");
+        let check = Webhook::<Shop>::new().validate(|_| async { Ok(Findings::new()) });
+        let model = operator().webhook(check).model().expect("valid");
+        let files = model.files();
+        let manifest = files.get("config/webhook/manifests.yaml").expect("rendered");
+        for line in [
+            "kind: ValidatingWebhookConfiguration",
+            "      name: shop-operator-webhook-service",
+            "      path: /validate-example-com-v1-shop",
+            "  name: validate.shop.example.com",
+            "  failurePolicy: Fail",
+        ] {
+            assert!(manifest.contains(line), "missing {line} in\n{manifest}");
+        }
+        assert!(!manifest.contains("caBundle"), "it would take the bundle away\n{manifest}");
+        assert!(!manifest.contains("namespaceSelector"), "a kind of the operator\n{manifest}");
+        let install = model.install();
+        assert!(install.contains("--webhook-port=9443"));
+        let role = &model.roles()[0];
+        let name = "shop-operator-validating-webhook-configuration";
+        let configurations = "validatingwebhookconfigurations";
+        let may = |name: &str, verb: &str| {
+            let group = "admissionregistration.k8s.io";
+            role.rules.iter().any(|rule| rule.allows(group, configurations, name, verb))
+        };
+        assert!(may(name, "patch") && !may("other", "patch") && !may(name, "delete"));
+    }
+
+    #[tokio::test]
+    async fn where_the_operator_runs_decides_who_calls_it() {
+        let check = || Webhook::<Shop>::new().validate(|_| async { Ok(Findings::new()) });
+        let server = windlass_apiserver::ApiServer::start();
+        for (words, place, serves) in [
+            (&[][..], Place::Pod, true),
+            (&[], Place::SameMachine, true),
+            (&[], Place::Outside, false),
+            (&["--webhook-url=https://10.0.0.2:9443"], Place::Outside, true),
+            (&["--webhook-port=0"], Place::Pod, false),
+        ] {
+            let operator = operator().webhook(check());
+            let model = operator.model().expect("valid");
+            let args = parse(words).expect("valid").run;
+            let manager = operator.manager(server.client());
+            let built = webhooks(manager, &args, &model, place).expect("valid").spawn();
+            let running = built.expect("valid");
+            let (Ok(shown) | Err(shown)) = running.readyz().await;
+            running.abort();
+            assert_eq!(shown.contains("webhook-certificate"), serves, "{words:?} {place:?}");
+        }
+    }
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use windlass_manifests::model::Api;
+use windlass_manifests::rbac::{Grant, Reach, Rule};
 use windlass_manifests::{Model, diff};
 
 use crate::conversion::Conversions;
@@ -38,7 +39,7 @@ pub(super) fn declare(api: &mut Api, conversions: &Conversions, model: &Model) -
             "strategy": "Webhook",
             "webhook": {
                 "clientConfig": {"service": {
-                    "namespace": model.namespace, "name": format!("{}-webhook-service", model.name),
+                    "namespace": model.namespace, "name": model.webhook_service(),
                     "path": "/convert", "port": 443,
                 }},
                 "conversionReviewVersions": ["v1"],
@@ -64,6 +65,29 @@ pub(super) fn check_defined(conversions: &Conversions, apis: &[Api]) -> Result<(
 fn names(api: &Api) -> impl Iterator<Item = &str> {
     let versions = api.definition["spec"]["versions"].as_array().into_iter().flatten();
     versions.filter_map(|version| version["name"].as_str().map(AsRef::as_ref))
+}
+
+/// What a storage migration may do.
+pub(super) fn migration_grants(apis: &[Api]) -> Vec<Grant> {
+    let group = "apiextensions.k8s.io";
+    let mut grants = vec![
+        Grant::new(Rule::new("apps", "deployments", ["get"]), Reach::Home),
+        Grant::new(Rule::new("", "pods", ["list"]), Reach::Home),
+        Grant::new(
+            Rule::new("events.k8s.io", "events", ["create", "patch"]),
+            Reach::Namespace("default".into()),
+        ),
+    ];
+    for api in apis {
+        let name = format!("{}.{}", api.plural(), api.group());
+        let rules = [
+            Rule::new(group, "customresourcedefinitions", ["get", "patch"]).name(&name),
+            Rule::new(group, "customresourcedefinitions/status", ["patch"]).name(&name),
+            Rule::new(api.group(), api.plural(), ["get", "list", "patch"]),
+        ];
+        grants.extend(rules.map(|rule| Grant::new(rule, Reach::Cluster)));
+    }
+    grants
 }
 
 /// Reads a review and returns the answer as text.

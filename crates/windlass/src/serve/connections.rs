@@ -29,7 +29,7 @@ struct Connection {
 
 /// Counts the requests that a connection is serving.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Busy(Arc<AtomicUsize>);
+pub(crate) struct Busy(Arc<AtomicUsize>);
 
 /// One request; it has been served when this is dropped.
 pub(super) struct BusyGuard(Busy);

@@ -2,8 +2,6 @@
 
 use std::convert::Infallible;
 
-use tokio::net::TcpStream;
-
 use crate::client::Client;
 
 /// There are no certificates.
@@ -15,7 +13,7 @@ impl Tls {
         self
     }
 
-    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TcpStream> {
+    pub(super) async fn accept<S>(&self, stream: S) -> std::io::Result<S> {
         Ok(stream)
     }
 

@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -70,13 +70,13 @@ struct Content {
     key: Vec<u8>,
 }
 
-/// The certificate that is being served.
+/// The certificate that is being served; without one, no handshake succeeds.
 #[derive(Debug)]
-struct Served(ArcSwap<CertifiedKey>);
+struct Served(ArcSwapOption<CertifiedKey>);
 
 impl ResolvesServerCert for Served {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.load_full())
+        self.0.load_full()
     }
 }
 
@@ -102,7 +102,15 @@ impl Tls {
     ///
     /// Fails if there is no certificate or key, or if they do not belong together.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self> {
-        let served = Arc::new(Served(ArcSwap::from_pointee(certified(chain, key)?)));
+        let certificate = certified(chain, key)?;
+        let tls = Self::empty()?;
+        tls.served.0.store(Some(Arc::new(certificate)));
+        Ok(tls)
+    }
+
+    /// Serves nothing until a certificate is loaded.
+    pub(crate) fn empty() -> Result<Self> {
+        let served = Arc::new(Served(ArcSwapOption::empty()));
         let mut config = ServerConfig::builder_with_provider(provider()?)
             .with_safe_default_protocol_versions()
             .map_err(|e| wrong("TLS setup", &e))?
@@ -111,6 +119,23 @@ impl Tls {
         // HTTP/2 stays off, as in the usual scaffold: fewer ways to be flooded.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), served, files: None, metrics: None })
+    }
+
+    /// Serves this certificate to new connections.
+    #[cfg(feature = "webhook")]
+    pub(crate) fn load(&self, chain: &[u8], key: &[u8]) -> Result<()> {
+        let loaded = certified(chain, key);
+        if let Some(metrics) = &self.metrics {
+            metrics.certificate_read(loaded.is_ok());
+        }
+        self.served.0.store(Some(Arc::new(loaded?)));
+        Ok(())
+    }
+
+    /// Returns the certificate that is served, as DER.
+    #[cfg(feature = "webhook")]
+    pub(crate) fn served(&self) -> Option<CertificateDer<'static>> {
+        self.served.0.load().as_ref()?.cert.first().cloned()
     }
 
     /// Generates a self-signed certificate for these host names and IP addresses.
@@ -136,7 +161,10 @@ impl Tls {
     }
 
     /// Does the handshake with a client.
-    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+    pub(super) async fn accept<S>(&self, stream: S) -> std::io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         TlsAcceptor::from(self.config.clone()).accept(stream).await
     }
 
@@ -150,7 +178,7 @@ impl Tls {
             let renewed = match read_within(&dir, READ_TIMEOUT).await {
                 Ok(same) if same == content => continue,
                 Ok(new) => certified(&new.chain, &new.key).map(|certificate| {
-                    self.served.0.store(Arc::new(certificate));
+                    self.served.0.store(Some(Arc::new(certificate)));
                     content = new;
                 }),
                 Err(error) => Err(error),

@@ -42,3 +42,29 @@ fn the_guide_shows_code_of_the_example() {
         assert!(example.contains(block), "not in the example:\n{block}");
     }
 }
+
+#[path = "../../examples/webhook.rs"]
+#[allow(dead_code)]
+mod webhook;
+
+#[tokio::test(start_paused = true)]
+async fn the_example_of_webhooks_completes_one_object_and_denies_another() {
+    let seen = webhook::run().await.expect("runs");
+    assert_eq!(seen[0], "small: Some(3)");
+    let denied = "admission webhook \"validate.memcached.cache.example.com\" denied the request: \
+                  Memcached.cache.example.com \"large\" is invalid: \
+                  spec.size: Invalid value: 6: must be between 1 and 5";
+    assert_eq!(seen[1], denied);
+}
+
+#[test]
+fn the_guide_of_webhooks_shows_code_of_the_example() {
+    let guide = include_str!("../../../../docs/webhooks.md");
+    let example = include_str!("../../examples/webhook.rs");
+    let blocks: Vec<&str> =
+        guide.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 3, "{} blocks", blocks.len());
+    for block in blocks {
+        assert!(example.contains(block), "not in the example:\n{block}");
+    }
+}

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rustls::client::WebPkiServerVerifier;
@@ -13,6 +14,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::time_provider::TimeProvider;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
@@ -22,14 +24,18 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 ///
 /// # Errors
 /// If the bundle contains no certificate.
-pub(super) async fn client_config(bundle: &str) -> Result<Arc<ClientConfig>, String> {
+pub(super) async fn client_config(
+    bundle: &str,
+    now: Timestamp,
+) -> Result<Arc<ClientConfig>, String> {
     let verifier = if bundle.is_empty() {
         let roots = tokio::task::spawn_blocking(system_roots).await;
         Verifier::of_roots(roots.map_err(|error| format!("system roots: {error}"))?)
     } else {
         Verifier::of_bundle(bundle)?
     };
-    let builder = ClientConfig::builder_with_provider(verifier.provider.clone())
+    let provider = verifier.provider.clone();
+    let builder = ClientConfig::builder_with_details(provider, Arc::new(Moment(now)))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
@@ -74,6 +80,17 @@ fn system_roots() -> Arc<RootCertStore> {
         Arc::new(roots)
     };
     ROOTS.get_or_init(load).clone()
+}
+
+/// The time of the server, at which certificates have to be valid.
+#[derive(Debug)]
+struct Moment(Timestamp);
+
+impl TimeProvider for Moment {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from(self.0.as_second()).ok()?;
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    }
 }
 
 /// Decides about the certificate of a webhook.

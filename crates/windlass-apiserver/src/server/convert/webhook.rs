@@ -88,7 +88,8 @@ impl Inner {
             "kind": "ConversionReview", "apiVersion": format!("apiextensions.k8s.io/{version}"),
             "request": {"uid": uid, "desiredAPIVersion": to, "objects": objects},
         });
-        let target = self.admission.routes.target(&webhook["clientConfig"], self)?;
+        let target =
+            self.admission.routes.target(&webhook["clientConfig"], self, self.clock.now())?;
         let answer = target.exchange(&document, TIMEOUT, ANSWER_BYTES_MAX).await?;
         read_answer(answer, version, &uid)
     }

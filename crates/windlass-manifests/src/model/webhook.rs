@@ -1,0 +1,170 @@
+//! The admission webhooks of an operator.
+
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, RuleWithOperations};
+use serde::{Deserialize, Serialize};
+use windlass_text::name;
+
+use super::Model;
+
+/// An admission webhook that an operator serves.
+///
+/// ```
+/// use windlass_manifests::Model;
+/// use windlass_manifests::model::Webhook;
+///
+/// let mut webhook = Webhook::new(false, "validate.pod.core", "/validate--v1-pod");
+/// webhook.rule("", "v1", "pods", &["CREATE"]);
+/// webhook.entry.timeout_seconds = Some(5);
+/// let mut model = Model::new("shop-operator");
+/// model.webhooks.push(webhook);
+/// assert!(model.check().is_ok());
+/// assert!(model.install().contains("kind: ValidatingWebhookConfiguration\n"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Webhook {
+    /// Whether it may change objects; otherwise it only accepts or denies requests.
+    pub mutating: bool,
+    /// The path under which it is served.
+    pub path: String,
+    /// The entry in the webhook configuration. The client configuration is rendered from the path
+    /// and from the service of the operator; `reinvocationPolicy` concerns mutating webhooks only.
+    pub entry: MutatingWebhook,
+    /// Whether it is called in the namespaces of the system and of the operator too. A webhook that
+    /// is down must not keep its own pods from starting, so this is right for kinds that neither the
+    /// cluster nor the operator needs to run.
+    pub everywhere: bool,
+}
+
+// === impl Webhook ===
+
+impl Webhook {
+    /// A webhook without rules, which fails closed, has no side effects and is left out in the
+    /// namespaces of the system.
+    pub fn new(mutating: bool, name: &str, path: &str) -> Self {
+        let entry = MutatingWebhook {
+            name: name.to_owned(),
+            admission_review_versions: vec!["v1".into()],
+            failure_policy: Some("Fail".into()),
+            match_policy: Some("Equivalent".into()),
+            side_effects: "None".into(),
+            timeout_seconds: Some(10),
+            ..MutatingWebhook::default()
+        };
+        Self { mutating, path: path.to_owned(), entry, everywhere: false }
+    }
+
+    /// Adds a rule for operations on a resource, such as `pods` or `pods/eviction`.
+    pub fn rule(&mut self, group: &str, version: &str, resource: &str, operations: &[&str]) {
+        let one = |text: &str| Some(vec![text.to_owned()]);
+        let rule = RuleWithOperations {
+            api_groups: one(group),
+            api_versions: one(version),
+            resources: one(resource),
+            operations: Some(operations.iter().map(|text| (*text).to_owned()).collect()),
+            scope: None,
+        };
+        self.entry.rules.get_or_insert_default().push(rule);
+    }
+
+    /// The kind of configuration that lists it.
+    pub fn configuration_kind(&self) -> &'static str {
+        match self.mutating {
+            true => "MutatingWebhookConfiguration",
+            false => "ValidatingWebhookConfiguration",
+        }
+    }
+
+    /// Whether a failure of the webhook fails the request.
+    fn fails_closed(&self) -> bool {
+        self.entry.failure_policy.as_deref() != Some("Ignore")
+    }
+
+    fn check(&self, found: &mut Vec<String>) {
+        let entry = &self.entry;
+        let mut wrong = |what: String| found.push(format!("webhook {:?} {what}", entry.name));
+        if !name::dns1123_subdomain(&entry.name) || entry.name.split('.').count() < 3 {
+            wrong("needs a name of three parts, such as validate.memcached.example.com".into());
+        }
+        let segments = self.path.strip_prefix('/').unwrap_or_default().split('/');
+        if !segments.into_iter().all(name::dns1123_subdomain) {
+            wrong(format!("has the path {:?}, which needs segments like a DNS name", self.path));
+        }
+        if !(1..=30).contains(&entry.timeout_seconds.unwrap_or(10)) {
+            wrong("needs a timeout of 1 to 30 seconds".into());
+        }
+        if !["None", "NoneOnDryRun"].contains(&entry.side_effects.as_str()) {
+            wrong("must have the side effects None or NoneOnDryRun".into());
+        }
+        let rules = entry.rules.as_deref().unwrap_or_default();
+        if rules.is_empty() {
+            wrong("matches nothing: it has no rules".into());
+        }
+        for rule in rules.iter().filter(|_| self.fails_closed()) {
+            for resource in rule.resources.iter().flatten() {
+                if let Some(why) = locks_out(rule, resource) {
+                    wrong(format!(
+                        "may not match {resource} with failurePolicy Fail: {why}; name the \
+                         resources it needs, or use failurePolicy Ignore"
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Returns why a webhook that is down and fails closed would stop the cluster, or its own recovery.
+fn locks_out(rule: &RuleWithOperations, resource: &str) -> Option<&'static str> {
+    let groups = rule.api_groups.as_deref().unwrap_or_default();
+    let concerns = |group: &str| groups.iter().any(|one| one == "*" || one == group);
+    match resource {
+        "*" | "*/*" if concerns("coordination.k8s.io") || concerns("") => {
+            Some("while it is down, nothing of the cluster could be written")
+        }
+        "leases" if concerns("coordination.k8s.io") => {
+            Some("while it is down, no component of the cluster could hold its lease")
+        }
+        "nodes/status" if concerns("") => {
+            Some("while it is down, all nodes would become unreachable")
+        }
+        _ => None,
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// The name of the service in front of the webhooks.
+    pub fn webhook_service(&self) -> String {
+        format!("{}-webhook-service", self.name)
+    }
+
+    /// The name of the Secret with the certificate of the webhook server.
+    pub fn webhook_secret(&self) -> String {
+        format!("{}-webhook-server-cert", self.name)
+    }
+
+    /// Whether the operator has a webhook server: for admission or for conversion.
+    pub fn serves_webhooks(&self) -> bool {
+        !self.webhooks.is_empty() || self.apis.iter().any(|api| api.converts_by_webhook())
+    }
+
+    pub(super) fn check_webhooks(&self, found: &mut Vec<String>) {
+        for (at, webhook) in self.webhooks.iter().enumerate() {
+            webhook.check(found);
+            for other in &self.webhooks[..at] {
+                if other.mutating == webhook.mutating && other.entry.name == webhook.entry.name {
+                    found.push(format!("two webhooks are named {:?}", webhook.entry.name));
+                }
+                if other.path == webhook.path {
+                    found.push(format!("two webhooks have the path {:?}", webhook.path));
+                }
+            }
+        }
+        let run = &self.run;
+        if self.serves_webhooks() && [run.probe_port, run.metrics_port].contains(&run.webhook_port)
+        {
+            found.push(format!("webhooks need a port of their own, not {}", run.webhook_port));
+        }
+    }
+}

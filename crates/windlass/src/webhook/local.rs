@@ -1,0 +1,167 @@
+//! Webhooks of an operator on this machine, for a cluster that can reach it.
+//!
+//! The certificate exists in memory only. The configurations have names of their own, next to those
+//! of an installed operator, and are deleted when the manager stops, so that nothing is left that
+//! calls a server which is gone.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Uri;
+use kube::core::DynamicObject;
+use parking_lot::RwLock;
+use serde_json::{Value, json};
+use windlass_manifests::Model;
+
+use super::certificates::{Serving, Target, Task, Times, authority, leaf};
+use crate::cache::Key;
+use crate::client::{Client, Patch};
+use crate::clock::Clock;
+use crate::error::{Error, Result, ResultExt};
+use crate::manager::RunContext;
+use crate::serve::Tls;
+
+/// The end of the names of configurations for a server on this machine.
+const SUFFIX: &str = "-local";
+/// The pause after the configurations could not be written.
+const RETRY: Duration = Duration::from_secs(2);
+/// How long deleting them may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Makes a certificate for the host of the URL, and the task that installs the configurations.
+pub(super) fn serving(
+    model: Model,
+    url: Option<String>,
+    bound: Arc<RwLock<Option<SocketAddr>>>,
+) -> Result<Serving> {
+    let mut hosts = vec!["127.0.0.1".to_owned(), "localhost".into(), "::1".into()];
+    if let Some(url) = &url {
+        hosts.insert(0, host(url)?);
+    }
+    let (now, times) = (Clock::default().now(), Times::default());
+    let ca = authority("windlass local", now, times.authority)?;
+    let pair = leaf(&ca, &hosts, now, times.leaf)?;
+    let tls = Tls::from_pem(pair.certificate.as_bytes(), pair.key.as_bytes())?;
+    let bundle = STANDARD.encode(&ca.certificate);
+    let install = Task {
+        leader: true,
+        name: "local webhooks",
+        run: Box::new(move |cx| {
+            Box::pin(async move {
+                let base = url.or_else(|| {
+                    bound.read().map(|address| format!("https://127.0.0.1:{}", address.port()))
+                });
+                let base = base.ok_or_else(|| Error::from("the webhook server does not listen"))?;
+                run(cx, Installation { model, base, bundle }).await
+            })
+        }),
+    };
+    Ok(Serving { tls, tasks: vec![install] })
+}
+
+/// The host of a URL that the API server accepts for webhooks.
+fn host(url: &str) -> Result<String> {
+    let wrong = |why: &str| Error::Invalid(format!("the URL {url:?} of the webhooks {why}"));
+    let uri: Uri = url.parse().map_err(|_| wrong("is not a URL such as https://10.0.0.2:9443"))?;
+    if uri.scheme_str() != Some("https") || uri.query().is_some() || url.contains('@') {
+        return Err(wrong("needs the scheme https, and neither user nor query"));
+    }
+    let host = uri.host().ok_or_else(|| wrong("has no host"))?;
+    Ok(host.trim_matches(['[', ']']).to_owned())
+}
+
+/// What is installed.
+struct Installation {
+    model: Model,
+    base: String,
+    bundle: String,
+}
+
+async fn run(cx: RunContext, installation: Installation) -> Result<()> {
+    loop {
+        match installation.install(&cx.client).await {
+            Ok(()) => break,
+            Err(error) => {
+                let error = error.chain();
+                tracing::warn!(error, "the local webhooks could not be installed");
+            }
+        }
+        tokio::select! {
+            biased;
+            () = cx.stopping() => return Ok(()),
+            () = tokio::time::sleep(RETRY) => {}
+        }
+    }
+    tracing::info!(url = installation.base, "the cluster calls the webhooks of this process");
+    cx.stopping().await;
+    let removed = tokio::time::timeout(LAST_WORDS, installation.remove(&cx.client)).await;
+    if !matches!(removed, Ok(Ok(()))) {
+        tracing::warn!("the configurations of the local webhooks could not be deleted");
+    }
+    Ok(())
+}
+
+// === impl Installation ===
+
+impl Installation {
+    async fn install(&self, client: &Client) -> Result<()> {
+        for configuration in self.configurations() {
+            let (target, key) = target(&configuration);
+            let object: DynamicObject = serde_json::from_value(configuration)
+                .map_err(|source| Error::Decode { what: target.name, source })?;
+            let api = client.api_of::<DynamicObject>(&target.kind);
+            api.delete(&key).await.ignore_not_found()?;
+            api.create(&object).await?;
+        }
+        for api in self.model.apis.iter().filter(|api| api.converts_by_webhook()) {
+            let target = Target::definition(&format!("{}.{}", api.plural(), api.group()));
+            let config = self.client_config("/convert");
+            let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}});
+            let definitions = client.api_of::<DynamicObject>(&target.kind);
+            definitions.patch(&Key::cluster(&target.name), &Patch::Merge(patch)).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, client: &Client) -> Result<()> {
+        for configuration in self.configurations() {
+            let (target, key) = target(&configuration);
+            let api = client.api_of::<DynamicObject>(&target.kind);
+            api.delete(&key).await.ignore_not_found()?;
+        }
+        Ok(())
+    }
+
+    /// The configurations of the operator, with the URL of this process.
+    fn configurations(&self) -> Vec<Value> {
+        let mut all = self.model.webhook_configurations();
+        for configuration in &mut all {
+            let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
+            configuration["metadata"]["name"] = format!("{name}{SUFFIX}").into();
+            for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
+                let path = webhook["clientConfig"]["service"]["path"].take();
+                let config = self.client_config(path.as_str().unwrap_or_default());
+                webhook["clientConfig"] = config;
+                if let Some(fields) = webhook["clientConfig"].as_object_mut() {
+                    fields.retain(|_, value| !value.is_null());
+                }
+            }
+        }
+        all
+    }
+
+    fn client_config(&self, path: &str) -> Value {
+        let url = format!("{}{path}", self.base);
+        json!({"url": url, "caBundle": self.bundle, "service": null})
+    }
+}
+
+fn target(configuration: &Value) -> (Target, Key) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&configuration["kind"]), text(&configuration["metadata"]["name"]));
+    let key = Key::cluster(&name);
+    (Target::configuration(&kind, &name), key)
+}

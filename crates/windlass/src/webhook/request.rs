@@ -1,0 +1,158 @@
+//! What a webhook is asked.
+
+use k8s_openapi::api::authentication::v1::UserInfo;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Call, Seed};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::kind::{Kind, Object};
+
+/// A request to the API server that a webhook is asked about.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass::webhook::{Findings, Request};
+///
+/// async fn check(request: Request<ConfigMap>) -> windlass::Result<Findings> {
+///     let mut found = Findings::new();
+///     let by_hand = !request.user.username.iter().any(|name| name.starts_with("system:"));
+///     if by_hand && request.namespace == "prod" && !request.dry_run {
+///         found.warn("prod is managed by the pipeline");
+///     }
+///     Ok(found)
+/// }
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Request<K> {
+    /// What happens to the object.
+    pub operation: Operation,
+    /// The object as it would be stored, or the one that is deleted. It is not validated yet.
+    pub object: K,
+    /// The stored object that an update changes.
+    pub old: Option<K>,
+    /// The name of the object; empty if the server has yet to generate it, and for each object of a
+    /// collection that is deleted.
+    pub name: String,
+    /// The namespace; empty for objects without one, and for a `Namespace` its own name.
+    pub namespace: String,
+    /// The subresource, such as `status`; empty for the object itself.
+    pub subresource: String,
+    /// Who asks.
+    pub user: UserInfo,
+    /// Whether nothing will be stored. A webhook without side effects need not look at it.
+    pub dry_run: bool,
+    /// The whole request of the `AdmissionReview`, with `options`, `requestKind` and what newer
+    /// servers send, but without the objects.
+    pub raw: Value,
+    seed: Seed,
+}
+
+/// What happens to an object.
+///
+/// ```
+/// use windlass::webhook::Operation;
+/// assert_eq!(Operation::Update.to_string(), "UPDATE");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Operation {
+    /// It is created.
+    Create,
+    /// It is updated, patched or applied.
+    Update,
+    /// It is deleted.
+    Delete,
+}
+
+// === impl Operation ===
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        })
+    }
+}
+
+// === impl Request ===
+
+impl<K: Object> Request<K> {
+    /// The client of the manager, which reads from its caches. It writes without the lease, because
+    /// webhooks run on every replica.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the webhook is not served by a manager.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+    /// use windlass::webhook::{Findings, Request};
+    /// use windlass::Key;
+    ///
+    /// async fn check(request: Request<ConfigMap>) -> windlass::Result<Findings> {
+    ///     let key = Key::cluster(&request.namespace);
+    ///     let namespace = request.client()?.api::<Namespace>().get(&key).await?;
+    ///     let mut found = Findings::new();
+    ///     if namespace.is_some_and(|namespace| namespace.metadata.labels.is_none()) {
+    ///         found.warn("the namespace has no labels");
+    ///     }
+    ///     Ok(found)
+    /// }
+    /// ```
+    pub fn client(&self) -> Result<&Client> {
+        let missing = || Error::Invalid("this webhook is not served by a manager".into());
+        self.seed.client().ok_or_else(missing)
+    }
+
+    /// Decodes a call; `None` if no object is written or deleted, as with `CONNECT`.
+    pub(super) fn decode(call: &Call) -> Result<Option<Self>>
+    where
+        K: Object<DynamicType = ()>,
+    {
+        let request = &call.request;
+        let Ok(operation) = Operation::deserialize(&request["operation"]) else {
+            return Ok(None);
+        };
+        let (main, old) = match operation {
+            Operation::Create => ("object", None),
+            Operation::Update => ("object", Some("oldObject")),
+            Operation::Delete => ("oldObject", None),
+        };
+        let text = |field: &str| request[field].as_str().unwrap_or_default().to_owned();
+        let name = match text("name") {
+            name if name.is_empty() => named(&request[main]),
+            name => name,
+        };
+        let mut raw = request.clone();
+        for object in ["object", "oldObject"] {
+            raw.as_object_mut().map(|fields| fields.remove(object));
+        }
+        Ok(Some(Self {
+            operation,
+            object: decode(&request[main])?,
+            old: old.map(|field| decode(&request[field])).transpose()?,
+            name,
+            namespace: text("namespace"),
+            subresource: text("subResource"),
+            user: UserInfo::deserialize(&request["userInfo"]).unwrap_or_default(),
+            dry_run: request["dryRun"] == true,
+            raw,
+            seed: call.seed.clone(),
+        }))
+    }
+}
+
+/// The name in the metadata of an object, which requests for a collection do not carry.
+fn named(object: &Value) -> String {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn decode<K: Object<DynamicType = ()>>(object: &Value) -> Result<K> {
+    K::deserialize(object)
+        .map_err(|source| Error::Decode { what: format!("the {}", Kind::of::<K>()), source })
+}

@@ -1,0 +1,5 @@
+//! The program: runs the Warpdrive operator, and prints what is needed to install it.
+
+fn main() -> std::process::ExitCode {
+    warpdrive_operator::operator().main()
+}
