@@ -9,6 +9,11 @@ pub const REASONS: &[(&str, &str)] = &[
     ("futures::stream::Stream", "what `Builder::source` polls; std has no stable stream"),
     ("jiff::SignedDuration", "how far a test moves the clock, backwards as well"),
     ("jiff::Timestamp", "the time type of k8s-openapi"),
+    (
+        "k8s_openapi::api::admissionregistration::v1::MutatingWebhook",
+        "the registration of a webhook, for fields that have no setter",
+    ),
+    ("k8s_openapi::api::authentication::v1::UserInfo", "who sends a request that is reviewed"),
     ("k8s_openapi::api::core::v1::ObjectReference", "what an event is about, as the API names it"),
     (
         "k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition",
@@ -42,6 +47,7 @@ pub const REASONS: &[(&str, &str)] = &[
     ("tracing_subscriber::fmt::MakeWriter", "where `log::json` writes"),
     ("tracing_subscriber::registry::LookupSpan", "`log::json` reads the fields of spans"),
     ("windlass_manifests::Model", "the installation of an operator, re-exported as `manifests`"),
+    ("windlass_manifests::model::Webhook", "a webhook in the installation of an operator"),
     ("windlass_manifests::rbac::Grant", "rights of an operator, re-exported as `manifests`"),
 ];
 

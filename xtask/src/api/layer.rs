@@ -38,7 +38,17 @@ pub const OTHERS: [Layer; 4] = [
         types_max: 3,
         functions_max: 20,
     },
-    Layer { name: "webhook", prefixes: &["windlass::webhook"], types_max: 15, functions_max: 45 },
+    Layer {
+        name: "webhook",
+        prefixes: &[
+            "windlass::webhook",
+            "windlass::Manager::webhook_server",
+            "windlass::Manager::webhooks",
+            "windlass::manager::Handle::webhook_address",
+        ],
+        types_max: 15,
+        functions_max: 45,
+    },
     Layer {
         name: "conversion",
         prefixes: &["windlass::conversion"],
