@@ -75,7 +75,7 @@ impl<'a> Wait<'a> {
                     }
                     Some(readiness) => {
                         let detail = pod_detail(objects, &found).await?;
-                        format!("{}{detail}", plain(&readiness.message()))
+                        format!("{}{detail}", plain(readiness.message()))
                     }
                     None => "it does not exist yet".to_owned(),
                 };

@@ -84,7 +84,7 @@ impl World {
     pub(crate) fn of_kind_now<K: windlass::Object<DynamicType = ()>>(server: &ApiServer) -> Vec<K> {
         let kind = Kind::of::<K>();
         let world = server.world();
-        let tables = world.resources().into_iter();
+        let tables = world.resources();
         let mut tables =
             tables.filter(|(key, _)| *key.group == *kind.group() && *key.plural == *kind.plural());
         let Some((_, table)) = tables.next() else { return Vec::new() };

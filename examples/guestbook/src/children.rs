@@ -11,7 +11,7 @@ use crate::GuestbookSpec;
 
 /// The label with the name of the guestbook.
 pub const INSTANCE: &str = "app.kubernetes.io/instance";
-/// The label that tells the pods of the front end from those of the store.
+/// The label that distinguishes the pods of the front end from those of the store.
 pub const TIER_OF_FRONT_END: (&str, &str) = ("app.kubernetes.io/component", "frontend");
 
 const FRONT_END_IMAGE: &str = "us-docker.pkg.dev/google-samples/containers/gke/gb-frontend:v5";

@@ -58,11 +58,11 @@ pub struct Usage {
 /// Returns `true` if a node can take volumes: it is ready, and neither cordoned nor being deleted.
 pub fn is_usable(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let ready = conditions.filter(|condition| condition.type_ == "Ready");
+    let mut ready = conditions.filter(|condition| condition.type_ == "Ready");
     let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
     node.metadata.deletion_timestamp.is_none()
         && !cordoned
-        && ready.last().is_some_and(|condition| condition.status == "True")
+        && ready.next_back().is_some_and(|condition| condition.status == "True")
 }
 
 // === impl Layout ===

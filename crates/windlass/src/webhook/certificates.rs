@@ -115,7 +115,7 @@ impl Default for Times {
 
 impl Certificates {
     /// Reads `tls.crt` and `tls.key` from a directory, such as a mounted Secret that cert-manager
-    /// writes. Renewed files are served within ten seconds. Whoever makes them also publishes their
+    /// writes. Renewed files are served within ten seconds. The tool that makes them also publishes their
     /// CA.
     ///
     /// # Errors

@@ -70,7 +70,7 @@ impl Findings {
         self.push("FieldValueDuplicate", path, valued("Duplicate value", &value));
     }
 
-    /// The value is none of those that are supported.
+    /// The value is not one of those that are supported.
     pub fn not_supported(&mut self, path: &str, value: impl Serialize, supported: &[&str]) {
         let known: Vec<String> = supported.iter().map(|text| quote(text)).collect();
         let detail = match known.is_empty() {

@@ -48,7 +48,7 @@ fn merge_fields(
     for (name, value) in raw {
         match (before.get(name), after.get(name)) {
             (Some(before), Some(after)) => {
-                drop(merged.insert(name.clone(), merge(value, before, after)))
+                drop(merged.insert(name.clone(), merge(value, before, after)));
             }
             (None, Some(after)) => drop(merged.insert(name.clone(), after.clone())),
             // The type does not know the field.

@@ -154,9 +154,9 @@ async fn controllers_of_one_name_in_two_clusters_have_figures_of_their_own() {
 async fn two_clusters_of_one_name_are_refused() {
     let server = ApiServer::start();
     let twice = || Manager::new(server.client()).cluster("a", server.client());
-    let error = twice().cluster("a", server.client()).spawn().err().expect("refused");
+    let error = twice().cluster("a", server.client()).spawn().expect_err("refused");
     assert_eq!(error.to_string(), "two clusters are named a");
-    let error = twice().cluster("", server.client()).spawn().err().expect("refused");
+    let error = twice().cluster("", server.client()).spawn().expect_err("refused");
     assert_eq!(error.to_string(), "a cluster other than the home cluster needs a name");
 }
 

@@ -21,7 +21,7 @@ fn by_color() -> Index<ConfigMap, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_and_the_manager_that_declare_an_index_share_it() {
+async fn controllers_that_declare_the_same_index_share_it() {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     client.api().create(&config_map("a", &[("color", "blue")])).await.expect("created");

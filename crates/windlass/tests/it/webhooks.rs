@@ -291,7 +291,7 @@ async fn a_raw_handler_answers_what_no_type_describes() {
     assert!(status.message.ends_with("denied the request: no teapots"), "{}", status.message);
 }
 
-/// An operator whose webhook for config maps behaves as told.
+/// An operator whose webhook for config maps behaves as the test sets it.
 fn behaving<F, Fut>(policy: &'static str, check: F) -> Operator
 where
     F: Fn(Request<ConfigMap>) -> Fut + Send + Sync + 'static,

@@ -49,7 +49,7 @@ impl Material {
     ) -> Result<Self> {
         let leaf = issue::leaf(newest, facts.hosts, facts.now, times.leaf)?;
         let shown = issue::read(&leaf.certificate).pop();
-        let shown = shown.ok_or_else(|| "the certificate that was made cannot be read")?;
+        let shown = shown.ok_or("the certificate that was made cannot be read")?;
         Ok(Self { authorities, key: newest.key.clone(), leaf, shown })
     }
 
