@@ -73,7 +73,7 @@ async fn develop(args: DevArgs) -> Result<(), Failure> {
     running.server.request_log().set_sink(Box::new(move |entry| {
         if entry.written.is_some() || entry.code == 403 {
             // A view that is too slow must not stop the cluster.
-            let _ = sink.try_send(Record::Request(entry.clone()));
+            let _ = sink.try_send(Record::Request(Box::new(entry.clone())));
         }
     }));
     let shown = tokio::spawn(view.run(received));

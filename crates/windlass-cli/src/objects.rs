@@ -94,7 +94,7 @@ impl Objects {
     }
 
     /// All objects of a definition, in all namespaces; empty if its kind is not served.
-    pub async fn of_definition(&mut self, definition: &Value) -> Result<Vec<Value>, Failure> {
+    pub async fn of_definition(&self, definition: &Value) -> Result<Vec<Value>, Failure> {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
@@ -112,13 +112,13 @@ impl Objects {
     }
 
     /// The pods of a selector.
-    pub async fn pods(&mut self, namespace: &str, selector: &str) -> Result<Vec<Value>, Failure> {
+    pub async fn pods(&self, namespace: &str, selector: &str) -> Result<Vec<Value>, Failure> {
         self.list(&builtin("", "v1", "Pod", "pods"), Some(namespace), selector).await
     }
 
     /// All objects of a resource; empty if it is not served.
     pub async fn list(
-        &mut self,
+        &self,
         resource: &ApiResource,
         namespace: Option<&str>,
         selector: &str,

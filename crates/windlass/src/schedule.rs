@@ -157,7 +157,7 @@ fn parse(expression: &str) -> Result<Cron, String> {
     };
     let fields: Vec<&str> = expression.split_whitespace().collect();
     if expression.trim().starts_with('@') {
-        return Err("it is none of @hourly, @daily, @weekly, @monthly and @yearly".into());
+        return Err("it is not one of @hourly, @daily, @weekly, @monthly and @yearly".into());
     }
     if fields.len() != FIELDS.len() {
         return Err(format!("it has {} fields instead of 5", fields.len()));
@@ -205,7 +205,7 @@ mod tests {
             ("* * 32 * *", "UTC", "field 3 (day of month), \"32\", is not valid"),
             ("* * * XXX *", "UTC", "field 4 (month), \"XXX\", is not valid"),
             ("* * * * 9", "UTC", "field 5 (day of week), \"9\", is not valid"),
-            ("@never", "UTC", "it is none of @hourly"),
+            ("@never", "UTC", "it is not one of @hourly"),
             ("0 0 31 2 *", "UTC", "no time matches it"),
             ("* * * * *", "Local", "there is no time zone \"Local\""),
             ("* * * * *", "", "there is no time zone \"\""),

@@ -118,9 +118,12 @@ pub(crate) type Handler = Arc<dyn Fn(Call) -> BoxFuture<'static, Result<Answer>>
 #[must_use = "a webhook does nothing until an operator or a manager serves it"]
 pub struct Webhook<K> {
     served: Vec<Served>,
-    settings: Vec<Box<dyn Fn(&mut MutatingWebhook) + Send>>,
+    settings: Vec<Box<Setting>>,
     kind: PhantomData<fn() -> K>,
 }
+
+/// Changes the entry of a webhook in its configuration.
+type Setting = dyn Fn(&mut MutatingWebhook) + Send;
 
 /// An entry of a configuration and the code behind it.
 #[derive(Clone)]

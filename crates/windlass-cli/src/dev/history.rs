@@ -64,8 +64,10 @@ impl History {
         let mut changes = Vec::new();
         if entry.request.verb == "deletecollection" {
             let of_request = |resource: &ResourceKey| *resource.plural == entry.request.resource;
-            let earlier = self.pending.extract_if(..written, |_, (key, _)| of_request(key));
-            changes.extend(earlier.map(|(_, change)| change));
+            let earlier = self.pending.range(..written);
+            let earlier: Vec<u64> =
+                earlier.filter(|(_, (key, _))| of_request(key)).map(|(at, _)| *at).collect();
+            changes.extend(earlier.iter().filter_map(|at| self.pending.remove(at)));
         }
         changes.extend(self.pending.remove(&written));
         let actor = self.actor(&entry.user);

@@ -34,7 +34,7 @@ pub enum Record {
     /// A line that is ready to be shown.
     Line(Tag, String),
     /// A request that wrote something, or was forbidden.
-    Request(LogEntry),
+    Request(Box<LogEntry>),
     /// A line that the operator printed.
     Output(String),
     /// Who the operator is from now on, and what it may do.

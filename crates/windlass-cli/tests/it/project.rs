@@ -168,7 +168,7 @@ impl Running {
 
     /// Waits for a line that contains a text; returns it.
     #[track_caller]
-    pub fn line(&mut self, text: &str) -> String {
+    pub fn line(&self, text: &str) -> String {
         let begin = Instant::now();
         loop {
             let lines = self.lines();

@@ -85,12 +85,9 @@ impl<K: Object> Component for Controller<K> {
         let client = env.client.field_owner(&options.name);
         // A controller that runs on every replica needs no lease.
         let client = if options.leader { client } else { client.unfenced() };
-        let loops = Arc::new(WriteLoopDetector::new(
-            display_name.clone(),
-            options.kind.clone(),
-            metrics.clone(),
-            client.cached().clone(),
-        ));
+        let (kind, cache) = (options.kind.clone(), client.cached().clone());
+        let loops = WriteLoopDetector::new(display_name.clone(), kind, metrics.clone(), cache);
+        let loops = Arc::new(loops);
         let client = client.observed_by(loops.clone());
         let (causes, runs) = (Arc::new(CauseTable::default()), Arc::new(Runs::default()));
         let handle = ControllerHandle::new(super::handle::Inner {
@@ -139,12 +136,9 @@ impl<K: Object> Component for Controller<K> {
             runs,
             ids: AttemptIds::new(env.seed_of(&options.name)),
         };
-        let workers = Workers {
-            count: options.workers,
-            streams: handle.streams(),
-            channels: options.channels,
-            worker: Arc::new(worker),
-        };
+        let (count, streams) = (options.workers, handle.streams());
+        let worker = Arc::new(worker);
+        let workers = Workers { count, streams, channels: options.channels, worker };
         let run: Run = Box::new(move |stop, abort| Box::pin(workers.run(stop, abort)));
         Ok(Prepared { handle, leader: options.leader, run })
     }

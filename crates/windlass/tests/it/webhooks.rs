@@ -172,8 +172,11 @@ async fn updates_show_the_old_object_and_deletions_the_deleted_one() {
     api.delete(&key).await.expect("small enough");
 }
 
+/// The requests that a webhook was sent.
+type Requests<K> = Arc<Mutex<Vec<Request<K>>>>;
+
 /// A webhook that accepts everything and remembers what it was asked.
-fn recorded<K: windlass::Object<DynamicType = ()>>() -> (Webhook<K>, Arc<Mutex<Vec<Request<K>>>>) {
+fn recorded<K: windlass::Object<DynamicType = ()>>() -> (Webhook<K>, Requests<K>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let kept = asked.clone();
     let webhook = Webhook::<K>::new().validate(move |request| {
