@@ -147,7 +147,7 @@ fn why_still_there(object: &Value) -> String {
 }
 
 /// What is wrong with the first pod of a deployment that is not ready.
-async fn pod_detail(objects: &mut Objects, object: &Value) -> Result<String, Failure> {
+async fn pod_detail(objects: &Objects, object: &Value) -> Result<String, Failure> {
     let labels = object["spec"]["selector"]["matchLabels"].as_object();
     let (Some(labels), Some(namespace)) = (labels, object["metadata"]["namespace"].as_str()) else {
         return Ok(String::new());

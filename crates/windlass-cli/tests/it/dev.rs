@@ -12,7 +12,7 @@ use crate::support::map;
 #[test]
 fn a_change_rebuilds_and_restarts_the_operator() {
     let project = Project::scripted();
-    let mut dev = project.start(&["dev"]);
+    let dev = project.start(&["dev"]);
     dev.line("build 1 runs as process");
     until("the first operator", || project.operators().len() == 1);
     project.write("src/main.rs", "fn main() { /* changed */ }");
@@ -30,7 +30,7 @@ fn a_change_rebuilds_and_restarts_the_operator() {
 #[test]
 fn an_operator_keeps_running_while_the_code_is_broken() {
     let project = Project::scripted();
-    let mut dev = project.start(&["dev"]);
+    let dev = project.start(&["dev"]);
     until("the first operator", || project.operators().len() == 1);
     project.write("src/main.rs", "broken");
     dev.line("error: this file contains an unclosed delimiter");
@@ -45,7 +45,7 @@ fn an_operator_keeps_running_while_the_code_is_broken() {
 fn a_project_that_does_not_compile_is_built_once_it_does() {
     let project = Project::scripted();
     project.write("src/main.rs", "broken");
-    let mut dev = project.start(&["dev"]);
+    let dev = project.start(&["dev"]);
     dev.line("build failed; waiting for a change");
     assert_eq!(project.operators(), Vec::<String>::new());
     project.write("src/main.rs", "fn main() { /* repaired */ }");
@@ -58,7 +58,7 @@ fn definitions_and_samples_are_applied_on_save() {
     project.write("config/samples/one.yaml", &sample("one", 1));
     let kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n";
     project.write("config/samples/kustomization.yaml", kustomization);
-    let mut dev = project.start(&["dev"]);
+    let dev = project.start(&["dev"]);
     let crd = "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com";
     dev.line(&format!("{crd} created"));
     dev.line("memcached.cache.example.com/one created");
@@ -79,7 +79,7 @@ fn definitions_and_samples_are_applied_on_save() {
 #[tokio::test]
 async fn a_forbidden_request_names_the_rule_and_the_declaration() {
     let project = Project::scripted();
-    let mut dev = project.start(&["dev"]);
+    let dev = project.start(&["dev"]);
     until("the operator", || project.operators().len() == 1);
     let client = project.operator_client().await;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
@@ -121,7 +121,7 @@ async fn ctrl_c_ends_everything_and_the_state_of_the_cluster_stays() {
     dev.signal("TERM");
     assert!(dev.wait().success());
 
-    let mut fresh = project.start(&["dev", "--fresh"]);
+    let fresh = project.start(&["dev", "--fresh"]);
     fresh.line("build 1 runs");
     let maps: Api<ConfigMap> = Api::namespaced(project.client().await, "default");
     assert!(maps.get_opt("kept").await.unwrap().is_none());
@@ -141,7 +141,7 @@ fn the_operator_ends_even_if_the_command_is_killed() {
 fn an_operator_that_ends_is_started_again() {
     let project = Project::scripted();
     project.write("fails", "");
-    let mut dev = project.start(&["dev"]);
+    let dev = project.start(&["dev"]);
     dev.line("out of luck");
     dev.line("ended (exit status: 3); it is started again in 1 s");
     fs::remove_file(project.path("fails")).unwrap();
@@ -171,7 +171,7 @@ fn a_closed_output_does_not_end_the_session() {
 fn the_operator_is_shown_at_work_and_can_be_deployed_from_another_terminal() {
     let project = Project::memcached();
     project.write("config/samples/one.yaml", &sample("one", 2));
-    let mut dev = project.start(&["dev"]);
+    let dev = project.start(&["dev"]);
     dev.line("starting server");
     dev.line("Starting Controller");
     let workers = dev.line("Starting workers");
