@@ -168,7 +168,7 @@ async fn a_child_of_another_controller_or_another_set_is_refused_with_a_sentence
     want(&client, "owner", &[("1", "secret:default:a role::r")]).await;
     assert!(come_to(&client, &["role::r"]).await, "the rest of the wave is applied");
     let said = "Secret default/a is not touched: it is already controlled by ReplicaSet web (7)";
-    assert!(!log.lines(&[said]).is_empty());
+    eventually("the first refusal", || !log.lines(&[said]).is_empty()).await;
 
     want(&client, "owner2", &[("1", "role::r")]).await;
     let said = "ClusterRole r is not touched: it already belongs to another set of children: \
