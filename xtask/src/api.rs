@@ -1,7 +1,7 @@
 //! `cargo xtask api`: compares the public API of crate `windlass` with the list in the repository.
 //!
 //! The list is `crates/windlass/api.txt`: one line for each public type, function and constant,
-//! grouped by [layer](layer), and one for each type of another crate that appears in a public
+//! grouped by [`layer`], and one for each type of another crate that appears in a public
 //! signature, which needs a [reason](foreign). A change of the API therefore shows up in the diff
 //! of a commit, where it can be questioned.
 //!

@@ -324,7 +324,7 @@ impl<K: Object> Builder<K> {
     /// let controller = Controller::<ConfigMap>::builder("maps")
     ///     .fair_by(|key: &Key| key.namespace().unwrap_or_default().to_string())
     ///     .build(|_| async { Ok(Next::Done) });
-    /// assert_eq!(controller.name(), "maps");
+    /// # let _ = controller;
     /// ```
     pub fn fair_by<T: Hash>(mut self, tenant: impl Fn(&Key) -> T + Send + Sync + 'static) -> Self {
         self.options.queue = self.options.queue.fair_by(tenant);
