@@ -30,7 +30,7 @@ struct Lent {
 }
 
 /// The features that others may lend.
-const LENT: [Lent; 14] = [
+const LENT: [Lent; 15] = [
     // Libraries do not choose a version of Kubernetes; binaries and tests do.
     Lent { dependency: "k8s-openapi", feature: "v1_36", needs: &[] },
     Lent {
@@ -51,6 +51,11 @@ const LENT: [Lent; 14] = [
     Lent { dependency: "serde_json", feature: "alloc", needs: &[] },
     Lent { dependency: "serde_json", feature: "raw_value", needs: &["RawValue"] },
     Lent { dependency: "syn", feature: "visit-mut", needs: &["visit_mut"] },
+    Lent {
+        dependency: "proc-macro2",
+        feature: "span-locations",
+        needs: &["byte_range(", "LineColumn"],
+    },
     Lent { dependency: "rustix", feature: "time", needs: &["rustix::time"] },
     Lent { dependency: "rustix", feature: "fs", needs: &["rustix::fs"] },
     Lent { dependency: "rustix", feature: "process", needs: &["rustix::process"] },
@@ -153,7 +158,9 @@ fn is_test(path: &Path) -> bool {
 /// Removes comments, and the tests at the end of a file.
 fn code(file: &str) -> String {
     let end = file.find("#[cfg(test)]\nmod tests {").unwrap_or(file.len());
-    let lines = file[..end].lines().filter(|line| !line.trim_start().starts_with("//"));
+    // Comments, and lines of a text that a program writes, need nothing.
+    let is_code = |line: &&str| !line.trim_start().starts_with("//") && !line.ends_with("\\n\\");
+    let lines = file[..end].lines().filter(is_code);
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
