@@ -76,7 +76,6 @@ pub(crate) use requests::note as note_request;
 pub(crate) use worker::panic_text;
 
 use reference::References;
-use source::Mapper;
 use worker::DynReconciler;
 
 /// Most characters of a controller's name, which is also a field owner.

@@ -101,4 +101,21 @@ mod tests {
         assert!(count > 10, "only {count} blocks were found");
         assert!(missing.is_empty(), "code that is in no example:\n{}", missing.join("\n"));
     }
+
+    #[test]
+    fn the_chinese_page_shows_the_code_and_transcripts_of_the_others() {
+        let page = fs::read_to_string(docs().join("zh.md")).expect("a page");
+        let start = fs::read_to_string(docs().join("scaffold.md")).expect("a page");
+        let examples = docs().parent().expect("docs is in the project").join("examples");
+        let code = code(&examples.join("memcached/src"));
+        let blocks = |mark: &'static str| {
+            let blocks = page.split(mark).skip(1);
+            blocks.filter_map(|block| block.split("\n```").next().map(str::to_owned))
+        };
+        let missing: Vec<String> = blocks("\n```console\n")
+            .filter(|block| !start.contains(block.as_str()))
+            .chain(blocks("\n```rust\n").filter(|block| !code.contains(block.as_str())))
+            .collect();
+        assert!(missing.is_empty(), "out of date:\n{}", missing.join("\n"));
+    }
 }

@@ -23,7 +23,6 @@ fn items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<&'de RawValue
 pub(crate) struct PageMeta {
     #[serde(rename = "continue")]
     pub(crate) next: Option<String>,
-    #[cfg_attr(not(feature = "operator"), expect(dead_code, reason = "for storage migrations"))]
     pub(crate) resource_version: String,
 }
 

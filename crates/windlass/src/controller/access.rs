@@ -4,7 +4,7 @@
 //! the API server forbids, and one too many as a right that is never used. Both are found by a test
 //! that runs the operator with exactly the role it declares.
 
-use super::{Builder, Controller, Mapper};
+use super::{Builder, Controller};
 use crate::kind::{Kind, Object};
 
 /// Requests of one kind that a controller declares to send.
@@ -102,7 +102,7 @@ impl<K: Object> Controller<K> {
             all.push(Access::new(&watch.kind, &["watch"]));
             // A watch delivers the first list as well, unless the server is too old for that.
             all.push(Access::new(&watch.kind, &["list"]).rare());
-            if matches!(watch.mapper, Mapper::Owner { .. }) {
+            if matches!(watch.mapper, super::source::Mapper::Owner { .. }) {
                 // Owner references block the deletion of the owner, which needs this right where
                 // the admission plugin OwnerReferencesPermissionEnforcement runs.
                 all.push(Access::new(&options.kind, &["update"]).of("finalizers").rare());
