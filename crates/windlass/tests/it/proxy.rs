@@ -1,7 +1,7 @@
 //! What may stand between an operator and the API server, and a log to look into.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::StreamExt;
 use http::{Request, Response};
@@ -105,6 +105,13 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     pub fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        // While a process has a single subscriber, tracing asks only the thread that comes to a line
+        // first whether anybody wants it, and that may be the thread of another test.
+        static SECOND: OnceLock<tracing::Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| {
+            let filter = tracing_subscriber::EnvFilter::new("windlass=info");
+            tracing::Dispatch::new(tracing_subscriber::Registry::default().with(filter))
+        });
         let log = Self::default();
         let writer = log.clone();
         let layer = windlass::log::json(move || writer.clone());
