@@ -203,7 +203,7 @@ mod tests {
             ("0 0 0 * * *", "UTC", "it has 6 fields instead of 5"),
             ("60 * * * *", "UTC", "field 1 (minute), \"60\", is not valid"),
             ("* * 32 * *", "UTC", "field 3 (day of month), \"32\", is not valid"),
-            ("* * * XXX *", "UTC", "field 4 (month), \"XXX\", is not valid"),
+            ("* * * SMARCH *", "UTC", "field 4 (month), \"SMARCH\", is not valid"),
             ("* * * * 9", "UTC", "field 5 (day of week), \"9\", is not valid"),
             ("@never", "UTC", "it is not one of @hourly"),
             ("0 0 31 2 *", "UTC", "no time matches it"),
