@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use windlass_manifests::diff::{self, Change, Effect};
 
 use crate::failure::Failure;
+use crate::target_cluster::NamedArgs;
 
 mod objects;
 mod source;
@@ -45,12 +46,9 @@ struct DiffArgs {
     /// The program of the new operator, which converts objects between versions.
     #[arg(long, value_name = "PROGRAM", requires = "objects")]
     convert: Option<PathBuf>,
-    /// The kubeconfig of `cluster`.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of `cluster`; by default the current one of the given kubeconfig.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    /// Which cluster `cluster` is.
+    #[command(flatten)]
+    cluster: NamedArgs,
     /// How to print the changes.
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -70,8 +68,7 @@ enum Output {
 /// Fails with status 2 if something cannot be read.
 pub fn run(args: CrdArgs) -> Result<u8, Failure> {
     let CrdCommand::Diff(args) = args.command;
-    let cluster = source::Cluster { kubeconfig: args.kubeconfig, context: args.context };
-    let (old, new) = source::read_both(&args.old, &args.new, &cluster)?;
+    let (old, new) = source::read_both(&args.old, &args.new, &args.cluster)?;
     let changes = diff::definitions(&old, &new);
     let findings = match &args.objects {
         None => Vec::new(),

@@ -41,6 +41,7 @@ mod failure;
 mod install;
 mod keys;
 mod log;
+mod manifest_files;
 mod manifests;
 mod objects;
 mod plan;

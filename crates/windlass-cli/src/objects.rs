@@ -170,7 +170,7 @@ impl Objects {
     }
 
     /// The API of an object; `None` if the cluster does not serve its kind.
-    async fn api_if_served(
+    pub async fn api_if_served(
         &mut self,
         object: &Value,
     ) -> Result<Option<Api<DynamicObject>>, Failure> {

@@ -26,7 +26,7 @@ use crate::program::Program;
 use crate::project::{Project, ProjectArgs};
 use crate::run::free_probe_port;
 use crate::signals::Signals;
-use crate::target_cluster::TargetArgs;
+use crate::target_cluster::NamedArgs;
 
 /// The exit status if something would be lost.
 const DESTRUCTIVE: u8 = 2;
@@ -44,7 +44,7 @@ pub struct PlanArgs {
     project: ProjectArgs,
 
     #[command(flatten)]
-    target: TargetArgs,
+    cluster: NamedArgs,
 
     /// Take the state from this file or directory.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["context", "kubeconfig"])]
@@ -89,7 +89,7 @@ pub fn run(args: PlanArgs) -> Result<u8, Failure> {
 
 async fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     let builds = Builds::of(args).await?;
-    let source = load::Source::of(args.from.as_deref(), &args.target, builds.samples.as_deref());
+    let source = load::Source::of(args.from.as_deref(), &args.cluster, builds.samples.as_deref());
     let definitions = builds.first().definitions().await?;
     let wanted = source.read(&builds, &definitions).await?;
 

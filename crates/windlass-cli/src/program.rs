@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::process::Command;
+use windlass_manifests::yaml;
 
 use crate::failure::Failure;
 
@@ -72,7 +73,7 @@ impl Program {
         let text = tokio::fs::read_to_string(&file).await.map_err(|error| {
             Failure::other(format!("{} wrote no dist/install.yaml: {error}", self.name))
         })?;
-        documents(&text).map_err(|error| Failure::other(format!("{}: {error}", self.name)))
+        yaml::read(&text).map_err(|error| Failure::other(format!("{}: {error}", self.name)))
     }
 
     /// Runs `manifests --check` on a project; returns why it fails.
@@ -83,7 +84,7 @@ impl Program {
 
     async fn documents(&self, word: &str) -> Result<Vec<Value>, Failure> {
         let text = self.output(&[word]).await?;
-        documents(&text).map_err(|error| Failure::other(format!("{} {word}: {error}", self.name)))
+        yaml::read(&text).map_err(|error| Failure::other(format!("{} {word}: {error}", self.name)))
     }
 
     async fn output(&self, words: &[&str]) -> Result<String, Failure> {
@@ -106,13 +107,4 @@ impl Program {
         let why = why.strip_prefix(&format!("{}: ", self.name)).unwrap_or(why);
         Err(Failure::other(format!("`{shown}` failed: {why}")))
     }
-}
-
-/// Reads YAML documents; empty ones are left out.
-pub fn documents(text: &str) -> Result<Vec<Value>, String> {
-    let all: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
-        let text = error.to_string();
-        format!("not valid YAML: {}", text.lines().next().unwrap_or_default())
-    })?;
-    Ok(all.into_iter().filter(|one| !one.is_null()).collect())
 }

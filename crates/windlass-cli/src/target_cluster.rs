@@ -14,9 +14,9 @@ use crate::text::{explain, plain};
 /// How long a cluster may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which cluster is meant.
+/// A cluster that the user names.
 #[derive(Args, Clone, Debug, Default)]
-pub struct TargetArgs {
+pub struct NamedArgs {
     /// The context of the kubeconfig that names the cluster.
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
@@ -24,6 +24,13 @@ pub struct TargetArgs {
     /// The kubeconfig that names the cluster; with --context alone, KUBECONFIG or ~/.kube/config.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+}
+
+/// Which cluster is changed.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TargetArgs {
+    #[command(flatten)]
+    named: NamedArgs,
 
     /// Do not ask whether it is the right cluster.
     #[arg(long, short)]
@@ -40,12 +47,43 @@ pub struct TargetCluster {
     pub kubeconfig: Kubeconfig,
 }
 
+// === impl NamedArgs ===
+
+impl NamedArgs {
+    /// Returns `true` if a cluster is named.
+    pub fn is_named(&self) -> bool {
+        self.context.is_some() || self.kubeconfig.is_some()
+    }
+
+    /// The named cluster. Nobody is asked, so it may be read and not changed.
+    pub async fn open(&self) -> Result<TargetCluster, Failure> {
+        let read = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let mut kubeconfig = read.map_err(|error| Failure::of(&error))?;
+        if let Some(context) = &self.context {
+            if !kubeconfig.contexts.iter().any(|one| one.name == *context) {
+                let known: Vec<String> =
+                    kubeconfig.contexts.iter().map(|one| plain(&one.name)).collect();
+                return Err(Failure::usage(format!(
+                    "the kubeconfig has no context {}; it has {}",
+                    plain(context),
+                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                )));
+            }
+            kubeconfig.current_context = Some(context.clone());
+        }
+        open(kubeconfig).await
+    }
+}
+
 // === impl TargetArgs ===
 
 impl TargetArgs {
     /// Returns `true` if a cluster is named.
     pub fn is_named(&self) -> bool {
-        self.context.is_some() || self.kubeconfig.is_some()
+        self.named.is_named()
     }
 
     /// The named cluster once the user has confirmed it, or else the running development cluster of
@@ -75,37 +113,11 @@ impl TargetArgs {
 
     /// The named cluster, once the user has confirmed it.
     pub async fn connect(&self, action: &str) -> Result<TargetCluster, Failure> {
-        let cluster = self.named().await?;
+        let cluster = self.named.open().await?;
         if !self.yes {
             confirm(&cluster.shown, action)?;
         }
         Ok(cluster)
-    }
-
-    /// The named cluster, to be read and not changed: nobody is asked.
-    pub async fn read_only(&self) -> Result<TargetCluster, Failure> {
-        self.named().await
-    }
-
-    async fn named(&self) -> Result<TargetCluster, Failure> {
-        let read = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let mut kubeconfig = read.map_err(|error| Failure::of(&error))?;
-        if let Some(context) = &self.context {
-            if !kubeconfig.contexts.iter().any(|one| one.name == *context) {
-                let known: Vec<String> =
-                    kubeconfig.contexts.iter().map(|one| plain(&one.name)).collect();
-                return Err(Failure::usage(format!(
-                    "the kubeconfig has no context {}; it has {}",
-                    plain(context),
-                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-                )));
-            }
-            kubeconfig.current_context = Some(context.clone());
-        }
-        open(kubeconfig).await
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_apiserver::custom::{Part, Version, compile};
 
-use super::source;
 use crate::failure::Failure;
+use crate::manifest_files;
 
 /// Something that is wrong with a stored object.
 pub(super) struct Finding {
@@ -26,7 +26,7 @@ pub(super) fn check(
     definitions: &[Value],
     converter: Option<&Path>,
 ) -> Result<Vec<Finding>, Failure> {
-    let objects = source::documents(path)?;
+    let objects = manifest_files::read(path)?;
     let mut findings = Vec::new();
     let mut checked = 0;
     for definition in definitions {

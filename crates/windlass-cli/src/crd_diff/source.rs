@@ -1,33 +1,24 @@
 //! Where definitions come from.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
-use windlass_manifests::{crd, yaml};
+use windlass_manifests::crd;
 
 use crate::failure::Failure;
-
-/// The largest file that is read.
-const FILE_BYTES_MAX: u64 = 64 << 20;
-/// How deep a directory is searched.
-const DEPTH_MAX: usize = 16;
-
-/// Which cluster `cluster` is.
-pub(super) struct Cluster {
-    pub(super) kubeconfig: Option<PathBuf>,
-    pub(super) context: Option<String>,
-}
+use crate::manifest_files::{self, is_manifest, parse};
+use crate::target_cluster::NamedArgs;
+use crate::text::explain;
 
 /// Reads both sides. A cluster has definitions of everybody, so only those that the other side names
 /// are compared.
 pub(super) fn read_both(
     old: &str,
     new: &str,
-    cluster: &Cluster,
+    cluster: &NamedArgs,
 ) -> Result<(Vec<Value>, Vec<Value>), Failure> {
     let (mut before, mut after) = (definitions(old, cluster)?, definitions(new, cluster)?);
     let name = |value: &Value| value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -45,11 +36,11 @@ pub(super) fn read_both(
 }
 
 /// Reads the definitions of one side, ordered by name.
-fn definitions(source: &str, cluster: &Cluster) -> Result<Vec<Value>, Failure> {
+fn definitions(source: &str, cluster: &NamedArgs) -> Result<Vec<Value>, Failure> {
     let mut found = if source == "cluster" {
         of_cluster(cluster)?
     } else if Path::new(source).exists() {
-        documents(Path::new(source))?
+        manifest_files::read(Path::new(source))?
     } else if let Some((revision, path)) = source.split_once(':') {
         of_revision(revision, path)?
     } else {
@@ -87,65 +78,6 @@ fn check(value: &Value) -> Result<(), String> {
         .map_err(|error| format!("{name} is not a CustomResourceDefinition: {error}"))
 }
 
-/// Reads all documents of a file, or of the YAML and JSON files below a directory. Lists are
-/// taken apart.
-pub(super) fn documents(path: &Path) -> Result<Vec<Value>, Failure> {
-    let mut found = Vec::new();
-    walk(path, 0, &mut found)?;
-    Ok(found)
-}
-
-fn walk(path: &Path, depth: usize, found: &mut Vec<Value>) -> Result<(), Failure> {
-    let shown = path.display();
-    let unreadable =
-        |error: std::io::Error| Failure::usage(format!("cannot read {shown}: {error}"));
-    if !path.is_dir() {
-        let size = std::fs::metadata(path).map_err(unreadable)?.len();
-        if size > FILE_BYTES_MAX {
-            return Err(Failure::usage(format!("{shown} has more than {FILE_BYTES_MAX} bytes")));
-        }
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        return parse(&text, &shown.to_string(), found);
-    }
-    if depth > DEPTH_MAX {
-        return Err(Failure::usage(format!("{shown} is nested too deeply")));
-    }
-    let mut entries = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(unreadable)? {
-        entries.push(entry.map_err(unreadable)?.path());
-    }
-    entries.sort();
-    for entry in entries {
-        if entry.is_dir() || is_manifest(&entry.to_string_lossy()) {
-            walk(&entry, depth + 1, found)?;
-        }
-    }
-    Ok(())
-}
-
-fn is_manifest(name: &str) -> bool {
-    [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending))
-}
-
-fn parse(text: &str, shown: &str, found: &mut Vec<Value>) -> Result<(), Failure> {
-    let documents = yaml::read(text).map_err(|why| Failure::usage(format!("{shown}: {why}")))?;
-    for mut document in documents {
-        match document["items"].take() {
-            Value::Array(items)
-                if document["kind"].as_str().is_some_and(|k| k.ends_with("List")) =>
-            {
-                found.extend(items);
-            }
-            Value::Null => found.push(document),
-            other => {
-                document["items"] = other;
-                found.push(document);
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Reads the files of a git revision, with the command `git` in the current directory.
 fn of_revision(revision: &str, path: &str) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
@@ -175,28 +107,18 @@ fn git(args: &[&str]) -> Result<String, Failure> {
 }
 
 /// Reads the definitions of a cluster that was named.
-fn of_cluster(cluster: &Cluster) -> Result<Vec<Value>, Failure> {
-    if cluster.kubeconfig.is_none() && cluster.context.is_none() {
+fn of_cluster(cluster: &NamedArgs) -> Result<Vec<Value>, Failure> {
+    if !cluster.is_named() {
         return Err(Failure::usage("name the cluster with --kubeconfig or --context"));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::of(&error))?;
-    let read = async {
-        let file = match &cluster.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let options =
-            KubeConfigOptions { context: cluster.context.clone(), ..KubeConfigOptions::default() };
-        let config = kube::Config::from_custom_kubeconfig(file?, &options).await?;
-        let client = kube::Client::try_from(config).map_err(Box::new)?;
+    let mut items = Vec::new();
+    let read = crate::cluster::block_on(async {
+        let client = cluster.open().await?.client;
         let list = Api::<CustomResourceDefinition>::all(client).list(&Default::default()).await;
-        Ok::<_, Box<dyn std::error::Error>>(list.map_err(Box::new)?.items)
-    };
-    let items = runtime.block_on(read);
-    let items = items.map_err(|error| {
-        Failure::usage(Failure::of(&*error).context("cannot read the cluster").to_string())
-    })?;
+        items = list.map_err(|error| Failure::other(explain(&error)))?.items;
+        Ok(())
+    });
+    read.map_err(|why| Failure::usage(format!("cannot read the cluster: {why}")))?;
     let complete = |definition: &CustomResourceDefinition| {
         let mut value = crd::to_value(definition);
         value["apiVersion"] = "apiextensions.k8s.io/v1".into();

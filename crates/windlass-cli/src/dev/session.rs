@@ -21,7 +21,7 @@ use crate::cluster::Running;
 use crate::failure::Failure;
 use crate::objects::{FIELD_MANAGER, Objects, Outcome, builtin, reference};
 use crate::private_file::write_private;
-use crate::program::{Program, documents};
+use crate::program::Program;
 use crate::project::Project;
 
 /// The user of everything that this command applies.
@@ -287,7 +287,7 @@ impl Session {
 
     async fn apply_sample(&mut self, file: &Path) -> Result<(), Failure> {
         let text = tokio::fs::read_to_string(file).await.map_err(|error| Failure::of(&error))?;
-        for object in documents(&text).map_err(Failure::other)? {
+        for object in windlass_manifests::yaml::read(&text).map_err(Failure::other)? {
             let version = object["apiVersion"].as_str().unwrap_or_default();
             // The list of the samples, for kustomize.
             if !version.starts_with("kustomize.config.k8s.io/") {

@@ -208,21 +208,37 @@ impl Change {
     }
 }
 
-/// Pods that existed and would end, while another pod of their controller comes.
+/// Pods that existed and would end while another pod of the same workload comes.
 fn restarts(changes: &[(Place, Change, Value, Value)]) -> Vec<(String, String)> {
-    let owner = |pod: &Value| {
-        let owner = &pod["metadata"]["ownerReferences"][0];
-        let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
-        format!("{} {}", text("kind").to_lowercase(), text("name"))
-    };
-    let pods = |wanted: &'static [Change]| {
-        changes
-            .iter()
-            .filter(move |(place, change, ..)| place.resource == "pods" && wanted.contains(change))
-    };
-    let comes = pods(&[Change::Created, Change::Replaced]).count();
-    let ends = pods(&[Change::Deleted, Change::Replaced]);
-    ends.take(comes).map(|(place, _, old, _)| (place.name.clone(), owner(old))).collect()
+    let pods = || changes.iter().filter(|(place, ..)| place.resource == "pods");
+    let mut coming: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for (place, change, _, new) in pods() {
+        if matches!(change, Change::Created | Change::Replaced) {
+            *coming.entry((&place.namespace, workload(new))).or_default() += 1;
+        }
+    }
+    let mut restarts = Vec::new();
+    for (place, change, old, _) in pods() {
+        if matches!(change, Change::Deleted | Change::Replaced)
+            && let Some(count) = coming.get_mut(&(place.namespace.as_str(), workload(old)))
+            && *count > 0
+        {
+            *count -= 1;
+            restarts.push((place.name.clone(), workload(old)));
+        }
+    }
+    restarts
+}
+
+/// The workload of a pod: its controller, or the Deployment of its ReplicaSet.
+fn workload(pod: &Value) -> String {
+    let owner = &pod["metadata"]["ownerReferences"][0];
+    let text = |field: &str| owner[field].as_str().unwrap_or_default();
+    match (text("kind"), text("name").rsplit_once('-')) {
+        // A ReplicaSet is named after its Deployment, with a hash of the template behind it.
+        ("ReplicaSet", Some((deployment, _))) => format!("deployment {deployment}"),
+        (kind, _) => format!("{} {}", kind.to_lowercase(), text("name")),
+    }
 }
 
 /// An object without what the server writes, and without the values of a Secret.
@@ -391,7 +407,7 @@ mod tests {
         let found = Differences::between(&before, &after);
         assert_eq!(
             found.text(),
-            "! pod a of replicaset web-1 would restart\n\
+            "! pod a of deployment web would restart\n\
              0 created, 0 changed, 0 deleted or replaced, 1 pods restarted\n"
         );
         assert!(!found.is_destructive());

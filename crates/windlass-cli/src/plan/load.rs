@@ -1,18 +1,18 @@
 //! The state of a cluster, read from where it is and written into a copy.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams};
-use kube::discovery::{Discovery, Scope, verbs};
+use kube::api::{Api, DynamicObject, PostParams};
+use kube::discovery::{Discovery, verbs};
 use serde_json::{Map, Value, json};
 use windlass_apiserver::ApiServer;
 
 use super::Builds;
 use crate::failure::Failure;
-use crate::objects::reference;
-use crate::target_cluster::TargetArgs;
+use crate::manifest_files;
+use crate::objects::{Objects, reference};
+use crate::target_cluster::NamedArgs;
 use crate::text::{explain, plain};
 
 /// Controllers that would act on the nodes of the cluster that was copied, whose kubelets are not
@@ -41,13 +41,11 @@ const WORKLOADS: [(&str, &str); 7] = [
 ];
 /// The most objects of a state.
 const OBJECTS_MAX: usize = 50_000;
-/// The most bytes of a file.
-const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Where the state comes from.
 pub enum Source<'a> {
     Files(&'a Path),
-    Cluster(&'a TargetArgs),
+    Cluster(&'a NamedArgs),
     /// The samples of the project, if there are any.
     Samples(Option<&'a Path>),
 }
@@ -58,10 +56,10 @@ type Uids = BTreeMap<String, String>;
 // === impl Source ===
 
 impl<'a> Source<'a> {
-    pub fn of(from: Option<&'a Path>, target: &'a TargetArgs, samples: Option<&'a Path>) -> Self {
+    pub fn of(from: Option<&'a Path>, cluster: &'a NamedArgs, samples: Option<&'a Path>) -> Self {
         match from {
             Some(path) => Self::Files(path),
-            None if target.is_named() => Self::Cluster(target),
+            None if cluster.is_named() => Self::Cluster(cluster),
             None => Self::Samples(samples.filter(|path| path.is_dir())),
         }
     }
@@ -73,11 +71,10 @@ impl<'a> Source<'a> {
         definitions: &[Value],
     ) -> Result<Vec<Value>, Failure> {
         match self {
-            Self::Files(path) => read_files(path),
-            Self::Samples(Some(path)) => read_files(path),
+            Self::Files(path) | Self::Samples(Some(path)) => read_files(path),
             Self::Samples(None) => Ok(Vec::new()),
-            Self::Cluster(target) => {
-                let cluster = target.read_only().await?;
+            Self::Cluster(named) => {
+                let cluster = named.open().await?;
                 note!("reading {}", cluster.shown);
                 read_cluster(&cluster.client, &resources(&builds.access().await?, definitions))
                     .await
@@ -123,6 +120,7 @@ async fn read_cluster(
         Failure::other(format!("the cluster cannot be read: {}", explain(&error)))
     };
     let discovery = Discovery::new(client.clone()).run().await.map_err(failed)?;
+    let objects = Objects::new(client.clone());
     let mut all = Vec::new();
     for group in discovery.groups() {
         for (resource, capabilities) in group.recommended_resources() {
@@ -130,7 +128,7 @@ async fn read_cluster(
             if !wanted.contains(&key) || !capabilities.supports_operation(verbs::LIST) {
                 continue;
             }
-            all.extend(list(client, &resource).await?);
+            all.extend(objects.list(&resource, None, "").await?);
             if all.len() > OBJECTS_MAX {
                 return Err(Failure::other(format!(
                     "the cluster has more than {OBJECTS_MAX} objects that matter; save a part of \
@@ -142,73 +140,17 @@ async fn read_cluster(
     Ok(all)
 }
 
-async fn list(client: &kube::Client, resource: &ApiResource) -> Result<Vec<Value>, Failure> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
-    let mut params = ListParams::default().limit(500);
-    let mut found = Vec::new();
-    loop {
-        let page = match api.list(&params).await {
-            Ok(page) => page,
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(found),
-            Err(error) => {
-                let why = explain(&error);
-                let plural = &resource.plural;
-                return Err(Failure::other(format!("{plural} cannot be listed: {why}")));
-            }
-        };
-        for mut item in page.items {
-            let (api_version, kind) = (resource.api_version.clone(), resource.kind.clone());
-            item.types = Some(kube::core::TypeMeta { api_version, kind });
-            found.push(serde_json::to_value(&item).map_err(|error| Failure::of(&error))?);
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) if found.len() <= OBJECTS_MAX => params = params.continue_token(&token),
-            _ => return Ok(found),
-        }
-    }
-}
-
-/// Reads all manifests below a path, lists included.
+/// Reads all manifests of a file or directory.
 fn read_files(path: &Path) -> Result<Vec<Value>, Failure> {
-    let failed = |path: &Path, error: &dyn std::fmt::Display| {
-        Failure::usage(format!("{}: {error}", path.display()))
-    };
-    let mut files: Vec<PathBuf> = Vec::new();
-    if path.is_dir() {
-        for entry in fs::read_dir(path).map_err(|error| failed(path, &error))? {
-            let file = entry.map_err(|error| failed(path, &error))?.path();
-            let known = ["yaml", "yml", "json"];
-            let is_manifest =
-                file.extension().and_then(|e| e.to_str()).is_some_and(|e| known.contains(&e));
-            if is_manifest && file.file_stem().is_some_and(|stem| stem != "kustomization") {
-                files.push(file);
-            }
-        }
-        files.sort();
-    } else {
-        files.push(path.to_owned());
-    }
-    let mut all = Vec::new();
-    for file in files {
-        let size = fs::metadata(&file).map_err(|error| failed(&file, &error))?.len();
-        if size > FILE_BYTES_MAX {
-            return Err(failed(&file, &"larger than 256 MiB"));
-        }
-        let text = fs::read_to_string(&file).map_err(|error| failed(&file, &error))?;
-        let documents =
-            windlass_manifests::yaml::read(&text).map_err(|error| failed(&file, &error))?;
-        for document in documents {
-            match document["items"].as_array() {
-                Some(items) => all.extend(items.iter().cloned()),
-                None => all.push(document),
-            }
-        }
-        if let Some(bad) = all.iter().find(|object| {
-            object["kind"].as_str().is_none() || object["metadata"]["name"].as_str().is_none()
-        }) {
-            let shown = plain(&bad.to_string().chars().take(60).collect::<String>());
-            return Err(failed(&file, &format!("an object without kind or name: {shown}")));
-        }
+    let mut all = manifest_files::read(path)?;
+    all.retain(|object| object["kind"] != "Kustomization");
+    let bad = all.iter().find(|object| {
+        object["kind"].as_str().is_none() || object["metadata"]["name"].as_str().is_none()
+    });
+    if let Some(bad) = bad {
+        let start = plain(&bad.to_string().chars().take(60).collect::<String>());
+        let shown = path.display();
+        return Err(Failure::usage(format!("{shown} has an object without kind or name: {start}")));
     }
     Ok(all)
 }
@@ -218,7 +160,6 @@ fn read_files(path: &Path) -> Result<Vec<Value>, Failure> {
 /// References by UID are translated, so that owners are found. What the copy has by itself stays.
 pub async fn load(server: &ApiServer, mut wanted: Vec<Value>) -> Result<(), Failure> {
     let client = server.client();
-    let failed = |error: kube::Error| Failure::other(explain(&error));
     wanted.retain(|object| {
         let plural = format!("{}s", object["kind"].as_str().unwrap_or_default().to_lowercase());
         !LEFT_OUT.contains(&plural.as_str())
@@ -231,21 +172,19 @@ pub async fn load(server: &ApiServer, mut wanted: Vec<Value>) -> Result<(), Fail
     for namespace in namespaces {
         ensure_namespace(&client, &namespace).await?;
     }
-    let mut known: BTreeMap<(String, String), Option<(ApiResource, Scope)>> = BTreeMap::new();
-    let mut uids = Uids::new();
+    let mut objects = Objects::new(client);
+    let (mut uids, mut left_out) = (Uids::new(), BTreeSet::new());
     for object in wanted {
-        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-        let gvk = (text("apiVersion"), text("kind"));
-        if !known.contains_key(&gvk) {
-            let found = resource_of(&client, &gvk).await.map_err(failed)?;
-            if found.is_none() {
-                note!("left out: the copy does not serve {} {}", gvk.0, gvk.1);
+        let Some(api) = objects.api_if_served(&object).await? else {
+            let text = |field: &str| plain(object[field].as_str().unwrap_or_default());
+            let kind = format!("{} {}", text("apiVersion"), text("kind"));
+            if left_out.insert(kind.clone()) {
+                note!("left out: the copy does not serve {kind}");
             }
-            known.insert(gvk.clone(), found);
-        }
-        let Some(Some((resource, scope))) = known.get(&gvk) else { continue };
+            continue;
+        };
         let uid = object["metadata"]["uid"].as_str().map(str::to_owned);
-        let created = create(&client, resource, scope, translated(&object, &uids)).await?;
+        let created = create(&api, translated(&object, &uids)).await?;
         if let (Some(old), Some(new)) = (uid, created) {
             uids.insert(old, new);
         }
@@ -315,27 +254,8 @@ async fn ensure_namespace(client: &kube::Client, name: &str) -> Result<(), Failu
     }
 }
 
-async fn resource_of(
-    client: &kube::Client,
-    (version, kind): &(String, String),
-) -> Result<Option<(ApiResource, Scope)>, kube::Error> {
-    let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
-    let gvk = kube::core::GroupVersionKind::gvk(group, version, kind);
-    match kube::discovery::pinned_kind(client, &gvk).await {
-        Ok((resource, capabilities)) => Ok(Some((resource, capabilities.scope))),
-        Err(kube::Error::Discovery(_)) => Ok(None),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// Creates an object with its status; returns its UID.
-async fn create(
-    client: &kube::Client,
-    resource: &ApiResource,
-    scope: &Scope,
-    mut object: Value,
-) -> Result<Option<String>, Failure> {
+async fn create(api: &Api<DynamicObject>, mut object: Value) -> Result<Option<String>, Failure> {
     let shown = reference(&object);
     let failed = |error: kube::Error| {
         Failure::other(format!("{shown} cannot be copied: {}", explain(&error)))
@@ -355,13 +275,6 @@ async fn create(
     }
     let status = object.as_object_mut().and_then(|fields| fields.remove("status"));
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let api: Api<DynamicObject> = match scope {
-        Scope::Cluster => Api::all_with(client.clone(), resource),
-        Scope::Namespaced => {
-            let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-            Api::namespaced_with(client.clone(), namespace, resource)
-        }
-    };
     let parsed: DynamicObject =
         serde_json::from_value(object).map_err(|error| Failure::of(&error).context(&shown))?;
     let created = match api.create(&PostParams::default(), &parsed).await {
