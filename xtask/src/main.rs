@@ -9,6 +9,7 @@ mod bench;
 mod fuzz;
 mod journey;
 mod patterns;
+mod peers;
 mod tidy;
 
 use std::process::ExitCode;
