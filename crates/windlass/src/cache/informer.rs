@@ -32,7 +32,7 @@ use crate::ordered_watch;
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use windlass::Key;
-/// use windlass::cache::{Cache, Cause, Informer, Scope, SyncState};
+/// use windlass::cache::{Cache, Origin, Informer, Scope, SyncState};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> windlass::Result<()> {
@@ -52,7 +52,7 @@ use crate::ordered_watch;
 /// // Every subscription receives the present first, and then all changes.
 /// let mut changes = maps.subscribe();
 /// let first = changes.recv().await.expect("the watch runs");
-/// assert_eq!((first.key(), first.cause), (&key, Cause::Initial));
+/// assert_eq!((first.key(), first.origin), (&key, Origin::Initial));
 /// # Ok(())
 /// # }
 /// ```
