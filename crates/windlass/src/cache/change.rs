@@ -11,7 +11,7 @@ use super::{Entry, Key, Malformed, Store};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 
-/// A change of one object, or a reminder of it.
+/// A change of one object, or a resync, which repeats its current state.
 ///
 /// Changes of an object that happen before its handler takes the first of them are merged into one:
 /// `old` is what the handler received last, and `new` is the newest state.
@@ -62,9 +62,9 @@ pub struct Change {
     pub old: Option<Arc<Entry>>,
     /// The state now; `None` if the object was deleted.
     pub new: Option<Arc<Entry>>,
-    /// Why the handler receives the change.
+    /// Where the change comes from: the first list, the watch or a resync.
     pub origin: Origin,
-    /// Whether a deletion was not seen, but found out by a new list, or its last state could not be
+    /// `true` if a deletion was not observed but found by a new list, or if the last state could not be
     /// read: `old` may not be the last state that the object had.
     pub last_state_unknown: bool,
     /// The state now, or the last known one.
@@ -75,7 +75,7 @@ pub struct Change {
     merged: bool,
 }
 
-/// Why a handler receives a [`Change`].
+/// Where a [`Change`] comes from.
 ///
 /// # Examples
 ///
@@ -99,7 +99,7 @@ pub enum Origin {
     Initial,
     /// The object was created, changed or deleted.
     Watch,
-    /// Nothing has changed: the handler asked to be reminded of every object from time to time.
+    /// Nothing has changed: the handler asked to receive every object again from time to time.
     Resync,
 }
 

@@ -87,12 +87,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         self.core.store.reader().keep(keep)
     }
 
-    /// Returns the store.
+    /// Returns the store that the watch keeps up to date.
     pub fn store(&self) -> &Store {
         &self.core.store
     }
 
-    /// Returns the state of the watch.
+    /// Returns the state of the watch now; [`synced`](Self::synced) waits for it.
     pub fn state(&self) -> SyncState {
         self.core.states.get()
     }
@@ -140,7 +140,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         HandlerGuard::spawn(&self.core, resync, handler)
     }
 
-    /// Reads the figures of the watch.
+    /// Returns the statistics of the watch.
     pub fn stats(&self) -> InformerStats {
         InformerStats::read(&self.core.store, &self.core.stats)
     }
