@@ -33,18 +33,19 @@ impl Kind {
         };
         let columns = self
             .all("column")
-            .map(|entry| column(root, entry, &self.spec))
+            .map(|entry| column(root, entry, &self.fields))
             .collect::<Result<Vec<_>>>()?;
         let scale = self.scale(root)?;
         let (storage, served) = (self.flag("storage", true)?, self.flag("served", true)?);
         let (deprecated, warning) = self.deprecated()?;
         let selectable = self.strings("selectable")?;
         for path in &selectable {
-            check_path(path, &self.spec)?;
+            check_path(path, &self.fields)?;
         }
         let (labels, annotations) = (self.pairs("label")?, self.pairs("annotation")?);
         let rules =
             self.all("cel").map(|entry| argument::cel(root, entry)).collect::<Result<Vec<_>>>()?;
+        let flat = self.is_flat();
         let spec_required = self.find("optional_spec").map(Entry::flag).transpose()?.is_none();
         let subschema =
             |kind: &TokenStream| quote!(#root::schemars::SchemaGenerator::subschema_for::<#kind>);
@@ -75,6 +76,7 @@ impl Kind {
                 rules: &[#(#rules),*],
                 spec: #spec,
                 spec_required: #spec_required,
+                flat: #flat,
                 status: #status,
                 ui: #ui,
             }
@@ -95,7 +97,7 @@ impl Kind {
             if !known.contains(&argument.name().as_str()) {
                 return Err(attribute::unknown(&argument.key, &known, "in `scale`"));
             }
-            check_path(&argument.string()?, &self.spec)?;
+            check_path(&argument.string()?, &self.fields)?;
         }
         let find = |name: &str| {
             arguments.iter().find(|argument| argument.name() == name).map(Entry::string).transpose()
