@@ -39,7 +39,6 @@ mod predicate;
 mod reconcile;
 mod reference;
 mod report;
-mod requests;
 mod running_watch;
 mod runs;
 mod source;
@@ -72,7 +71,6 @@ pub use watch_guard::WatchGuard;
 
 pub(crate) use component::{Component, Prepared};
 pub(crate) use env::ControllerEnv;
-pub(crate) use requests::note as note_request;
 pub(crate) use worker::panic_text;
 
 use reference::References;
