@@ -66,8 +66,10 @@ pub(super) struct Core {
     pub(super) store: Store,
     pub(super) states: Arc<SyncStates>,
     pub(super) stats: Arc<WatchStats>,
-    /// The namespaces that are cached; empty for all.
+    /// The namespaces that are cached; empty for all, and for those that come and go.
     pub(super) namespaces: BTreeSet<String>,
+    /// Namespaces come and go.
+    pub(super) chosen: bool,
     /// The indexes that are declared for the kind.
     pub(super) indexes: Mutex<Vec<IndexGuard>>,
     /// Ends the tasks of the watch.
