@@ -115,6 +115,15 @@ impl Kind {
                 ))),
             }
         };
+        let mut known = Vec::new();
+        for entry in self.all(name) {
+            let (texts, _) = entry.call_with_strings()?;
+            let key = texts.first().map(LitStr::value).unwrap_or_default();
+            if known.contains(&key) {
+                return Err(entry.error(format_args!("`{name}` sets `{key}` twice")));
+            }
+            known.push(key);
+        }
         self.all(name).map(pair).collect()
     }
 
