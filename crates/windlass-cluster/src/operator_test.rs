@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass::manager::Running;
+use windlass::webhook::Webhooks;
 use windlass::{Client, Error, Key, Object, Operator, Result, wait};
 use windlass_apiserver::{ApiServer, Options as ServerOptions};
+use windlass_manifests::Model;
 
+use crate::role_test::create;
 use crate::{Cluster, Options, RoleTest};
 
 /// How often a condition is looked at.
@@ -20,8 +23,9 @@ const START: &str = "2026-01-01T00:00:00Z";
 
 /// An operator on an embedded cluster of its own, for tests.
 ///
-/// The definitions and the role are installed, and the operator runs with the rights of that role
-/// and no others. On a runtime with paused time (`#[tokio::test(start_paused = true)]`), every run
+/// Everything but the deployment is installed: definitions, the role, webhook configurations and
+/// policies. The operator runs with the rights of that role and no others, and the API server calls
+/// its webhooks as functions. On a runtime with paused time (`#[tokio::test(start_paused = true)]`), every run
 /// is the same: names, ages and addresses follow from a fixed seed and a fixed time.
 ///
 /// ```
@@ -85,11 +89,18 @@ impl OperatorTest {
         };
         let server = ApiServer::with_options(options).map_err(Error::other)?;
         let cluster = Cluster::with_options(server, Options { nodes, ..Options::default() }).await;
-        let role = RoleTest::install(cluster.server(), &operator().model()?).await?;
+        let operator = operator();
+        let model = operator.model()?;
+        route(cluster.server(), &operator.webhooks(), &model);
+        let role = RoleTest::install(cluster.server(), &model).await?;
         let clock = windlass::clock::Clock::fixed(cluster.server().clock().now());
-        let manager = operator().manager(role.client()).clock(clock).seed(SEED);
+        let manager = operator.manager(role.client()).clock(clock).seed(SEED);
         let running = manager.spawn()?;
         running.ready().await;
+        let admission = model.policy_objects().into_iter().chain(model.webhook_configurations());
+        for object in admission {
+            create(&cluster.client(), object).await?;
+        }
         let client = Client::new(cluster.client());
         Ok(Self { cluster, role, running, client })
     }
@@ -157,6 +168,18 @@ impl OperatorTest {
         let stopped = self.running.stop().await;
         self.cluster.stop().await;
         stopped
+    }
+}
+
+/// Lets the API server call webhooks as functions.
+fn route(server: &ApiServer, webhooks: &Webhooks, model: &Model) {
+    for path in webhooks.paths() {
+        let (webhooks, path) = (webhooks.clone(), path.to_owned());
+        let url = format!("https://{}.{}.svc{path}", model.webhook_service(), model.namespace);
+        server.register_webhook(&url, move |review| {
+            let (webhooks, path) = (webhooks.clone(), path.clone());
+            async move { webhooks.call(&path, review).await }
+        });
     }
 }
 

@@ -299,6 +299,20 @@ impl Kind {
                     &[#(#short),*]
                 }
             }
+
+            impl #root::schemars::JsonSchema for #kind {
+                fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                    ::std::borrow::Cow::Borrowed(#name)
+                }
+
+                fn schema_id() -> ::std::borrow::Cow<'static, str> {
+                    ::std::borrow::Cow::Borrowed(::core::any::type_name::<Self>())
+                }
+
+                fn json_schema(_: &mut #root::schemars::SchemaGenerator) -> #root::schemars::Schema {
+                    <Self as #root::Api>::DEFINITION.schema()
+                }
+            }
         })
     }
 
