@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use parking_lot::Mutex;
-use windlass_apiserver::ApiServer;
+use windlass_apiserver::{ApiServer, Options};
 
 use super::keeper::Names;
 use super::*;
