@@ -67,7 +67,7 @@ type Features = BTreeMap<String, BTreeSet<String>>;
 
 /// Checks every crate of the workspace, and lists everything that is wrong.
 pub fn run() -> Result<(), String> {
-    let root = crate::bench::root();
+    let root = crate::peers::root();
     let together = tree(&root, &["--workspace", "-e", "normal,build,dev"])?;
     let metadata = cargo(&root, &["metadata", "--format-version", "1", "--no-deps"])?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|error| error.to_string())?;

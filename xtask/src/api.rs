@@ -37,7 +37,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
         ["--write"] => true,
         other => return Err(format!("unknown arguments {other:?}, expected --write or nothing")),
     };
-    let root = crate::bench::root();
+    let root = crate::peers::root();
     let source = Source::read("windlass", &root.join(SOURCE))?;
     let surface = surface(&source);
     println!("{}", summary(&surface));

@@ -5,20 +5,19 @@ mod figures;
 mod metrics;
 mod options;
 mod plan;
-mod process;
 mod record;
 mod report;
-mod scratch;
 mod server;
 mod stats;
 mod svg;
-mod versions;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use options::Options;
 use record::Record;
+
+use crate::peers::{root, scratch};
 
 /// Measures and writes the page.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
@@ -63,10 +62,4 @@ fn publish(root: &Path, record: &Record, quick: bool) -> Result<(), String> {
     write(picture, &svg::picture(record))?;
     println!("wrote {page}");
     Ok(())
-}
-
-/// The folder of the workspace.
-pub fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
 }

@@ -21,7 +21,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
         [seconds] => seconds.parse().map_err(|_| format!("{seconds:?} is no time in seconds"))?,
         _ => return Err("fuzz takes one number of seconds".into()),
     };
-    let root = crate::bench::root();
+    let root = crate::peers::root();
     let found = property_tests(&root)?;
     if found.is_empty() {
         return Err("there are no property tests".into());

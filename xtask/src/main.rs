@@ -1,5 +1,5 @@
 //! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `fuzz`, `go-patterns`,
-//! `journey` and `tidy`.
+//! `journey`, `real` and `tidy`.
 
 #![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
 
@@ -9,6 +9,8 @@ mod bench;
 mod fuzz;
 mod journey;
 mod patterns;
+mod peers;
+mod real;
 mod tidy;
 
 use std::process::ExitCode;
@@ -36,6 +38,10 @@ const USAGE: &str = "usage:
   cargo xtask go-patterns
       asks the Go on this machine about generated regular expressions, and writes its
       answers where the tests of the API server find them
+  cargo xtask real [--embedded] [--no-build] [PROGRAM ...]
+      runs the operators of examples/ on a real kube-apiserver, with a real kubectl and
+      under the roles of their own manifests; --embedded takes windlass cluster instead;
+      needs Go
   cargo xtask tidy
       checks the length of files and functions, and the words of comments";
 
@@ -49,6 +55,7 @@ fn main() -> ExitCode {
         Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"journey", rest)) => journey::run(rest),
         Some((&"go-patterns", rest)) => patterns::run(rest),
+        Some((&"real", rest)) => real::run(rest),
         Some((&"tidy", [])) => tidy::run(),
         _ => Err(USAGE.to_owned()),
     };

@@ -10,7 +10,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     if !arguments.is_empty() {
         return Err("go-patterns takes no arguments".into());
     }
-    let root = crate::bench::root();
+    let root = crate::peers::root();
     let status = Command::new("go")
         .args(["run", "xtask/go/patterns/main.go", PATTERNS, GROUPS])
         .current_dir(root)

@@ -53,7 +53,7 @@ const EXEMPT: [&str; 2] = ["xtask/src/tidy.rs", "crates/windlass-manifests/tests
 
 /// Checks all files, and lists everything that is wrong.
 pub fn run() -> Result<(), String> {
-    let root = crate::bench::root();
+    let root = crate::peers::root();
     let mut found = Vec::new();
     let mut lengths = Vec::new();
     for (path, text) in files(&root, &SOURCES, "rs")? {

@@ -45,7 +45,7 @@ pub async fn stream(client: Client, _args: &Args, typed: bool) -> Outcome {
     tokio::spawn(async move {
         while let Some(change) = changes.recv().await {
             let (Some(_), Some(new)) = (&change.old, &change.new) else { continue };
-            let stamp = new.label(STAMP);
+            let stamp = new.labels().find(|(name, _)| *name == STAMP).map(|(_, value)| value);
             if typed && change.object::<Pod>().is_some_and(|pod| pod.spec.is_none()) {
                 failed.fetch_add(1, Ordering::Relaxed);
             }

@@ -49,7 +49,7 @@ pub async fn queue(args: &Args) -> Outcome {
 }
 
 async fn alone(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let meter = Meter::start();
     for _ in 0..rounds {
         add(&queue, keys, calls);
@@ -59,7 +59,7 @@ async fn alone(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
 }
 
 fn merged(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let meter = Meter::start();
     for _ in 0..rounds {
         add(&queue, keys, calls);
@@ -68,7 +68,7 @@ fn merged(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
 }
 
 async fn delayed(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let wait = Duration::from_millis(1);
     let meter = Meter::start();
     for _ in 0..rounds {
@@ -85,7 +85,7 @@ async fn delayed(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
 
 /// Four tasks add, four work.
 async fn shared(keys: &[Key], rounds: usize, calls: Calls) -> (f64, f64) {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let meter = Meter::start();
     for _ in 0..rounds {
         let share = keys.len() / TASKS;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use windlass::Manager;
 use windlass::cache::CacheOptions;
 use windlass::clock::Clock;
 use windlass::events::EventsApi;
 use windlass::manager::{Handle, Running};
+use windlass::{Client, Manager};
 use windlass_apiserver::ApiServer;
 
 use crate::controllers::{self, Settings, Shared};
@@ -121,7 +121,7 @@ impl Cluster {
         let client = options.client.unwrap_or_else(|| server.client());
         let mut builder = Manager::new(client)
             .name("kube-controller-manager")
-            .clock(clock)
+            .clock(clock.clone())
             .cache(cache)
             // Sources, counts and times as the controllers of Kubernetes write them.
             .events_api(options.events.then_some(EventsApi::CoreV1));
@@ -129,7 +129,9 @@ impl Cluster {
             builder = builder.seed(seed);
         }
         if options.nodes > 0 {
-            node::register(&server, options.nodes).await.expect("a fresh node is a valid object");
+            let admin = Client::new(server.client());
+            let registered = node::register(&admin, &clock, options.nodes).await;
+            registered.expect("a fresh node is a valid object");
             builder = node::add(builder);
         }
         for (name, add) in controllers::all() {

@@ -116,7 +116,7 @@ fn row(
 
 /// Knows both versions of an autoscaler, how one becomes the other, and the defaults.
 fn scheme() -> Scheme {
-    Scheme::new()
+    Scheme::default()
         .convert_with(|old: OldScaler| {
             let spec = NewSpec {
                 min_replicas: old.spec.min_replicas,

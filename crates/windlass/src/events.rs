@@ -50,7 +50,7 @@ const NOTE_MAX: usize = 1024;
 /// let mut about =
 ///     Key::namespaced("default", "cart").object_reference(&Kind::of::<Pod>());
 /// about.field_path = Some("spec.containers{web}".into());
-/// let recorder = recorder.named("till").on_host("node-1");
+/// let recorder = recorder.reporting_as("till", "node-1");
 /// recorder.publish(EventType::Warning, about, "Slow", "Serve", "3 s for a page".into());
 /// recorder.flush().await;
 /// let event = client.api::<Event>().list().namespace("default").items().await?.remove(0);
@@ -175,14 +175,11 @@ impl Recorder {
         (recorder, Publisher::new(inbox, client, clock))
     }
 
-    /// Returns a recorder that reports as another controller.
-    pub fn named(&self, controller: &str) -> Self {
-        Self { controller: controller.into(), ..self.clone() }
-    }
-
-    /// Returns a recorder for events of this host.
-    pub fn on_host(&self, host: &str) -> Self {
-        Self { instance: host.into(), ..self.clone() }
+    /// Returns a recorder that reports as another controller and, if one is given, from another
+    /// instance of it, such as the name of a node.
+    pub fn reporting_as<'a>(&self, controller: &str, instance: impl Into<Option<&'a str>>) -> Self {
+        let instance = instance.into().map_or_else(|| self.instance.clone(), Arc::from);
+        Self { controller: controller.into(), instance, ..self.clone() }
     }
 
     /// Returns a recorder that writes to this API, or none; events of the core API have no host.

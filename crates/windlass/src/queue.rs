@@ -37,7 +37,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! let queue = WorkQueue::new();
+//! let queue = WorkQueue::default();
 //! queue.add("a");
 //! queue.add("a");
 //! let work = queue.get().await.expect("the queue is open");
@@ -102,7 +102,7 @@ pub const LOW_PRIORITY: i32 = -100;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let queue = WorkQueue::new();
+/// let queue = WorkQueue::default();
 /// queue.add_with_priority("unchanged", LOW_PRIORITY);
 /// queue.add("changed");
 /// queue.add_after("later", Duration::from_millis(5));
@@ -132,12 +132,6 @@ struct Shared<K: QueueKey> {
 // === impl WorkQueue ===
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// Creates a queue whose rate-limited adds are delayed by 5 ms to 1000 s, twice as long after
-    /// each failure of the key.
-    pub fn new() -> Self {
-        QueueOptions::new().build()
-    }
-
     /// Creates a queue with a limiter for its rate-limited adds.
     pub fn with_limiter(limiter: impl Limiter<K> + 'static) -> Self {
         QueueOptions::new().limiter(limiter).build()
@@ -278,7 +272,7 @@ impl<K: QueueKey> WorkQueue<K> {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// let queue = WorkQueue::new();
+    /// let queue = WorkQueue::default();
     /// let worker = tokio::spawn({
     ///     let queue = queue.clone();
     ///     async move {
@@ -341,8 +335,10 @@ impl<K: QueueKey> Clone for WorkQueue<K> {
 }
 
 impl<K: QueueKey> Default for WorkQueue<K> {
+    /// Creates a queue whose rate-limited adds are delayed by 5 ms to 1000 s, twice as long after
+    /// each failure of the key.
     fn default() -> Self {
-        Self::new()
+        QueueOptions::new().build()
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) type Convert = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
 /// use serde_json::json;
 /// use windlass::scheme::Scheme;
 ///
-/// let scheme = Scheme::new().default_with(|map: &mut ConfigMap| {
+/// let scheme = Scheme::default().default_with(|map: &mut ConfigMap| {
 ///     map.immutable.get_or_insert(false);
 /// });
 /// let map: ConfigMap = scheme.decode(json!({
@@ -56,11 +56,6 @@ struct Registered {
 // === impl Scheme ===
 
 impl Scheme {
-    /// Creates a scheme without types.
-    pub fn new() -> Self {
-        Default::default()
-    }
-
     /// Adds a type, with a function that fills in what is missing.
     ///
     /// Two types of one kind are an error when an object of that kind is read.
@@ -84,7 +79,7 @@ impl Scheme {
     /// use serde_json::json;
     /// use windlass::scheme::Scheme;
     ///
-    /// let scheme = Scheme::new()
+    /// let scheme = Scheme::default()
     ///     .convert_with(|old: v1::HorizontalPodAutoscaler| {
     ///         let spec = v2::HorizontalPodAutoscalerSpec {
     ///             min_replicas: old.spec.min_replicas,
@@ -105,8 +100,8 @@ impl Scheme {
     /// });
     /// let read: v2::HorizontalPodAutoscaler = scheme.decode(stored.clone())?;
     /// assert_eq!((read.spec.max_replicas, read.spec.min_replicas), (5, Some(1)));
-    /// let nowhere = scheme.convert(stored, "autoscaling/v3").unwrap_err();
-    /// let text = "no conversion of HorizontalPodAutoscaler from autoscaling/v1 to autoscaling/v3";
+    /// let nowhere = Scheme::default().decode::<v2::HorizontalPodAutoscaler>(stored).unwrap_err();
+    /// let text = "no conversion of HorizontalPodAutoscaler from autoscaling/v1 to autoscaling/v2";
     /// assert_eq!(nowhere.to_string(), text);
     /// # Ok::<(), windlass::Error>(())
     /// ```
@@ -157,7 +152,7 @@ impl Scheme {
     /// # Errors
     ///
     /// Fails if no chain of conversions leads there, or if one of them fails.
-    pub fn convert(&self, object: Value, api_version: &str) -> Result<Value> {
+    fn convert(&self, object: Value, api_version: &str) -> Result<Value> {
         let (kind, from) = named(&object);
         if from == api_version {
             return Ok(object);
@@ -174,8 +169,8 @@ impl Scheme {
     ///
     /// # Errors
     ///
-    /// Fails as [`convert`](Self::convert) does, if the object is of another kind or does not decode,
-    /// or if its kind has two types here.
+    /// Fails if no chain of conversions leads to the version of `K`, if one of them fails, if the
+    /// object is of another kind or does not decode, or if its kind has two types here.
     pub fn decode<K: Object<DynamicType = ()>>(&self, object: Value) -> Result<K> {
         let (kind, version) = named(&object);
         let wanted = Kind::of::<K>();
@@ -266,7 +261,7 @@ mod tests {
     type Two = autoscaling::v2::HorizontalPodAutoscaler;
 
     fn scheme() -> Scheme {
-        Scheme::new().convert_with(|one: One| {
+        Scheme::default().convert_with(|one: One| {
             let mut two = Two { metadata: one.metadata, ..Two::default() };
             two.spec.max_replicas = one.spec.max_replicas;
             Ok(two)
@@ -298,9 +293,9 @@ mod tests {
 
     #[test]
     fn a_conversion_must_keep_metadata() {
-        let scheme = Scheme::new().convert_with(|_: One| Ok(Two::default()));
+        let scheme = Scheme::default().convert_with(|_: One| Ok(Two::default()));
         assert!(scheme.convert(object(), "autoscaling/v2").is_err());
-        let scheme = Scheme::new().convert_with(|mut one: One| {
+        let scheme = Scheme::default().convert_with(|mut one: One| {
             one.metadata.finalizers = None;
             one.metadata.labels = Some([("moved".to_owned(), String::new())].into());
             Ok(Two { metadata: one.metadata, ..Two::default() })
@@ -318,7 +313,7 @@ mod tests {
         type Meta = kube::core::PartialObjectMeta<ConfigMap>;
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
         let both =
-            Scheme::new().default_with(|_: &mut ConfigMap| {}).default_with(|_: &mut Meta| {});
+            Scheme::default().default_with(|_: &mut ConfigMap| {}).default_with(|_: &mut Meta| {});
         let error = both.decode::<ConfigMap>(map.clone()).expect_err("which is it?");
         assert!(error.to_string().starts_with("ConfigMap.v1 has two types in the scheme: "));
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
@@ -329,7 +324,7 @@ mod tests {
 
     /// Three versions of a kind; the middle one is the hub.
     fn drives() -> Scheme {
-        Scheme::new()
+        Scheme::default()
             .default_with(|old: &mut v1::Drive| old.spec.warp = old.spec.warp.max(1))
             .default_with(|new: &mut v3::Drive| {
                 new.spec.unit.get_or_insert_with(|| "warp".into());

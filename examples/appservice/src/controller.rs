@@ -94,7 +94,7 @@ impl Controller {
             recorder: cx.recorder.clone(),
             services: cache.informer(&Scope::default()),
             deployments: cache.informer(&Scope::default()),
-            queue: WorkQueue::new(),
+            queue: WorkQueue::default(),
         })
     }
 

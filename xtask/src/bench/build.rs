@@ -4,11 +4,12 @@
 //! modules are not to be had, that part is left out and the page says so.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::versions;
+use crate::peers::go::{cache, done, go, go_always};
+use crate::peers::real::Real;
+use crate::peers::target;
 
 /// Everything that is run; what is `None` could not be built.
 pub struct Tools {
@@ -20,14 +21,6 @@ pub struct Tools {
     pub real: Option<Real>,
     /// Why something is missing.
     pub missing: Vec<String>,
-}
-
-/// The real server.
-pub struct Real {
-    pub etcd: PathBuf,
-    pub apiserver: PathBuf,
-    pub controller_manager: Option<PathBuf>,
-    pub keys: PathBuf,
 }
 
 /// Builds all that can be built; without `fresh`, what is there is taken as it is.
@@ -54,10 +47,9 @@ pub fn build(root: &Path, fresh: bool) -> Result<Tools, String> {
         false => go(&bin, "bench-controller-runtime", &runtime, "."),
     };
     let controller_runtime = note(&mut missing, "controller-runtime", contestant);
-    let mut real = note(&mut missing, "kube-apiserver and etcd", build_real(root, &bin));
+    let mut real = note(&mut missing, "kube-apiserver and etcd", Real::build(root));
     if let Some(real) = &mut real {
-        let built = kubernetes(root, &bin, "kube-controller-manager");
-        real.controller_manager = note(&mut missing, "kube-controller-manager", built);
+        note(&mut missing, "kube-controller-manager", real.build_controller_manager(root));
     }
     Ok(Tools {
         windlass_cli: release.join("windlass"),
@@ -78,75 +70,6 @@ fn build_kube_rs(root: &Path, target: &Path) -> Result<PathBuf, String> {
     Ok(target.join("release/bench-kube-rs"))
 }
 
-fn build_real(root: &Path, bin: &Path) -> Result<Real, String> {
-    let (peers, version) = (root.join("bench/peers"), versions::etcd(root));
-    let etcd = versioned("etcd", version)?;
-    Ok(Real {
-        keys: go(bin, "bench-keys", &peers.join("keys"), ".")?,
-        etcd: go(bin, &etcd, &peers.join("etcd"), "go.etcd.io/etcd/server/v3")?,
-        apiserver: kubernetes(root, bin, "kube-apiserver")?,
-        controller_manager: None,
-    })
-}
-
-fn kubernetes(root: &Path, bin: &Path, name: &str) -> Result<PathBuf, String> {
-    let package = format!("k8s.io/kubernetes/cmd/{name}");
-    let file = versioned(name, versions::kubernetes(root))?;
-    go(bin, &file, &root.join("bench/peers/kubernetes"), &package)
-}
-
-/// The name in the cache; with another version in `go.mod` another file is built.
-fn versioned(name: &str, version: Option<String>) -> Result<String, String> {
-    let version = version.ok_or_else(|| format!("no go.mod names the version of {name}"))?;
-    Ok(format!("{name}-{version}"))
-}
-
-/// Builds a Go program unless it is in the cache.
-fn go(bin: &Path, name: &str, module: &Path, package: &str) -> Result<PathBuf, String> {
-    let made = bin.join(name);
-    if made.exists() {
-        return Ok(made);
-    }
-    go_always(bin, name, module, package)
-}
-
-fn go_always(bin: &Path, name: &str, module: &Path, package: &str) -> Result<PathBuf, String> {
-    let (made, half) = (bin.join(name), bin.join(format!(".{name}.tmp")));
-    let mut command = Command::new("go");
-    command.args(["build", "-p", "2", "-trimpath", "-ldflags", "-s -w", "-o"]);
-    command.arg(&half).arg(package).env("CGO_ENABLED", "0").current_dir(module);
-    done(command, &format!("building {name}"))?;
-    fs::rename(&half, &made).map_err(|error| format!("{}: {error}", made.display()))?;
-    Ok(made)
-}
-
-fn done(mut command: Command, what: &str) -> Result<(), String> {
-    println!("{what} …");
-    let status = command.stdin(Stdio::null()).status().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => {
-            format!("{what}: {} is not installed", command.get_program().display())
-        }
-        _ => format!("{what}: {error}"),
-    });
-    match status?.success() {
-        true => Ok(()),
-        false => Err(format!("{what} failed")),
-    }
-}
-
 fn note<T>(missing: &mut Vec<String>, what: &str, built: Result<T, String>) -> Option<T> {
     built.map_err(|why| missing.push(format!("{what} is left out: {why}"))).ok()
-}
-
-fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
-}
-
-/// Where the peers are kept.
-pub fn cache() -> Result<PathBuf, String> {
-    if let Some(folder) = std::env::var_os("WINDLASS_BENCH_CACHE") {
-        return Ok(PathBuf::from(folder));
-    }
-    let home = std::env::var_os("HOME").ok_or("neither WINDLASS_BENCH_CACHE nor HOME is set")?;
-    Ok(Path::new(&home).join(".cache/windlass-bench"))
 }

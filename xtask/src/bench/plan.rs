@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::build::Tools;
 use super::options::Options;
-use super::process::Process;
 use super::record::{Record, SERVER};
 use super::server::Server;
+use crate::peers::process::Process;
 
 use contest::{Contest, Contestant};
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::build::Tools;
 use super::metrics::axis;
 use super::options::Options;
-use super::versions::{self, said};
+use crate::peers::versions::{self, said};
 
 /// The contestant of a run that failed because its server did not start.
 pub const SERVER: &str = "server";

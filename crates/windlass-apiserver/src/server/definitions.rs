@@ -154,8 +154,13 @@ impl Inner {
             }
             touched.append(&mut changed);
         }
+        let found = |name: Arc<str>| {
+            let definition = known.get(&name).map(|(_, definition)| definition);
+            (name, definition)
+        };
+        let touched: Vec<_> = touched.into_iter().map(found).collect();
         if !touched.is_empty() {
-            self.serve(&known, &touched);
+            self.serve(&touched);
         }
     }
 
@@ -170,6 +175,10 @@ impl Inner {
         let mut object = Value::clone(&stored);
         names::update_status(&mut object, &others, true, &self.clock.stamp());
         if object != *stored {
+            // Whoever sees that the definition is established may use it at once.
+            if names::is_true(&object, "Established") && !names::is_true(&stored, "Established") {
+                self.serve(&[(Arc::from(name), Some(Arc::new(object.clone())))]);
+            }
             self.put_definition(name, revision, &stored, object);
         }
     }
@@ -252,17 +261,17 @@ impl Inner {
         let _ = self.store.write(&definitions(), &key, Some(revision), change);
     }
 
-    /// Compiles definitions that changed and serves them; watches of changed resources end.
-    fn serve(&self, known: &Known, touched: &BTreeSet<Arc<str>>) {
+    /// Compiles definitions that changed and serves them; watches of changed resources end. A
+    /// definition that is `None` is deleted.
+    fn serve(&self, touched: &[(Arc<str>, Option<Arc<Value>>)]) {
         let mut ended: Vec<CancellationToken> = Vec::new();
-        let gone = touched.iter().filter(|name| known.get(name).is_none());
-        let gone: Vec<ResourceKey> = gone.map(|name| instances(name)).collect();
+        let gone = touched.iter().filter(|(_, definition)| definition.is_none());
+        let gone: Vec<ResourceKey> = gone.map(|(name, _)| instances(name)).collect();
         self.registry.change_custom(|set| {
-            for name in touched {
+            for (name, definition) in touched {
                 let key = instances(name);
                 let before = self.registry.family(&key);
-                let definition = known.get(name).map(|(_, definition)| definition);
-                let served = definition.filter(|d| names::is_true(d, "Established"));
+                let served = definition.clone().filter(|d| names::is_true(d, "Established"));
                 let Some(definition) = served else {
                     set.remove(&key);
                     ended.extend(before.map(|family| family.token.clone()));

@@ -283,6 +283,45 @@ async fn options_that_do_not_fit_a_watch_are_refused() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_is_served_when_a_watch_shows_that_it_is_established() {
+    let server = server();
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let mut watch = Watch::open(&server, definitions).await;
+    // A large schema takes a while to compile.
+    let fields: serde_json::Map<_, _> =
+        (0..500).map(|n| (format!("field{n}"), json!({"type": "string"}))).collect();
+    let schema =
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
+    for index in 0..10 {
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("boats.sea{index}.example")},
+            "spec": {
+                "group": format!("sea{index}.example"), "scope": "Namespaced",
+                "names": {"plural": "boats", "kind": "Boat"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                              "schema": {"openAPIV3Schema": schema}}],
+            },
+        });
+        let writer = server.clone();
+        let created = tokio::spawn(async move {
+            ask(&writer, &format!("POST {definitions}"), definition).await.ok()
+        });
+        loop {
+            let event = watch.next().await.expect("an event");
+            let conditions = event["object"]["status"]["conditions"].as_array().cloned();
+            let established =
+                |c: &serde_json::Value| c["type"] == "Established" && c["status"] == "True";
+            if conditions.unwrap_or_default().iter().any(established) {
+                break;
+            }
+        }
+        ask(&server, &format!("GET /apis/sea{index}.example/v1/boats"), json!(null)).await.ok();
+        created.await.expect("created");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_a_custom_kind_ends_with_its_definition() {
     let server = server();

@@ -65,7 +65,7 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
         };
     }
     if !step.events.is_empty() {
-        let recorder = cx.recorder().on_host(name);
+        let recorder = cx.recorder().reporting_as("kubelet", name);
         step.events.into_iter().for_each(|event| publish(&recorder, &pod, event));
     }
     if step.remove {

@@ -9,7 +9,6 @@ use kube::core::ObjectMeta;
 use windlass::clock::Clock;
 use windlass::controller::{Context, Controller, Next};
 use windlass::{Client, Manager, Result, ResultExt};
-use windlass_apiserver::ApiServer;
 
 use super::SIMULATED;
 use super::steer::{Health, health};
@@ -21,15 +20,14 @@ const VERSION: &str = "v1.36.4";
 /// # Errors
 ///
 /// Fails if the server refuses an object.
-pub async fn register(server: &ApiServer, count: usize) -> Result<()> {
-    let client = Client::new(server.client()).field_owner("kubelet");
-    let clock = Clock::fixed(server.clock().now());
+pub async fn register(client: &Client, clock: &Clock, count: usize) -> Result<()> {
+    let client = client.clone().field_owner("kubelet");
     client.api().create(&storage_class()).await.ignore_already_exists()?;
     for number in 1..=count {
         let made = client.api().create(&node(number)).await.ignore_already_exists()?;
         if let Some(mut made) = made {
-            client.api().create(&lease(&made, &clock)).await.ignore_already_exists()?;
-            made.status = Some(status(&made, Health::Ready, &clock));
+            client.api().create(&lease(&made, clock)).await.ignore_already_exists()?;
+            made.status = Some(status(&made, Health::Ready, clock));
             let mut made = client.api().subresource("status").update(&made).await?;
             // New nodes are kept free until they are ready, which this one is.
             if let Some(spec) = made.spec.as_mut()

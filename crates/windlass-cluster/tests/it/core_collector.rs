@@ -130,27 +130,37 @@ async fn an_owner_of_another_namespace_is_none_and_a_warning_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn custom_resources_own_and_are_owned() {
+    a_custom_resource_owns("example.com", "Widget", "widgets").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_kind_with_the_name_of_a_built_in_one_is_followed() {
+    a_custom_resource_owns("batch.tutorial.kubebuilder.io", "CronJob", "cronjobs").await;
+}
+
+async fn a_custom_resource_owns(group: &str, kind: &str, plural: &str) {
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as extensions;
     let cluster = Cluster::start().await;
     let client = client(&cluster);
     let definition = object::<extensions::CustomResourceDefinition>(json!({
-        "metadata": {"name": "widgets.example.com"},
+        "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
             "versions": [{"name": "v1", "served": true, "storage": true,
                           "schema": {"openAPIV3Schema": {"type": "object"}}}],
         },
     }));
     client.api().create(&definition).await.expect("created");
-    let kind = windlass::Kind::new("example.com", "v1", "Widget", "widgets");
-    let api = client.api_of::<kube::core::DynamicObject>(&kind);
-    let widget = object(json!({"apiVersion": "example.com/v1", "kind": "Widget",
+    let api_version = format!("{group}/v1");
+    let served = windlass::Kind::new(group, "v1", kind, plural);
+    let api = client.api_of::<kube::core::DynamicObject>(&served);
+    let widget = object(json!({"apiVersion": api_version, "kind": kind,
         "metadata": {"name": "w", "namespace": "default"}}));
     let widget = api.create(&widget).await.expect("created");
     let made = object::<Pod>(json!({
         "metadata": {"name": "made", "namespace": "default", "ownerReferences": [{
-            "apiVersion": "example.com/v1", "kind": "Widget", "name": "w",
+            "apiVersion": api_version, "kind": kind, "name": "w",
             "uid": widget.metadata.uid, "controller": true}]},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }));

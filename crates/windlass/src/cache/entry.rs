@@ -131,7 +131,7 @@ impl Entry {
     }
 
     /// Returns the value of a label.
-    pub fn label(&self, name: &str) -> Option<&str> {
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name)
     }
 

@@ -32,7 +32,7 @@ use crate::ordered_watch;
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use windlass::Key;
-/// use windlass::cache::{Cache, Cause, Informer, Scope};
+/// use windlass::cache::{Cache, Cause, Informer, Scope, SyncState};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> windlass::Result<()> {
@@ -46,7 +46,8 @@ use crate::ordered_watch;
 /// let maps: Informer<ConfigMap> = cache.informer(&Scope::default().namespace("default"));
 /// maps.synced(Duration::from_secs(30)).await.expect("config maps can be watched");
 /// let key = Key::namespaced("default", "settings");
-/// assert!(maps.reader().get(&key).is_some() && maps.state().synced());
+/// assert!(maps.reader().get(&key).is_some());
+/// assert!(matches!(maps.state(), SyncState::Synced { .. }));
 ///
 /// // Every subscription receives the present first, and then all changes.
 /// let mut changes = maps.subscribe();

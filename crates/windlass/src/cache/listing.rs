@@ -1,6 +1,5 @@
 //! Lists of cached objects.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use super::informer::Core;
@@ -122,13 +121,7 @@ impl<K: Object> List<K, Cache> {
                 index::find(&state, &IndexId::owners(), &uid).unwrap_or_default()
             }
             (None, OwnerFilter::Any) => {
-                let first = match namespace {
-                    Some(namespace) => Bound::Included(Key::namespaced(namespace, "")),
-                    None => Bound::Unbounded,
-                };
-                let objects = state.objects.range((first, Bound::Unbounded));
-                let inside = objects.take_while(|(key, _)| within(key)).map(|(_, entry)| entry);
-                return Ok(inside.filter(|entry| selected(entry)).cloned().collect());
+                return Ok(state.within(namespace).filter(|e| selected(e)).cloned().collect());
             }
         };
         Ok(found.into_iter().filter(|e| within(e.key()) && selected(e)).collect())

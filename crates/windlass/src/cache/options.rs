@@ -44,7 +44,6 @@ use super::transform::Transform;
 /// maps.synced(Duration::from_secs(30)).await.expect("can be watched");
 /// let listed = maps.reader().list();
 /// assert_eq!(listed.iter().map(Key::of).collect::<Vec<_>>(), [Key::namespaced("default", "a")]);
-/// assert!(maps.state().synced());
 /// # Ok(())
 /// # }
 /// ```

@@ -2,15 +2,14 @@
 
 use std::any::Any;
 use std::fmt;
-use std::ops::{Bound, Deref};
+use std::ops::Deref;
 use std::sync::Arc;
 
-use kube::core::Selector;
 use serde::de::DeserializeOwned;
 
 use super::decoded::DecodedSet;
 use super::index::Index;
-use super::{Entry, Key, Malformed, Store, select};
+use super::{Entry, Key, Malformed, Store};
 
 /// A list of at most this part of the decoded objects stays decoded.
 const KEPT_PART: usize = 16;
@@ -25,7 +24,6 @@ const KEPT_PART: usize = 16;
 /// ```
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kube::core::Expression;
 /// use windlass::cache::{Cache, Reader, Scope};
 /// use windlass::{Client, Index, Key};
 ///
@@ -51,8 +49,6 @@ const KEPT_PART: usize = 16;
 /// let reader: Reader<ConfigMap> = maps.reader();
 /// assert!(reader.get(&Key::namespaced("default", "a")).is_some());
 /// assert_eq!(reader.list().len(), 3);
-/// let web = Expression::Equal("app".into(), "web".into());
-/// assert_eq!(reader.select(Some("default"), &web.into()).len(), 2);
 /// assert_eq!(reader.by(&by_size, &5)?.len(), 2);
 /// # Ok(())
 /// # }
@@ -99,11 +95,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         self.decode(self.store.entries(), None)
     }
 
-    /// Returns the objects of a namespace, or of all, that a selector selects, by key.
-    pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<K>> {
-        self.decode(self.entries(namespace, selector), None)
-    }
-
     /// Returns the objects that an index files under a value, by key.
     ///
     /// # Errors
@@ -132,23 +123,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         // A walk over many must not push out what is read all the time.
         let keep = entries.len().min(limit) <= options.decoded_max / KEPT_PART;
         entries.iter().filter_map(|entry| self.decoded.get(entry, keep).ok()).take(limit).collect()
-    }
-
-    fn entries(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<Entry>> {
-        let state = self.store.state();
-        let wanted = select::expressions(selector);
-        let first = match namespace {
-            Some(namespace) => Bound::Included(Key::namespaced(namespace, "")),
-            None => Bound::Unbounded,
-        };
-        let inside = |key: &Key| namespace.is_none() || key.namespace() == namespace;
-        state
-            .objects
-            .range((first, Bound::Unbounded))
-            .take_while(|(key, _)| inside(key))
-            .filter(|(_, entry)| select::matches_all(&wanted, entry.label_set()))
-            .map(|(_, entry)| entry.clone())
-            .collect()
     }
 }
 

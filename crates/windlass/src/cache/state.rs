@@ -26,7 +26,7 @@ use crate::ordered_watch;
 /// let drives = Cache::new(client).informer_of::<DynamicObject>(&drive, &Scope::default());
 /// // Fails at once, not after an hour; the watch begins when somebody installs the kind.
 /// let state = drives.synced(Duration::from_secs(3600)).await.expect_err("nobody serves it");
-/// assert!(matches!(state, SyncState::NoKind(_)) && !state.synced());
+/// assert!(matches!(state, SyncState::NoKind(_)));
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(super) struct SyncStates {
 
 impl SyncState {
     /// Returns `true` if the store follows the server.
-    pub fn synced(&self) -> bool {
+    pub(crate) fn synced(&self) -> bool {
         matches!(self, Self::Synced { .. })
     }
 

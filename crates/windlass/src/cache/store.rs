@@ -13,16 +13,15 @@ mod indexing;
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use imbl::OrdMap;
 use kube::core::{ApiResource, Selector};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
 use super::batch::Delta;
 use super::decoded::DecodedSet;
@@ -32,7 +31,7 @@ use super::mailbox::Mailbox;
 use super::transform::Transform;
 use super::writer::Writer;
 use super::{Entry, Key, Malformed, Reader, outline};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ordered_watch;
 
 /// The settings of a store.
@@ -68,14 +67,14 @@ pub(super) struct StoreOptions {
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
-/// # let client = Client::new(server.client());
+/// # let mut map = config_map("a");
+/// # map.data = Some([("color".into(), "blue".into())].into());
+/// # Client::new(server.client()).api().create(&map).await?;
 /// let maps = Cache::new(server.client()).informer::<ConfigMap>(&Scope::default());
 /// let store: &Store = maps.store();
-/// let map = client.api().create(&config_map("a")).await?;
-/// let version = map.metadata.resource_version.as_deref().unwrap_or_default();
-/// let version: u64 = version.parse().expect("a number");
-/// store.wait_for(version, Duration::from_secs(30)).await?;
-/// assert_eq!(store.entry(&Key::of(&map)).expect("was created").version, version);
+/// maps.synced(Duration::from_secs(30)).await.expect("config maps can be watched");
+/// let entry = store.entry(&Key::namespaced("default", "a")).expect("was created");
+/// assert_eq!(entry.decode::<ConfigMap>()?.data.expect("has data")["color"], "blue");
 /// # Ok(())
 /// # }
 /// ```
@@ -132,6 +131,24 @@ struct Decoded {
 impl Default for StoreOptions {
     fn default() -> Self {
         Self { decoded_max: 1024, keep_managed_fields: false, pack: true }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Returns the objects of a namespace, or all, by key.
+    pub(super) fn within<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Arc<Entry>> {
+        let first = match namespace {
+            Some(namespace) => Bound::Included(Key::namespaced(namespace, "")),
+            None => Bound::Unbounded,
+        };
+        let objects = self.objects.range((first, Bound::Unbounded));
+        let inside = move |key: &Key| namespace.is_none() || key.namespace() == namespace;
+        objects.take_while(move |(key, _)| inside(key)).map(|(_, entry)| entry)
     }
 }
 
@@ -222,22 +239,17 @@ impl Store {
     }
 
     /// Waits until the store has seen everything up to a version.
-    ///
-    /// # Errors
-    ///
-    /// Fails with [`Error::Timeout`] when the time is up.
-    pub async fn wait_for(&self, version: u64, within: Duration) -> Result<()> {
+    #[cfg(test)]
+    pub(crate) async fn wait_for(
+        &self,
+        version: u64,
+        within: std::time::Duration,
+    ) -> Result<(), String> {
         let mut versions = self.shared.version.subscribe();
         let reached = versions.wait_for(|at| *at >= version);
-        match timeout(within, reached).await {
+        match tokio::time::timeout(within, reached).await {
             Ok(_) => Ok(()),
-            Err(_) => {
-                let (kind, at) = (&self.shared.kind.kind, self.resource_version());
-                let action = format!(
-                    "wait until the cache of {kind} reaches version {version}, it is at {at}"
-                );
-                Err(Error::Timeout { action, after: within })
-            }
+            Err(_) => Err(format!("it is at version {}", self.resource_version())),
         }
     }
 

@@ -100,12 +100,6 @@ impl Deletion {
         Self { uid: Some(uid), ..Self::from(&Key::of(object)) }
     }
 
-    /// Deletes the object only if it has this UID.
-    pub fn uid(mut self, uid: &str) -> Self {
-        self.uid = Some(uid.into());
-        self
-    }
-
     /// Deletes the object only if it still has this resource version.
     pub fn resource_version(mut self, version: &str) -> Self {
         self.resource_version = Some(version.into());

@@ -117,7 +117,7 @@ impl<K: Object> Component for Controller<K> {
                 controller: display_name,
                 kind: options.kind,
                 client,
-                recorder: env.recorder.named(recorder_name),
+                recorder: env.recorder.reporting_as(recorder_name, None),
                 clock: env.clock.clone(),
                 applied: Applied::default(),
                 children: Memory::default(),

@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_cluster_scoped_object_has_one_key() {
         for (kind, keys) in [(Kind::of::<Namespace>(), 1), (Kind::of::<Pod>(), 2)] {
-            let queue = Arc::new(WorkQueue::new());
+            let queue = Arc::new(WorkQueue::default());
             let sink = KeySink::new(kind, queue.clone(), Arc::default());
             sink.request(Key::namespaced("default", "a"), Add::default());
             sink.request(Key::cluster("a"), Add::default());

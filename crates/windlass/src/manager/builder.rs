@@ -233,7 +233,8 @@ impl Manager {
         self
     }
 
-    /// Caches only the objects of a kind that match namespaces, labels or fields.
+    /// Caches only a part of the objects of a kind: those in some namespaces, or with some labels
+    /// or fields.
     ///
     /// Cached reads do not see other objects, and changes of other objects are ignored.
     ///
@@ -256,7 +257,7 @@ impl Manager {
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
     /// let part = cache::Scope::default().namespace("default").fields("metadata.name=mine");
-    /// let handle = Manager::new(server.client()).caches::<ConfigMap>(part).add(maps).spawn()?;
+    /// let handle = Manager::new(server.client()).scope::<ConfigMap>(part).add(maps).spawn()?;
     /// handle.ready().await;
     /// let get = |key: &Key| handle.client().cached().get::<ConfigMap>(key);
     /// assert!(get(&Key::namespaced("default", "mine"))?.is_some());
@@ -266,7 +267,7 @@ impl Manager {
     /// # handle.stop().await
     /// # }
     /// ```
-    pub fn caches<K: Object<DynamicType = ()>>(mut self, part: Scope) -> Self {
+    pub fn scope<K: Object<DynamicType = ()>>(mut self, part: Scope) -> Self {
         self.scopes.insert(Kind::of::<K>(), part);
         self
     }

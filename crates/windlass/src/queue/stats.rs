@@ -12,7 +12,7 @@ use std::time::Duration;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let queue = WorkQueue::new();
+/// let queue = WorkQueue::default();
 /// queue.add("a");
 /// queue.add("b");
 /// let work = queue.get().await;

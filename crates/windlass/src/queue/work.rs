@@ -21,7 +21,7 @@ use super::state::Taken;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let queue = WorkQueue::new();
+/// let queue = WorkQueue::default();
 /// queue.add("a");
 /// let work: Work<&str> = queue.get().await.expect("the queue is open");
 /// queue.add("a");
@@ -72,7 +72,7 @@ impl<K: QueueKey> Work<K> {
     /// # use windlass::queue::WorkQueue;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let queue = WorkQueue::new();
+    /// let queue = WorkQueue::default();
     /// (1..=3).for_each(|key| queue.add(key));
     /// let (mut work, mut sum) = (queue.get().await, 0);
     /// while let Some(now) = work {

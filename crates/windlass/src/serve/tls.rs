@@ -43,8 +43,6 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// // A mounted Secret of type kubernetes.io/tls; renewed files are served without a restart.
 /// let missing = Tls::from_dir("/no/such/directory").unwrap_err();
 /// assert!(missing.to_string().starts_with("cannot read /no/such/directory/tls.crt: "));
-/// let empty = Tls::from_pem(b"", b"").unwrap_err();
-/// assert_eq!(empty.to_string(), "the certificate cannot be used: the file holds none");
 /// # Ok::<(), windlass::Error>(())
 /// ```
 #[derive(Clone)]
@@ -101,7 +99,7 @@ impl Tls {
     /// # Errors
     ///
     /// Fails if there is no certificate or key, or if they do not belong together.
-    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self> {
+    pub(crate) fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self> {
         let certificate = certified(chain, key)?;
         let tls = Self::empty()?;
         tls.served.0.store(Some(Arc::new(certificate)));

@@ -71,9 +71,10 @@ async fn a_streaming_list_and_its_watch_follow_the_server() {
     assert_eq!(next(&mut events).await.cause, Cause::Initial);
 
     let b = create(&server, "b", "y").await;
-    informer.store().wait_for(version(&b), LONG).await.unwrap();
     let added = next(&mut events).await;
-    assert!(added.old.is_none() && added.cause == Cause::Watch);
+    assert!(
+        added.old.is_none() && added.cause == Cause::Watch && added.entry().version == version(&b)
+    );
     assert!(informer.reader().get(&key("b")).unwrap().metadata.managed_fields.is_none());
 
     configs(&server).delete("a", &DeleteParams::default()).await.unwrap();
@@ -186,10 +187,13 @@ async fn an_object_that_leaves_the_selection_is_gone() {
     informer.synced(LONG).await.unwrap();
     let listed = informer.reader().list();
     assert_eq!(listed.iter().map(Key::of).collect::<Vec<_>>(), [key("a")]);
+    let mut events = informer.subscribe();
+    assert_eq!(next(&mut events).await.cause, Cause::Initial);
     let mut changed = config("a", "y");
     changed.metadata.resource_version = a.metadata.resource_version;
     let changed = configs(&server).replace("a", &PostParams::default(), &changed).await.unwrap();
-    informer.store().wait_for(version(&changed), LONG).await.unwrap();
+    let left = next(&mut events).await;
+    assert!(left.new.is_none() && left.entry().version == version(&changed));
     assert!(informer.reader().list().is_empty());
 }
 
@@ -218,7 +222,8 @@ async fn a_kind_that_appears_later_is_watched_from_then_on() {
     .unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
     definitions.create(&PostParams::default(), &definition).await.unwrap();
-    eventually("the watch recovers by itself", || informer.state().synced()).await;
+    let synced = || matches!(informer.state(), SyncState::Synced { .. });
+    eventually("the watch recovers by itself", synced).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,6 +249,7 @@ async fn a_forbidden_kind_fails_at_once_and_is_watched_when_permission_is_grante
     .unwrap();
     Api::all(server.client()).create(&PostParams::default(), &role).await.unwrap();
     Api::all(server.client()).create(&PostParams::default(), &binding).await.unwrap();
-    eventually("the watch recovers by itself", || informer.state().synced()).await;
+    let synced = || matches!(informer.state(), SyncState::Synced { .. });
+    eventually("the watch recovers by itself", synced).await;
     assert_eq!(informer.reader().list().len(), 1);
 }

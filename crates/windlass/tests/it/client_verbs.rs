@@ -41,8 +41,10 @@ async fn verbs_of_the_client_do_what_they_say() {
     let strategic = Patch::Strategic(json!({"data": {"s": "6"}}));
     client.api::<ConfigMap>().patch(&key("a"), &strategic).await.expect("patched");
 
-    let wrong = Deletion::from(&key("a")).uid("other");
-    let refused = client.api::<ConfigMap>().delete(wrong).await.expect_err("uid");
+    let mut other = next.clone();
+    other.metadata.uid = Some("other".into());
+    let refused = client.api::<ConfigMap>().delete(Deletion::only(&other)).await;
+    let refused = refused.expect_err("another object of the same name");
     assert!(refused.is_conflict(), "{refused}");
     let mine = Deletion::only(&next);
     let api = client.api::<ConfigMap>();

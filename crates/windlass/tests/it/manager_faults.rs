@@ -248,7 +248,7 @@ async fn a_kind_may_be_cached_in_part() {
     let runs = Arc::new(AtomicUsize::new(0));
     let wanted = kube::core::Expression::Equal("app".into(), "web".into());
     let handle = manager(&server)
-        .caches::<ConfigMap>(windlass::cache::Scope::default().labels(wanted.into()))
+        .scope::<ConfigMap>(windlass::cache::Scope::default().labels(wanted.into()))
         .add(counting(&runs))
         .spawn()
         .expect("starts");

@@ -71,7 +71,11 @@ async fn metrics_are_shown_over_tls_to_those_with_the_right() {
     }
     let ca = pki::Ca::generate("test", jiff::Timestamp::now()).expect("made");
     let identity = ca.serving(&["localhost".to_string()]).expect("made");
-    let tls = Tls::from_pem(identity.certificate.as_bytes(), identity.key.as_bytes());
+    let dir = std::env::temp_dir().join(format!("windlass-scrape-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("made");
+    std::fs::write(dir.join("tls.crt"), &identity.certificate).expect("written");
+    std::fs::write(dir.join("tls.key"), &identity.key).expect("written");
+    let tls = Tls::from_dir(&dir);
     let controller = Controller::<ConfigMap>::builder("maps")
         .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
     let handle = Manager::new(server.client())

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::process::Process;
 use super::super::record::Record;
-use super::super::scratch::Scratch;
 use super::ServerKind;
 use super::contest::{Contest, Contestant, LONG};
+use crate::peers::process::Process;
+use crate::peers::scratch::Scratch;
 
 /// How long streams are measured, and how long latencies: their 99th percentile is to be of more
 /// than a few.

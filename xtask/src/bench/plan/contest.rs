@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::build::Tools;
-use super::super::process::Process;
 use super::super::record::Record;
 use super::super::server::Server;
 use super::{Plan, ServerKind};
+use crate::peers::process::Process;
 
 /// How long anything may take.
 pub const LONG: Duration = Duration::from_secs(300);

@@ -61,9 +61,9 @@ impl Collector {
     fn new(cx: &RunContext) -> Self {
         Self {
             client: cx.client.field_owner("garbage-collector-controller"),
-            recorder: cx.recorder.named("garbage-collector-controller"),
+            recorder: cx.recorder.reporting_as("garbage-collector-controller", None),
             graph: Mutex::default(),
-            queue: WorkQueue::new(),
+            queue: WorkQueue::default(),
             changed: Notify::new(),
         }
     }

@@ -5,7 +5,7 @@ use crate::queue::{Add, WorkQueue};
 
 #[tokio::test(start_paused = true)]
 async fn a_key_added_during_its_work_is_handed_out_once_more_and_only_after_that() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add("a");
     let work = queue.get().await.unwrap();
     queue.add("a");
@@ -19,7 +19,7 @@ async fn a_key_added_during_its_work_is_handed_out_once_more_and_only_after_that
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_gets_the_flags_of_all_adds_since_the_key_was_handed_out() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let add = |flags| Add::default().flags(flags);
     queue.add_with("a", add(1));
     queue.add_with("a", add(2));

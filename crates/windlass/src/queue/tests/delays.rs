@@ -9,7 +9,7 @@ use crate::queue::WorkQueue;
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_only_moves_a_key_earlier_and_a_ready_key_ignores_it() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let start = Instant::now();
     queue.add_after("a", ms(50));
     queue.add_after("a", ms(20));
@@ -26,7 +26,7 @@ async fn a_delay_only_moves_a_key_earlier_and_a_ready_key_ignores_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_that_ends_while_the_key_is_worked_on_marks_it_dirty() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add("a");
     let work = queue.get().await.unwrap();
     queue.add_after("a", ms(10));
@@ -38,7 +38,7 @@ async fn a_delay_that_ends_while_the_key_is_worked_on_marks_it_dirty() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_that_ends_after_the_work_is_kept() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add("a");
     let work = queue.get().await.unwrap();
     queue.add_after("a", ms(10));
@@ -50,7 +50,7 @@ async fn a_delay_that_ends_after_the_work_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_of_the_maximum_duration_is_kept_and_can_be_shortened() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add_after("never", Duration::MAX);
     queue.add_after("soon", Duration::MAX);
     queue.add_after("soon", ms(5));
@@ -65,7 +65,7 @@ async fn a_delay_of_the_maximum_duration_is_kept_and_can_be_shortened() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_jumps_hands_out_each_due_key_once() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     for key in 0..10_u64 {
         queue.add_after(key, Duration::from_secs(3600 * key + 1));
     }

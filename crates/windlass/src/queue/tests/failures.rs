@@ -23,7 +23,7 @@ async fn every_rate_limited_add_counts_a_failure_and_the_shorter_delay_is_used()
 
 #[test]
 fn failures_of_one_key_are_forgotten_alone() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     assert_eq!(queue.failures(&"a"), 0);
     queue.forget(&"a");
     for failures in 1..=3 {

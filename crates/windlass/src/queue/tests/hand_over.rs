@@ -104,7 +104,7 @@ impl<'a> Workers<'a> {
 }
 
 async fn play(steps: Vec<Step>) {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let mut workers = Workers { queue: &queue, waiting: Vec::new(), held: Vec::new() };
     for step in steps {
         match step {

@@ -9,7 +9,7 @@ use crate::queue::{Add, LOW_PRIORITY, QueueOptions, WorkQueue};
 
 #[tokio::test(start_paused = true)]
 async fn higher_priorities_come_first_and_a_raise_moves_to_the_end_of_its_level() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add_with("low", low());
     queue.add_with("raised", low());
     queue.add("one");
@@ -21,7 +21,7 @@ async fn higher_priorities_come_first_and_a_raise_moves_to_the_end_of_its_level(
 
 #[tokio::test(start_paused = true)]
 async fn an_add_during_the_work_has_its_own_priority() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add("a");
     let work = queue.get().await.unwrap();
     queue.add_with("a", low());
@@ -31,7 +31,7 @@ async fn an_add_during_the_work_has_its_own_priority() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_of_low_priority_does_not_starve() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add_with(0, low());
     let start = Instant::now();
     for key in 1.. {

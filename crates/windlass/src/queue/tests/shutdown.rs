@@ -7,7 +7,7 @@ use crate::queue::WorkQueue;
 
 #[tokio::test(start_paused = true)]
 async fn after_shutdown_ready_keys_are_still_handed_out_and_nothing_is_added() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add("a");
     queue.add_after("late", ms(1));
     queue.shutdown();
@@ -20,7 +20,7 @@ async fn after_shutdown_ready_keys_are_still_handed_out_and_nothing_is_added() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_wakes_workers_that_wait() {
-    let queue: WorkQueue<u8> = WorkQueue::new();
+    let queue: WorkQueue<u8> = WorkQueue::default();
     let waiting: Vec<_> = (0..3)
         .map(|_| {
             let queue = queue.clone();
@@ -36,7 +36,7 @@ async fn shutdown_wakes_workers_that_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn workers_end_after_shutdown_when_keys_in_work_and_dirty_ones_are_done() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add("a");
     let work = queue.get().await.unwrap();
     queue.add("a");

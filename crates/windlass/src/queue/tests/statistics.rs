@@ -10,7 +10,7 @@ use crate::queue::{LOW_PRIORITY, WorkQueue};
 
 #[tokio::test(start_paused = true)]
 async fn stats_show_depth_latency_and_work() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add("a");
     queue.add_with("b", low());
     queue.add_after("c", Duration::from_secs(60));
@@ -29,7 +29,7 @@ async fn stats_show_depth_latency_and_work() {
 
 #[tokio::test(start_paused = true)]
 async fn the_key_that_is_worked_on_for_longest_is_known() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     assert_eq!(queue.longest(), None);
     queue.add("b");
     let _first = queue.get().await.unwrap();

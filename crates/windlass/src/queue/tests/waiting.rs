@@ -14,7 +14,7 @@ use crate::queue::{Work, WorkQueue};
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_worker_takes_over_the_timer_of_one_that_is_dropped() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     queue.add_after("late", ms(500));
     let other = tokio::spawn({
         let queue = queue.clone();
@@ -30,7 +30,7 @@ async fn an_idle_worker_takes_over_the_timer_of_one_that_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn keys_added_together_reach_as_many_waiting_workers() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let held: Arc<Mutex<Vec<Work<u8>>>> = Arc::default();
     for _ in 0..3 {
         let (queue, held) = (queue.clone(), held.clone());
@@ -47,7 +47,7 @@ async fn keys_added_together_reach_as_many_waiting_workers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_woken_and_dropped_leaves_the_key_to_another() {
-    let queue = WorkQueue::<&str>::new();
+    let queue = WorkQueue::<&str>::default();
     let mut gone = Box::pin(queue.get());
     assert!(poll!(&mut gone).is_pending());
     let other = tokio::spawn({
@@ -62,7 +62,7 @@ async fn a_worker_that_is_woken_and_dropped_leaves_the_key_to_another() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_workers_never_share_a_key_and_lose_none() {
-    let queue: WorkQueue<usize> = WorkQueue::new();
+    let queue: WorkQueue<usize> = WorkQueue::default();
     let active = Arc::new(Mutex::new(BTreeSet::new()));
     let last = Arc::new(Mutex::new(BTreeMap::new()));
     let wanted: Arc<Vec<AtomicUsize>> = Arc::new((0..20).map(|_| AtomicUsize::new(0)).collect());
@@ -117,7 +117,7 @@ async fn many_workers_never_share_a_key_and_lose_none() {
 
 #[tokio::test(start_paused = true)]
 async fn the_worker_that_began_to_wait_last_gets_the_key() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let mut workers = [(); 3].map(|()| Box::pin(queue.get()));
     for worker in &mut workers {
         assert!(poll!(worker).is_pending());
@@ -131,7 +131,7 @@ async fn the_worker_that_began_to_wait_last_gets_the_key() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_choice_gets_a_key_only_if_no_other_worker_waits() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let mut worker = Box::pin(queue.get());
     assert!(poll!(&mut worker).is_pending());
     let mut last = Box::pin(queue.get_unclaimed());
@@ -156,7 +156,7 @@ async fn the_last_choice_gets_a_key_only_if_no_other_worker_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_given_to_a_worker_that_is_dropped_is_queued_again() {
-    let queue = WorkQueue::new();
+    let queue = WorkQueue::default();
     let mut worker = Box::pin(queue.get());
     assert!(poll!(&mut worker).is_pending());
     queue.add("a");
@@ -171,7 +171,7 @@ async fn a_key_given_to_a_worker_that_is_dropped_is_queued_again() {
 
 #[tokio::test(start_paused = true)]
 async fn workers_that_got_no_key_between_two_checks_are_retired() {
-    let queue: WorkQueue<u8> = WorkQueue::new();
+    let queue: WorkQueue<u8> = WorkQueue::default();
     let mut workers = [(); 4].map(|()| Box::pin(queue.get()));
     for worker in &mut workers {
         assert!(poll!(worker).is_pending());

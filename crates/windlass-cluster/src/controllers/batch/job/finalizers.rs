@@ -14,7 +14,8 @@ const JOB_LABEL: &str = "batch.kubernetes.io/job-name";
 /// The controller of these pods.
 pub fn controller() -> Controller<Pod> {
     let of_job = |entry: &Entry| {
-        entry.label(JOB_LABEL).is_some() || entry.owners.iter().any(|o| &*o.kind == "Job")
+        entry.labels().any(|(name, _)| name == JOB_LABEL)
+            || entry.owners.iter().any(|o| &*o.kind == "Job")
     };
     let concerns = Predicate::new(move |change| {
         change.new.is_some() && [&change.old, &change.new].into_iter().flatten().any(|e| of_job(e))

@@ -1,5 +1,7 @@
 //! What happens to one object: it stays, loses owner references, or is deleted.
 
+use std::marker::PhantomData;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::PropagationPolicy;
@@ -88,7 +90,8 @@ impl Collector {
         } else {
             PropagationPolicy::Background
         };
-        let mut how = Deletion::from(&node.key).uid(uid);
+        let object = Meta { types: None, metadata: latest.clone(), _phantom: PhantomData };
+        let mut how = Deletion::only(&object);
         // Unblocking may have made a new version.
         let unblocked =
             matches!(policy, PropagationPolicy::Foreground) && !owners.waiting.is_empty();

@@ -31,6 +31,11 @@ pub fn etcd(root: &Path) -> Option<String> {
     module(root, "bench/peers/etcd/go.mod", "go.etcd.io/etcd/server/v3")
 }
 
+/// The version of kubectl.
+pub fn kubectl(root: &Path) -> Option<String> {
+    module(root, "bench/peers/kubectl/go.mod", "k8s.io/kubectl")
+}
+
 fn module(root: &Path, file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(root.join(file)).ok()?;
     let (_, rest) = text.lines().find_map(|line| line.split_once(&format!("{name} v")))?;
@@ -56,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_files_of_the_repository_name_versions() {
-        let found = all(&super::super::root());
+        let found = all(&crate::peers::root());
         for name in ["kube-runtime", "controller-runtime", "client-go", "kube-apiserver", "etcd"] {
             let version = found[name].as_str().unwrap_or_default();
             assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{name} {version}");

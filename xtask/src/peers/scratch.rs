@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::build::cache;
+use super::go::cache;
 
 /// A folder; removed when dropped.
 pub struct Scratch(PathBuf);

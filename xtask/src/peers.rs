@@ -1,0 +1,22 @@
+//! Programs of other projects that windlass is compared with: a real kube-apiserver,
+//! kube-controller-manager, etcd and kubectl, built from Go modules into a cache outside of the
+//! repository.
+
+pub mod go;
+pub mod process;
+pub mod real;
+pub mod scratch;
+pub mod versions;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// Where cargo puts what it builds.
+pub fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}

@@ -1,0 +1,158 @@
+//! `cargo xtask real`: the operators of `examples/` on a real kube-apiserver.
+//!
+//! kube-apiserver, kube-controller-manager, etcd and kubectl are built from their Go modules once.
+//! The scheduler and the nodes are the simulated ones of windlass-cluster. Each operator is
+//! installed from the manifests that it generates, and runs with the rights of its service account
+//! and no others. What is done, and what kubectl has to print then, is in [`steps`]. With
+//! `--embedded` everything is the same on `windlass cluster`.
+
+mod cluster;
+mod kubectl;
+mod steps;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::peers::go::done;
+use crate::peers::process::Process;
+use crate::peers::scratch::{self, Scratch};
+use crate::peers::{real, root, target};
+use cluster::Cluster;
+use kubectl::Kubectl;
+use steps::{EXAMPLES, Example};
+
+/// Runs all examples, or those that are named.
+pub fn run(arguments: &[&str]) -> Result<(), String> {
+    let (flags, names): (Vec<&str>, Vec<&str>) =
+        arguments.iter().partition(|word| word.starts_with('-'));
+    if let Some(flag) = flags.iter().find(|flag| !["--embedded", "--no-build"].contains(flag)) {
+        return Err(format!("real has no flag {flag}; there are --embedded and --no-build"));
+    }
+    let examples = select(&names)?;
+    let root = root();
+    let program = real::kubectl(&root)?;
+    if !flags.contains(&"--no-build") {
+        let mut build = Command::new("cargo");
+        build.args(["build", "--workspace", "--bins", "--example", "nodes"]).current_dir(&root);
+        done(build, "building windlass and the operators")?;
+    }
+    scratch::wipe()?;
+    let debug = target(&root).join("debug");
+    let cluster = match flags.contains(&"--embedded") {
+        true => Cluster::embedded(&debug)?,
+        false => Cluster::real(&root, &debug, &program)?,
+    };
+    let kubectl = Kubectl::new(program, cluster.kubeconfig.clone());
+    let version = kubectl.run(&["get", "--raw", "/version"])?;
+    let version: serde_json::Value = serde_json::from_str(&version).unwrap_or_default();
+    println!("the server is {}", version["gitVersion"]);
+
+    let mut failed = Vec::new();
+    for example in examples {
+        let began = Instant::now();
+        match attempt(example, &debug, &kubectl) {
+            Ok(()) => println!("ok      {} ({} s)", example.program, began.elapsed().as_secs()),
+            Err(why) => {
+                println!("failed  {}: {why}", example.program);
+                failed.push(example.program);
+            }
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("failed: {}", failed.join(", "))),
+    }
+}
+
+fn select(names: &[&str]) -> Result<Vec<&'static Example>, String> {
+    let known = || EXAMPLES.iter().map(|example| example.program).collect::<Vec<_>>().join(", ");
+    if names.is_empty() {
+        return Ok(EXAMPLES.iter().collect());
+    }
+    names
+        .iter()
+        .map(|name| {
+            let found = EXAMPLES.iter().find(|example| example.program == *name);
+            found.ok_or_else(|| format!("there is no example {name}; there are {}", known()))
+        })
+        .collect()
+}
+
+/// Installs an operator, runs it, does its steps, and removes what they have left.
+fn attempt(example: &Example, debug: &Path, kubectl: &Kubectl) -> Result<(), String> {
+    let program = debug.join(example.program);
+    let folder = Scratch::new()?;
+    let config = install(example, &program, &folder, kubectl)?;
+    let identity = service_account(example, &folder, kubectl)?;
+    let log = folder.join("log");
+    let file = std::fs::File::create(&log).map_err(|error| format!("no log: {error}"))?;
+    let mut command = Command::new(&program);
+    command.arg("--kubeconfig").arg(&identity).args(["--health-probe-bind-address", "0"]);
+    command.args(["--log-format", "text"]).args(example.arguments).stderr(file);
+    let operator = Process::spawn(command)?;
+    let outcome = example.steps.iter().try_for_each(|step| step.take(kubectl, &config));
+    operator.end();
+    outcome.map_err(|why| format!("{why}\nthe end of the operator's log:\n{}", tail(&log)))
+}
+
+/// Installs the definitions and the roles, and lets the server check everything else.
+fn install(
+    example: &Example,
+    program: &Path,
+    folder: &Scratch,
+    kubectl: &Kubectl,
+) -> Result<PathBuf, String> {
+    let mut manifests = Command::new(program);
+    manifests.args(["manifests", "--directory"]).arg(folder.path());
+    manifests.stdout(std::process::Stdio::null());
+    done(manifests, &format!("manifests of {}", example.program))?;
+    let config = folder.join("config");
+    let namespace = format!("{}-system", example.program);
+    let part = |name: &str| config.join(name).display().to_string();
+    kubectl.run(&["create", "namespace", &namespace])?;
+    kubectl.run(&["apply", "--server-side", "-k", &part("crd")])?;
+    kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])?;
+    kubectl.run(&["apply", "-k", &part("rbac"), "-n", &namespace])?;
+    kubectl.run(&["apply", "--server-side", "--dry-run=server", "-k", &part("default")])?;
+    Ok(config)
+}
+
+/// Writes a kubeconfig with a token of the operator's service account.
+fn service_account(
+    example: &Example,
+    folder: &Scratch,
+    kubectl: &Kubectl,
+) -> Result<PathBuf, String> {
+    let namespace = format!("{}-system", example.program);
+    let account = format!("{}-controller-manager", example.program);
+    let token = kubectl.run(&["create", "token", &account, "-n", &namespace])?;
+    let flat = kubectl.run(&["config", "view", "--raw", "--flatten", "-o", "json"])?;
+    let mut value: serde_json::Value =
+        serde_json::from_str(&flat).map_err(|error| format!("the kubeconfig: {error}"))?;
+    value["users"][0]["user"] = serde_json::json!({"token": token.trim()});
+    value["contexts"][0]["context"]["namespace"] = "default".into();
+    let file = folder.join("kubeconfig");
+    std::fs::write(&file, value.to_string())
+        .map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(file)
+}
+
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+/// Tries until something holds, for at most a minute and a half.
+fn until(mut look: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+    let limit = Instant::now() + Duration::from_secs(90);
+    loop {
+        match look() {
+            Err(_) if Instant::now() < limit => {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            outcome => return outcome,
+        }
+    }
+}

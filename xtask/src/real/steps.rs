@@ -1,0 +1,219 @@
+//! What is done with each operator, and what kubectl has to print then.
+
+use std::path::Path;
+
+use super::kubectl::Kubectl;
+use super::until;
+
+/// An operator of `examples/`.
+pub struct Example {
+    pub program: &'static str,
+    /// Further arguments of the program.
+    pub arguments: &'static [&'static str],
+    pub steps: &'static [Step],
+}
+
+/// One step.
+pub enum Step {
+    /// Applies the samples of the manifests.
+    Samples,
+    /// Applies a manifest.
+    Apply(&'static str),
+    /// Applies a manifest that is refused with an error that contains a text.
+    Refused(&'static str, &'static str),
+    /// Runs a command that has to succeed.
+    Run(&'static [&'static str]),
+    /// Runs a command until it prints a text.
+    Prints(&'static [&'static str], &'static str),
+}
+
+use Step::{Apply, Prints, Refused, Run, Samples};
+
+/// All of them.
+pub const EXAMPLES: &[Example] = &[
+    Example { program: "memcached-operator", arguments: &[], steps: MEMCACHED },
+    Example { program: "guestbook-operator", arguments: &[], steps: GUESTBOOK },
+    Example { program: "appservice-controller", arguments: &[], steps: APPSERVICE },
+    Example { program: "warpdrive-operator", arguments: &[], steps: WARPDRIVE },
+    Example { program: "demo-operator", arguments: &[], steps: DEMO },
+    Example { program: "cronjob-operator", arguments: &[], steps: CRONJOB },
+];
+
+const MEMCACHED: &[Step] = &[
+    Samples,
+    Prints(
+        &["get", "deployment", "memcached-sample", "-o", "jsonpath={.status.availableReplicas}"],
+        "3",
+    ),
+    Prints(&["get", "memcached", "memcached-sample", "-o", READY], "True"),
+    Refused(
+        r#"{"apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+            "metadata": {"name": "large", "namespace": "default"}, "spec": {"size": 6}}"#,
+        "spec.size: Invalid value: 6: spec.size in body should be less than or equal to 5",
+    ),
+    // The operator heals what others change.
+    Run(&["scale", "deployment", "memcached-sample", "--replicas=1"]),
+    Prints(&["get", "deployment", "memcached-sample", "-o", "jsonpath={.spec.replicas}"], "3"),
+    Run(&["delete", "pod", "--all", "-n", "default", "--wait=false"]),
+    Prints(
+        &[
+            "get",
+            "memcached",
+            "memcached-sample",
+            "-o",
+            "jsonpath={.status.nodes[2]}",
+            "-o",
+            "name",
+        ],
+        "memcached.cache.example.com/memcached-sample",
+    ),
+    Run(&[
+        "patch",
+        "memcached",
+        "memcached-sample",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"size":5}}"#,
+    ]),
+    Prints(
+        &["get", "deployment", "memcached-sample", "-o", "jsonpath={.status.availableReplicas}"],
+        "5",
+    ),
+    Run(&["delete", "memcached", "memcached-sample", "--timeout=60s"]),
+    Prints(&["get", "deployments", "-o", "name"], ""),
+];
+
+const GUESTBOOK: &[Step] = &[
+    Samples,
+    Prints(
+        &[
+            "get",
+            "guestbook",
+            "guestbook-sample",
+            "-o",
+            "jsonpath={.status.conditions[?(@.type==\"ConfigFound\")].status}",
+        ],
+        "False",
+    ),
+    Run(&["create", "configmap", "guestbook-config", "--from-literal=title=Guests"]),
+    Prints(&["get", "guestbook", "guestbook-sample", "-o", READY], "True"),
+    Prints(&["get", "guestbook", "guestbook-sample", "-o", "jsonpath={.spec.size}"], "2"),
+    Run(&["delete", "guestbook", "guestbook-sample", "--timeout=60s"]),
+    Prints(&["get", "statefulsets,deployments", "-o", "name"], ""),
+    Run(&["delete", "configmap", "guestbook-config"]),
+];
+
+const APPSERVICE: &[Step] = &[
+    Samples,
+    Prints(
+        &["get", "appservice", "appservice-sample", "-o", "jsonpath={.status.availableReplicas}"],
+        "3",
+    ),
+    Run(&[
+        "patch",
+        "appservice",
+        "appservice-sample",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"deploymentName":"site","replicas":1}}"#,
+    ]),
+    Prints(&["get", "deployments", "-o", "name"], "deployment.apps/site"),
+    Run(&["delete", "appservice", "appservice-sample", "--timeout=60s"]),
+    Prints(&["get", "deployments", "-o", "name"], ""),
+];
+
+const WARPDRIVE: &[Step] = &[
+    Samples,
+    Prints(&["get", "warpdrivepool", "pool-sample", "-o", READY], "True"),
+    Prints(&["get", "wdp", "pool-sample", "-o", "jsonpath={.status.capacity}"], "20Gi"),
+    Run(&["scale", "warpdrivepool", "pool-sample", "--replicas=2"]),
+    Prints(&["get", "wdp", "pool-sample", "-o", "jsonpath={.status.capacity}"], "40Gi"),
+    // A pool in use is protected.
+    Apply(
+        r#"{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "default"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "pool-sample",
+                     "resources": {"requests": {"storage": "10Gi"}}}}"#,
+    ),
+    Apply(
+        r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user", "namespace": "default"},
+            "spec": {"containers": [{"name": "c", "image": "busybox"}],
+                     "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}"#,
+    ),
+    Prints(&["get", "wdp", "pool-sample", "-o", "jsonpath={.status.volumesInUse}"], "1"),
+    Run(&["delete", "wdp", "pool-sample", "--wait=false"]),
+    Prints(&["get", "wdp", "-o", "name"], "warpdrivepool.tos.transwarp.io/pool-sample"),
+    Run(&["delete", "pod", "user", "--wait=false"]),
+    Run(&["delete", "pvc", "data", "--wait=false"]),
+    Prints(&["get", "wdp", "-o", "name"], ""),
+    Prints(&["get", "persistentvolumes", "-o", "name"], ""),
+];
+
+const DEMO: &[Step] = &[
+    Samples,
+    Prints(
+        &["get", "deployment", "demo-sample", "-o", "jsonpath={.status.availableReplicas}"],
+        "2",
+    ),
+    Run(&["scale", "demo", "demo-sample", "--replicas=3"]),
+    Prints(
+        &["get", "deployment", "demo-sample", "-o", "jsonpath={.status.availableReplicas}"],
+        "3",
+    ),
+    Run(&["delete", "demo", "demo-sample", "--timeout=60s"]),
+    Prints(&["get", "deployments", "-o", "name"], ""),
+];
+
+const CRONJOB: &[Step] = &[
+    Samples,
+    // The sample is due every minute.
+    Prints(
+        &[
+            "get",
+            "jobs",
+            "-o",
+            "jsonpath={.items[0].metadata.ownerReferences[0].kind}/{.items[0].status.succeeded}",
+        ],
+        "CronJob/1",
+    ),
+    Run(&["delete", "cronjob.batch.tutorial.kubebuilder.io", "cronjob-sample", "--timeout=60s"]),
+    Prints(&["get", "jobs", "-o", "name"], ""),
+];
+
+/// The output format that prints the status of the condition `Ready`.
+const READY: &str = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
+
+// === impl Step ===
+
+impl Step {
+    /// Takes the step; `config` is the folder with the manifests of the operator.
+    pub fn take(&self, kubectl: &Kubectl, config: &Path) -> Result<(), String> {
+        match self {
+            Samples => {
+                let samples = config.join("samples").display().to_string();
+                kubectl.run(&["apply", "-k", &samples]).map(drop)
+            }
+            Apply(manifest) => kubectl.with_input(&["apply", "-f", "-"], manifest).map(drop),
+            Refused(manifest, text) => {
+                let error = kubectl.refused(&["apply", "-f", "-"], manifest)?;
+                match error.contains(text) {
+                    true => Ok(()),
+                    false => {
+                        Err(format!("refused with {error:?}, which does not contain {text:?}"))
+                    }
+                }
+            }
+            Run(arguments) => kubectl.run(arguments).map(drop),
+            Prints(arguments, text) => until(|| {
+                let printed = kubectl.run(arguments)?;
+                match printed.trim_end() == *text {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "kubectl {} prints {printed:?}, not {text:?}",
+                        arguments.join(" ")
+                    )),
+                }
+            }),
+        }
+    }
+}
