@@ -247,6 +247,7 @@ impl Kind {
         let plural = self.plural()?;
         let crd_name = format!("{plural}.{}", group.value());
         let short = self.strings("short")?;
+        let schema = self.schema(kind, root);
         let scope = if self.is_cluster()? {
             quote!(#root::kube::core::ClusterResourceScope)
         } else {
@@ -300,6 +301,14 @@ impl Kind {
                 }
             }
 
+            #schema
+        })
+    }
+
+    /// The schema of whole objects.
+    fn schema(&self, kind: &Ident, root: &TokenStream) -> TokenStream {
+        let name = &self.kind;
+        quote! {
             impl #root::schemars::JsonSchema for #kind {
                 fn schema_name() -> ::std::borrow::Cow<'static, str> {
                     ::std::borrow::Cow::Borrowed(#name)
@@ -313,7 +322,7 @@ impl Kind {
                     <Self as #root::Api>::DEFINITION.schema()
                 }
             }
-        })
+        }
     }
 
     fn plural(&self) -> Result<String> {
