@@ -9,6 +9,7 @@ mod chain;
 mod changes;
 mod create;
 mod delete;
+mod hooks;
 mod init;
 mod modules;
 mod names;
@@ -16,6 +17,7 @@ mod package;
 mod prompt;
 mod rename;
 mod source;
+mod subject;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -38,8 +40,10 @@ pub enum CreateCommand {
 
 #[derive(Subcommand)]
 pub enum DeleteCommand {
-    /// Delete a kind with everything that `create api` created.
+    /// Delete a kind with everything that `create api` and `create webhook` created.
     Api(delete::DeleteApiArgs),
+    /// Delete the webhooks of a kind.
+    Webhook(delete::DeleteWebhookArgs),
 }
 
 #[derive(Subcommand)]
@@ -102,6 +106,7 @@ pub fn create(command: CreateCommand) -> Result<(), Failure> {
 pub fn delete(command: DeleteCommand) -> Result<(), Failure> {
     match command {
         DeleteCommand::Api(args) => delete::run(args),
+        DeleteCommand::Webhook(args) => delete::run_webhook(args),
     }
 }
 

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass::manager::Running;
-use windlass::{Client, Error, Key, Object, Operator, Result, wait};
+use windlass::webhook::Webhooks;
+use windlass::{Client, Error, Key, Kind, Object, Operator, Result, wait};
 use windlass_apiserver::{ApiServer, Options as ServerOptions};
+use windlass_manifests::{Model, yaml};
 
+use crate::role_test::create;
 use crate::{Cluster, Options, RoleTest};
 
 /// How often a condition is looked at.
@@ -21,7 +24,8 @@ const START: &str = "2026-01-01T00:00:00Z";
 /// An operator on an embedded cluster of its own, for tests.
 ///
 /// The definitions and the role are installed, and the operator runs with the rights of that role
-/// and no others. On a runtime with paused time (`#[tokio::test(start_paused = true)]`), every run
+/// and no others. Its policies and webhooks are installed too; the API server calls webhooks as
+/// functions. On a runtime with paused time (`#[tokio::test(start_paused = true)]`), every run
 /// is the same: names, ages and addresses follow from a fixed seed and a fixed time.
 ///
 /// ```
@@ -85,11 +89,22 @@ impl OperatorTest {
         };
         let server = ApiServer::with_options(options).map_err(Error::other)?;
         let cluster = Cluster::with_options(server, Options { nodes, ..Options::default() }).await;
-        let role = RoleTest::install(cluster.server(), &operator().model()?).await?;
+        let operator = operator();
+        let model = operator.model()?;
+        serve(cluster.server(), &model, &operator.webhooks());
+        let role = RoleTest::install(cluster.server(), &model).await?;
         let clock = windlass::clock::Clock::fixed(cluster.server().clock().now());
-        let manager = operator().manager(role.client()).clock(clock).seed(SEED);
-        let running = manager.spawn()?;
-        running.ready().await;
+        let running = operator.manager(role.client()).clock(clock).seed(SEED).spawn()?;
+        // From here on the handlers have the client of the manager.
+        let policies = model.policy_objects().into_iter();
+        for object in policies.chain(model.webhook_configurations()) {
+            create(&cluster.client(), object).await?;
+        }
+        let ready = tokio::time::timeout(PATIENCE, running.ready()).await;
+        if ready != Ok(true) {
+            let why = "the operator stopped, or its caches were not filled within five minutes";
+            return Err(running.stop().await.err().unwrap_or_else(|| Error::other(why)));
+        }
         let client = Client::new(cluster.client());
         Ok(Self { cluster, role, running, client })
     }
@@ -107,6 +122,43 @@ impl OperatorTest {
     /// Returns the test of the role, to [`check`](RoleTest::check) it after a whole scenario.
     pub fn role(&self) -> &RoleTest {
         &self.role
+    }
+
+    /// Creates the object of a YAML text, such as a sample of the project, and returns it as it is
+    /// stored. One of a namespaced kind that names no namespace belongs to `default`.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::Operator;
+    /// use windlass_cluster::OperatorTest;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// let test = OperatorTest::start(|| Operator::new("empty")).await?;
+    /// let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n";
+    /// let map = test.create::<ConfigMap>(yaml).await?;
+    /// assert_eq!(map.metadata.namespace.as_deref(), Some("default"));
+    /// test.stop().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is not one object of this kind, or if the API server refuses it.
+    pub async fn create<K: Object<DynamicType = ()>>(&self, yaml: &str) -> Result<K> {
+        let kind = Kind::of::<K>();
+        let (name, version) = (kind.kind(), kind.api_version());
+        let mut all = yaml::read(yaml).map_err(Error::Invalid)?;
+        let wrong = || Error::Invalid(format!("expected one object of kind {name} ({version})"));
+        let object = all.pop().filter(|_| all.is_empty()).ok_or_else(wrong)?;
+        if object["kind"] != *name || object["apiVersion"] != *version {
+            return Err(wrong());
+        }
+        let mut object: K = serde_json::from_value(object)?;
+        if kind.namespaced() {
+            object.meta_mut().namespace.get_or_insert_with(|| "default".into());
+        }
+        self.client.api().create(&object).await
     }
 
     /// Waits until an object exists and satisfies a condition, and returns it.
@@ -157,6 +209,18 @@ impl OperatorTest {
         let stopped = self.running.stop().await;
         self.cluster.stop().await;
         stopped
+    }
+}
+
+/// Lets the API server call the webhooks of an operator as functions.
+fn serve(server: &ApiServer, model: &Model, webhooks: &Webhooks) {
+    for path in webhooks.paths() {
+        let (webhooks, path) = (webhooks.clone(), path.to_owned());
+        let url = format!("https://{}.{}.svc{path}", model.webhook_service(), model.namespace);
+        server.register_webhook(&url, move |review| {
+            let (webhooks, path) = (webhooks.clone(), path.clone());
+            async move { webhooks.call(&path, review).await }
+        });
     }
 }
 

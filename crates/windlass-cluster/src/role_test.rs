@@ -164,7 +164,7 @@ impl fmt::Debug for RoleTest {
 }
 
 /// Creates an object; one that exists is left alone.
-async fn create(client: &kube::Client, object: Value) -> windlass::Result<()> {
+pub(crate) async fn create(client: &kube::Client, object: Value) -> windlass::Result<()> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let (group, version) = version.rsplit_once('/').unwrap_or(("", &version));

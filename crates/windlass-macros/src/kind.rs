@@ -1,5 +1,7 @@
 //! Kinds: the struct with metadata, spec and status.
 
+mod definition;
+
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::ext::IdentExt;
@@ -7,9 +9,10 @@ use syn::{Error, Ident, Item, LitStr, Path, Result, Type};
 
 use crate::argument;
 use crate::attribute::{self, Entry};
-use crate::column::{check_path, column};
+use crate::column::Fields;
+use crate::object::{ObjectType, SpecPlace};
 use crate::rule::join;
-use crate::{names, plural, serde_attribute, text};
+use crate::{names, partial, plural, serde_attribute};
 
 const KEYS: &[&str] = &[
     "group",
@@ -32,6 +35,8 @@ const KEYS: &[&str] = &[
     "annotation",
     "cel",
     "optional_spec",
+    "flat",
+    "partial",
     "ui",
     "crate",
 ];
@@ -44,8 +49,7 @@ pub struct Kind {
     version: LitStr,
     kind: LitStr,
     status: Option<Type>,
-    /// The names of the fields of the spec in JSON; empty if they are not known.
-    spec: Vec<String>,
+    fields: Fields,
 }
 
 // === impl Kind ===
@@ -77,9 +81,16 @@ impl Kind {
         let (group, version, kind) = (needed("group")?, needed("version")?, needed("kind")?);
         check_names(&group, &version, &kind, &structure.ident)?;
         let status = find("status").map(status_type).transpose()?;
+        for name in ["flat", "partial"] {
+            find(name).map(Entry::flag).transpose()?;
+        }
+        if let (Some(_), Some(entry)) = (find("flat"), find("optional_spec")) {
+            let message = "an object that is `flat` has no spec, remove `optional_spec`";
+            return Err(Error::new(entry.key.span(), message));
+        }
         let root = find("crate").map(|entry| syn::parse2(entry.tokens()?)).transpose()?;
-        let spec = spec_fields(structure)?;
-        Ok((Kind { entries, group, version, kind, status, spec }, root))
+        let fields = Fields { names: spec_fields(structure)?, flat: find("flat").is_some() };
+        Ok((Kind { entries, group, version, kind, status, fields }, root))
     }
 
     fn find(&self, name: &str) -> Option<&Entry> {
@@ -104,6 +115,15 @@ impl Kind {
                 ))),
             }
         };
+        let mut known = Vec::new();
+        for entry in self.all(name) {
+            let (texts, _) = entry.call_with_strings()?;
+            let key = texts.first().map(LitStr::value).unwrap_or_default();
+            if known.contains(&key) {
+                return Err(entry.error(format_args!("`{name}` sets `{key}` twice")));
+            }
+            known.push(key);
+        }
         self.all(name).map(pair).collect()
     }
 
@@ -118,8 +138,24 @@ impl Kind {
         let definition = self.definition(structure, root)?;
         let spec = &structure.ident;
         let kind = Ident::new(&self.kind.value(), self.kind.span());
-        let structs = self.structs(structure, &kind, root, derives);
+        let structs = self.structs(structure, &kind, root, derives)?;
         let resource = self.resource(&kind, root)?;
+        let extension = self.extension(&kind, root)?;
+        let has_spec = (!self.is_flat()).then(|| {
+            quote! {
+                impl #root::kube::core::object::HasSpec for #kind {
+                    type Spec = #spec;
+
+                    fn spec(&self) -> &#spec {
+                        &self.spec
+                    }
+
+                    fn spec_mut(&mut self) -> &mut #spec {
+                        &mut self.spec
+                    }
+                }
+            }
+        });
         let has_status = self.status.as_ref().map(|status| {
             quote! {
                 impl #root::kube::core::object::HasStatus for #kind {
@@ -138,19 +174,8 @@ impl Kind {
         Ok(quote! {
             #structs
             #resource
-
-            impl #root::kube::core::object::HasSpec for #kind {
-                type Spec = #spec;
-
-                fn spec(&self) -> &#spec {
-                    &self.spec
-                }
-
-                fn spec_mut(&mut self) -> &mut #spec {
-                    &mut self.spec
-                }
-            }
-
+            #extension
+            #has_spec
             #has_status
 
             impl #root::Api for #kind {
@@ -159,94 +184,61 @@ impl Kind {
         })
     }
 
+    /// Generates the struct of the kind, and with `partial` also the partial one.
     fn structs(
         &self,
         structure: &syn::ItemStruct,
         kind: &Ident,
         root: &TokenStream,
         derives: &[String],
-    ) -> TokenStream {
-        let visibility = &structure.vis;
-        let spec = &structure.ident;
+    ) -> Result<TokenStream> {
         let docs = structure.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
-        let serde = quote!(#root::serde).to_string().replace(' ', "");
-        let shared = ["PartialEq", "Default"]
-            .iter()
-            .filter(|name| derives.iter().any(|known| known == *name));
-        let shared: Vec<Ident> = shared.map(|name| Ident::new(name, Span::call_site())).collect();
-        let spec_default = self.find("optional_spec").map(|_| quote!(#[serde(default)]));
-        let status = self.status.as_ref().map(|status| {
-            quote! {
-                /// What the operator reports.
-                #[serde(default)]
-                pub status: ::core::option::Option<#status>,
-            }
-        });
-        let status_none =
-            self.status.as_ref().map(|_| quote!(status: ::core::option::Option::None,));
-        let serialize = self.serialize(kind, root);
-        quote! {
-            #(#docs)*
-            #[derive(::core::clone::Clone, ::core::fmt::Debug, #root::serde::Deserialize, #(#shared),*)]
-            #[serde(crate = #serde)]
-            #visibility struct #kind {
-                /// The metadata of the object.
-                #[serde(default)]
-                pub metadata: #root::kube::core::ObjectMeta,
-                /// What is wanted.
-                #spec_default
-                pub spec: #spec,
-                #status
-            }
-
-            impl #kind {
-                /// Makes an object of a name and a spec.
-                pub fn new(name: &str, spec: #spec) -> Self {
-                    Self {
-                        metadata: #root::kube::core::ObjectMeta {
-                            name: ::core::option::Option::Some(name.into()),
-                            ..::core::default::Default::default()
-                        },
-                        spec,
-                        #status_none
-                    }
-                }
-            }
-
-            #serialize
+        let shared: Vec<&str> = ["PartialEq", "Default"]
+            .into_iter()
+            .filter(|name| derives.iter().any(|known| known == name))
+            .collect();
+        let place = match self.find("optional_spec") {
+            _ if self.is_flat() => SpecPlace::Flat,
+            Some(_) => SpecPlace::DefaultSpec,
+            None => SpecPlace::Spec,
+        };
+        let object = ObjectType {
+            root,
+            ident: kind,
+            docs: docs.collect(),
+            visibility: &structure.vis,
+            spec: &structure.ident,
+            place,
+            status: self.status.as_ref(),
+            derives: &shared,
+        };
+        let whole = object.expand();
+        if !self.is_partial() {
+            return Ok(whole);
         }
+        let (ident, spec) = (partial::name(kind), partial::name(&structure.ident));
+        let doc = format!("The fields of [`{kind}`] that an applier sets: each is optional.");
+        let doc: syn::Attribute = syn::parse_quote!(#[doc = #doc]);
+        let place = if self.is_flat() { SpecPlace::Flat } else { SpecPlace::OptionalSpec };
+        let docs = vec![&doc];
+        let derives = &["Default"][..];
+        let object = ObjectType { ident: &ident, docs, spec: &spec, place, derives, ..object };
+        let (object, resource) = (object.expand(), self.resource(&ident, root)?);
+        Ok(quote!(#whole #object #resource))
     }
 
-    /// Returns the implementation of `Serialize`, which adds `apiVersion` and `kind`.
-    fn serialize(&self, kind: &Ident, root: &TokenStream) -> TokenStream {
-        let status = self.status.as_ref().map(|_| {
-            quote! {
-                if let ::core::option::Option::Some(status) = &self.status {
-                    object.serialize_field("status", status)?;
-                }
-            }
-        });
-        quote! {
-            impl #root::serde::Serialize for #kind {
-                fn serialize<S: #root::serde::Serializer>(&self, serializer: S) -> ::core::result::Result<S::Ok, S::Error> {
-                    use #root::serde::ser::SerializeStruct as _;
-                    let mut object = serializer.serialize_struct(stringify!(#kind), 5)?;
-                    object.serialize_field("apiVersion", &<Self as #root::kube::Resource>::api_version(&()))?;
-                    object.serialize_field("kind", &<Self as #root::kube::Resource>::kind(&()))?;
-                    object.serialize_field("metadata", &self.metadata)?;
-                    object.serialize_field("spec", &self.spec)?;
-                    #status
-                    object.end()
-                }
-            }
-        }
+    fn is_flat(&self) -> bool {
+        self.find("flat").is_some()
+    }
+
+    /// Returns `true` if the kind gets a partial struct.
+    pub fn is_partial(&self) -> bool {
+        self.find("partial").is_some()
     }
 
     fn resource(&self, kind: &Ident, root: &TokenStream) -> Result<TokenStream> {
         let (group, version, name) = (&self.group, &self.version, &self.kind);
         let plural = self.plural()?;
-        let crd_name = format!("{plural}.{}", group.value());
-        let short = self.strings("short")?;
         let scope = if self.is_cluster()? {
             quote!(#root::kube::core::ClusterResourceScope)
         } else {
@@ -281,7 +273,14 @@ impl Kind {
                     &mut self.metadata
                 }
             }
+        })
+    }
 
+    fn extension(&self, kind: &Ident, root: &TokenStream) -> Result<TokenStream> {
+        let crd_name = format!("{}.{}", self.plural()?, self.group.value());
+        let short = self.strings("short")?;
+        let schema = self.schema(kind, root);
+        Ok(quote! {
             impl #root::kube::CustomResourceExt for #kind {
                 fn crd() -> #root::CustomResourceDefinition {
                     <Self as #root::Api>::DEFINITION.crd()
@@ -299,7 +298,29 @@ impl Kind {
                     &[#(#short),*]
                 }
             }
+
+            #schema
         })
+    }
+
+    /// The schema of whole objects.
+    fn schema(&self, kind: &Ident, root: &TokenStream) -> TokenStream {
+        let name = &self.kind;
+        quote! {
+            impl #root::schemars::JsonSchema for #kind {
+                fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                    ::std::borrow::Cow::Borrowed(#name)
+                }
+
+                fn schema_id() -> ::std::borrow::Cow<'static, str> {
+                    ::std::borrow::Cow::Borrowed(::core::any::type_name::<Self>())
+                }
+
+                fn json_schema(_: &mut #root::schemars::SchemaGenerator) -> #root::schemars::Schema {
+                    <Self as #root::Api>::DEFINITION.schema()
+                }
+            }
+        }
     }
 
     fn plural(&self) -> Result<String> {
@@ -318,104 +339,6 @@ impl Kind {
 
     fn flag(&self, name: &str, default: bool) -> Result<bool> {
         self.find(name).map_or(Ok(default), Entry::boolean)
-    }
-
-    fn definition(&self, structure: &syn::ItemStruct, root: &TokenStream) -> Result<TokenStream> {
-        let (group, version, kind, spec) =
-            (&self.group, &self.version, &self.kind, &structure.ident);
-        let plural = self.plural()?;
-        let singular = match self.find("singular") {
-            Some(entry) => entry.string()?.value(),
-            None => kind.value().to_lowercase(),
-        };
-        let namespaced = !self.is_cluster()?;
-        let (short, categories) = (self.strings("short")?, self.strings("categories")?);
-        let doc = match self.find("doc") {
-            Some(entry) => entry.string()?.value(),
-            None => text::doc(&structure.attrs),
-        };
-        let columns = self
-            .all("column")
-            .map(|entry| column(root, entry, &self.spec))
-            .collect::<Result<Vec<_>>>()?;
-        let scale = self.scale(root)?;
-        let (storage, served) = (self.flag("storage", true)?, self.flag("served", true)?);
-        let (deprecated, warning) = self.deprecated()?;
-        let selectable = self.strings("selectable")?;
-        for path in &selectable {
-            check_path(path, &self.spec)?;
-        }
-        let (labels, annotations) = (self.pairs("label")?, self.pairs("annotation")?);
-        let rules =
-            self.all("cel").map(|entry| argument::cel(root, entry)).collect::<Result<Vec<_>>>()?;
-        let spec_required = self.find("optional_spec").map(Entry::flag).transpose()?.is_none();
-        let subschema =
-            |kind: &TokenStream| quote!(#root::schemars::SchemaGenerator::subschema_for::<#kind>);
-        let spec = subschema(&quote!(#spec));
-        let status = option(self.status.as_ref().map(|status| subschema(&quote!(#status))));
-        let ui = self.find("ui").map(argument::ui).transpose()?.map(|ui| ui.to_string());
-        let ui = option(ui.map(|ui| quote!(#ui)));
-        Ok(quote! {
-            #root::Definition {
-                group: #group,
-                version: #version,
-                kind: #kind,
-                plural: #plural,
-                singular: #singular,
-                namespaced: #namespaced,
-                short: &[#(#short),*],
-                categories: &[#(#categories),*],
-                doc: #doc,
-                columns: &[#(#columns),*],
-                scale: #scale,
-                storage: #storage,
-                served: #served,
-                deprecated: #deprecated,
-                deprecation_warning: #warning,
-                selectable: &[#(#selectable),*],
-                labels: &[#(#labels),*],
-                annotations: &[#(#annotations),*],
-                rules: &[#(#rules),*],
-                spec: #spec,
-                spec_required: #spec_required,
-                status: #status,
-                ui: #ui,
-            }
-        })
-    }
-
-    fn deprecated(&self) -> Result<(bool, TokenStream)> {
-        let Some(entry) = self.find("deprecated") else { return Ok((false, option(None))) };
-        let warning = entry.optional_string()?;
-        Ok((true, option(warning.map(|warning| quote!(#warning)))))
-    }
-
-    fn scale(&self, root: &TokenStream) -> Result<TokenStream> {
-        let Some(entry) = self.find("scale") else { return Ok(option(None)) };
-        let arguments = attribute::entries(entry.call()?)?;
-        for argument in &arguments {
-            let known = ["spec", "status", "selector"];
-            if !known.contains(&argument.name().as_str()) {
-                return Err(attribute::unknown(&argument.key, &known, "in `scale`"));
-            }
-            check_path(&argument.string()?, &self.spec)?;
-        }
-        let find = |name: &str| {
-            arguments.iter().find(|argument| argument.name() == name).map(Entry::string).transpose()
-        };
-        let (Some(spec), Some(status)) = (find("spec")?, find("status")?) else {
-            let message = "`scale` needs two paths: `scale(spec = \".spec.replicas\", status = \".status.replicas\")`";
-            return Err(Error::new(entry.key.span(), message));
-        };
-        let selector = option(find("selector")?.map(|selector| quote!(#selector)));
-        Ok(option(Some(quote!(#root::Scale { spec: #spec, status: #status, selector: #selector }))))
-    }
-}
-
-fn option(value: Option<TokenStream>) -> TokenStream {
-    match value {
-        Some(value) => quote!(::core::option::Option::Some(#value)),
-        None => quote!(::core::option::Option::None),
     }
 }
 

@@ -26,6 +26,7 @@ const SHARED: &[&str] = &[
     "max_properties",
     "enum",
     "type",
+    "doc",
     "title",
     "example",
     "docs",
@@ -34,6 +35,7 @@ const SHARED: &[&str] = &[
     "int_or_string",
     "preserve_unknown",
     "embedded_resource",
+    "schema",
     "cel",
     "items",
     "values",
@@ -47,10 +49,21 @@ const OF_FIELDS: &[&str] = &[
     "immutable",
     "schemaless",
     "allow_float",
+    "partial",
     "ui",
 ];
-const OF_TYPES: &[&str] =
-    &["exactly_one_of", "at_most_one_of", "at_least_one_of", "optional", "allow_float", "crate"];
+const OF_TYPES: &[&str] = &[
+    "exactly_one_of",
+    "at_most_one_of",
+    "at_least_one_of",
+    "optional",
+    "allow_float",
+    "partial",
+    "crate",
+];
+const OF_ELEMENTS: &[&str] = &["nullable"];
+/// The keywords of `schema = {..}`: those that no other key writes.
+const LOGIC: &[&str] = &["allOf", "anyOf", "oneOf", "not"];
 
 /// What rules are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,6 +89,8 @@ pub struct Rules {
     pub schemaless: bool,
     /// `allow_float`.
     pub allow_float: bool,
+    /// `partial`.
+    pub partial: bool,
     /// `default`.
     pub default: Option<(Json, Span)>,
     /// `crate`.
@@ -133,8 +148,25 @@ impl Reader<'_> {
                 errors.push(error);
             }
         }
+        errors.extend(self.contradiction(entries));
         join(errors)?;
         Ok(rules)
+    }
+
+    /// Returns an error about two keys that exclude each other.
+    fn contradiction(&self, entries: &[Entry]) -> Option<Error> {
+        let pairs = [
+            ("required", "optional"),
+            ("not_empty", "optional"),
+            ("min", "exclusive_min"),
+            ("max", "exclusive_max"),
+            ("type", "int_or_string"),
+        ];
+        let find = |name: &str| entries.iter().find(|entry| entry.name() == name);
+        let (one, other) =
+            pairs.into_iter().find(|(one, other)| find(one).is_some() && find(other).is_some())?;
+        let message = format!("`{one}` and `{other}` exclude each other");
+        find(other).map(|entry| Error::new(entry.key.span(), message))
     }
 
     fn entry(&self, entry: &Entry, shape: Shape, rules: &mut Rules) -> Result<()> {
@@ -171,8 +203,14 @@ impl Reader<'_> {
                 }
                 rules.push(quote!(#root::Rule::Pattern(#pattern)));
             }
+            "format" if shape == Shape::Integer && entry.is_word("none") => {
+                rules.push(quote!(#root::Rule::Format("")));
+            }
             "format" => {
                 let format = entry.string()?;
+                if format.value().is_empty() {
+                    return Err(entry.error("`format` is empty, leave it out"));
+                }
                 if !matches!(shape, Shape::Integer | Shape::Float) {
                     self.applies(entry, shape, Shape::String)?;
                 }
@@ -197,6 +235,11 @@ impl Reader<'_> {
                 )?;
                 rules.push(quote!(#root::Rule::Type(#kind)));
             }
+            "doc" => {
+                let text = entry.string()?;
+                rules.push(quote!(#root::Rule::Doc(#text)));
+            }
+            "schema" => self.logic(entry, rules)?,
             "title" => {
                 let title = entry.string()?.value();
                 rules.push(keyword(root, "title", &title.into()));
@@ -269,6 +312,11 @@ impl Reader<'_> {
             }
             "nullable" => {
                 entry.flag()?;
+                let is_option = self.kind.is_none_or(|kind| shape::option(kind).is_some());
+                if shape != Shape::Other && !is_option {
+                    let message = format!("`{}` cannot be null, make it an `Option`", self.name);
+                    return Err(Error::new(entry.key.span(), message));
+                }
                 rules.push(keyword(root, "nullable", &true.into()));
             }
             "immutable" => {
@@ -282,6 +330,10 @@ impl Reader<'_> {
             "allow_float" => {
                 entry.flag()?;
                 rules.allow_float = true;
+            }
+            "partial" => {
+                entry.flag()?;
+                rules.partial = true;
             }
             "ui" => {
                 let ui = ui(entry)?.to_string();
@@ -304,7 +356,7 @@ impl Reader<'_> {
         let (own, other, place, owner) = match self.place {
             Place::Field => (OF_FIELDS, OF_TYPES, "on a field", "the type"),
             Place::Type => (OF_TYPES, OF_FIELDS, "on a type", "the field"),
-            Place::Element => (&[][..], OF_FIELDS, "on items and values", "the field"),
+            Place::Element => (OF_ELEMENTS, OF_FIELDS, "on items and values", "the field"),
         };
         if SHARED.contains(&name) || own.contains(&name) {
             return Ok(());
@@ -374,12 +426,37 @@ impl Reader<'_> {
         if list.is_empty() {
             return Err(entry.error("`enum` needs at least one value"));
         }
-        for value in list {
+        for (at, value) in list.iter().enumerate() {
             self.fits(entry, "a value of `enum`", value, shape)?;
+            if list[..at].contains(value) {
+                return Err(entry.error(format_args!("`enum` lists {value} twice")));
+            }
         }
         let root = self.root;
         let text = values.to_string();
         rules.push(quote!(#root::Rule::Enum(#text)));
+        Ok(())
+    }
+
+    /// `schema = { oneOf: [..] }`.
+    fn logic(&self, entry: &Entry, rules: &mut Rules) -> Result<()> {
+        let wrong = || entry.error("`schema` is an object: `schema = { oneOf: [..] }`");
+        let value = json::value(entry.tokens().map_err(|_| wrong())?)?;
+        let Value::Object(keywords) = value else { return Err(wrong()) };
+        for (name, value) in &keywords {
+            if !LOGIC.contains(&name.as_str()) {
+                let known = LOGIC.join("`, `");
+                return Err(entry.error(format_args!(
+                    "`schema` holds `{known}`, but not `{name}`, which has a key of its own"
+                )));
+            }
+            let fits = if name == "not" { value.is_object() } else { value.is_array() };
+            if !fits {
+                let wanted = if name == "not" { "a schema" } else { "a list of schemas" };
+                return Err(entry.error(format_args!("`{name}` is {wanted}")));
+            }
+            rules.push(keyword(self.root, name, value));
+        }
         Ok(())
     }
 
@@ -418,6 +495,11 @@ impl Reader<'_> {
                     return Err(wrong());
                 }
                 let keys: Vec<String> = keys.iter().map(LitStr::value).collect();
+                if let Some(at) = (1..keys.len()).find(|at| keys[..*at].contains(&keys[*at])) {
+                    return Err(
+                        entry.error(format_args!("`list` names the key `{}` twice", keys[at]))
+                    );
+                }
                 rules.push(keyword(root, "x-kubernetes-list-map-keys", &json!(keys)));
             }
             _ => return Err(wrong()),

@@ -76,6 +76,8 @@ pub struct Definition<'a> {
     pub spec: SchemaOf,
     /// Whether every object has a spec.
     pub spec_required: bool,
+    /// Whether there is no spec, and what would be its fields are fields of the object.
+    pub flat: bool,
     /// The schema of the status, if the kind has one.
     pub status: Option<SchemaOf>,
     /// How a catalog shows the kind, as JSON.
@@ -250,6 +252,14 @@ impl Definition<'_> {
 
     /// The schema of the whole object.
     fn root(&self) -> Map<String, Value> {
+        match self.schema().to_value() {
+            Value::Object(root) => root,
+            _ => Map::new(),
+        }
+    }
+
+    /// Returns the schema of objects of the kind.
+    pub fn schema(&self) -> schemars::Schema {
         let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12());
         let field = |name, doc, required, schema| Field {
             name,
@@ -268,14 +278,11 @@ impl Definition<'_> {
             ),
             field("kind", KIND, false, SchemaGenerator::subschema_for::<String>),
             field("metadata", "", false, metadata_schema),
-            field("spec", "", self.spec_required, self.spec),
+            Field { flatten: self.flat, ..field("spec", "", self.spec_required, self.spec) },
         ];
         fields.extend(self.status.map(|status| field("status", "", false, status)));
         let root = Object { doc: self.doc, fields: &fields, rules: self.rules };
-        match object(&mut generator, &root).to_value() {
-            Value::Object(root) => root,
-            _ => Map::new(),
-        }
+        object(&mut generator, &root)
     }
 }
 

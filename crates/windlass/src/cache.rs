@@ -76,9 +76,11 @@ mod tests;
 mod tombstones;
 mod transform;
 mod wire;
+#[cfg(test)]
+mod work;
 mod writer;
 
-pub use self::change::{Cause, Change};
+pub use self::change::{Change, Origin};
 pub use self::entry::{Entry, Owner};
 pub use self::expiring::ExpiringStore;
 pub use self::full_state::FullStateStore;
@@ -101,3 +103,5 @@ pub use self::state::SyncState;
 pub use self::stats::InformerStats;
 pub use self::store::Store;
 pub use self::subscription::Subscription;
+#[cfg(test)]
+pub(crate) use self::work::Work;

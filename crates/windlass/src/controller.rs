@@ -39,7 +39,6 @@ mod predicate;
 mod reconcile;
 mod reference;
 mod report;
-mod requests;
 mod running_watch;
 mod runs;
 mod settled;
@@ -74,7 +73,6 @@ pub use watch_guard::WatchGuard;
 
 pub(crate) use component::{Component, Prepared};
 pub(crate) use env::ControllerEnv;
-pub(crate) use requests::note as note_request;
 pub(crate) use switches::PREFIX as SWITCH_PREFIX;
 pub(crate) use worker::panic_text;
 

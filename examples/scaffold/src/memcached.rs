@@ -1,6 +1,8 @@
 //! The kind Memcached (cache.example.com/v1alpha1) and its controller.
 
+pub mod conversion;
 pub mod v1beta1;
+pub mod webhook;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass::{Context, Controller, Next, Result, api, k8s};

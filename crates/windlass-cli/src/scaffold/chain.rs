@@ -21,7 +21,7 @@ struct Call {
 }
 
 /// The calls that belong to kinds: new ones are added behind the last of them.
-const OF_KINDS: [&str; 4] = ["api", "sample", "controller", "webhook"];
+const OF_KINDS: [&str; 5] = ["api", "sample", "controller", "webhook", "conversion"];
 
 // === impl Chain ===
 

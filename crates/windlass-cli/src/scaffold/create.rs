@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use clap::{ArgAction, Args};
-use windlass_apiserver::resource;
 
 use super::chain::{self, Chain};
 use super::changes::{Changes, How};
 use super::package::{Defined, Package};
 use super::source::{Edit, Source};
+use super::subject::Subject;
 use super::template::{Kind, Reconciled};
-use super::{Names, modules, names};
+use super::{Named, Names, modules, names};
 use crate::failure::Failure;
 
 #[derive(Args)]
@@ -100,17 +100,17 @@ pub fn run(args: CreateApiArgs) -> Result<(), Failure> {
 }
 
 /// Collects the changes of a package.
-struct Creator<'a> {
-    package: &'a Package,
-    defined: Vec<Defined>,
+pub struct Creator<'a> {
+    pub package: &'a Package,
+    pub defined: Vec<Defined>,
     /// The file with the operator expression, and the expression.
-    operator: Option<(&'a Source, Chain)>,
+    pub operator: Option<(&'a Source, Chain)>,
 }
 
 // === impl Creator ===
 
 impl<'a> Creator<'a> {
-    fn new(package: &'a Package) -> Result<Self, Failure> {
+    pub fn new(package: &'a Package) -> Result<Self, Failure> {
         Ok(Self { package, defined: package.defined(), operator: operator(package)? })
     }
 
@@ -227,11 +227,8 @@ impl<'a> Creator<'a> {
         changes.create(kind.sample_path(), kind.sample());
         let declared = parent.source.edited(vec![modules::insert(&parent.source, version)])?;
         changes.update(&parent.source.path, &parent.source.text, declared);
-        if let Some((source, chain)) = &self.operator {
-            let call = format!(".api::<{}{path}::{}>()", self.prefix(), kind.kind);
-            let text = source.edited(vec![chain.insert(source, &[call])])?;
-            changes.update(&source.path, &source.text, text);
-        }
+        let call = format!(".api::<{}{path}::{}>()", self.prefix(), kind.kind);
+        self.add_calls(&mut changes, &[call])?;
         changes.next(format!("edit src/{module}/{version}.rs: the fields of {}Spec", kind.kind));
         changes.note(format!(
             "note: objects are stored as {older}, and both versions are read as they are stored"
@@ -250,12 +247,17 @@ impl<'a> Creator<'a> {
         if self.operator.is_none() {
             return Err(self.no_operator());
         }
-        let subject = self.subject(&request, external)?;
+        let named = Named {
+            group: request.group.clone(),
+            version: request.version.clone(),
+            kind: request.kind.clone(),
+        };
+        let subject = Subject::find(self.package, &self.defined, &named, external)?;
         let kind = &request.kind;
         let default = names::module(kind);
         let wanted = match &request.controller_name {
             Some(name) => names::module(name),
-            None if subject.own => format!("{default}_controller"),
+            None if subject.own.is_some() => format!("{default}_controller"),
             None => default,
         };
         let group = subject.group.split('.').next().unwrap_or_default();
@@ -272,65 +274,13 @@ impl<'a> Creator<'a> {
         Ok(changes)
     }
 
-    /// Finds the Rust type of a kind that is not created.
-    fn subject(&self, request: &Request, external: Option<&str>) -> Result<Subject, Failure> {
-        let Request { group, version, kind, .. } = request;
-        if let Some(path) = external {
-            return self.external(request, path);
-        }
-        let full = self.package.group(group);
-        let own =
-            |one: &&Defined| one.group == full && one.version == *version && one.kind == *kind;
-        if let Some(own) = self.defined.iter().find(own) {
-            return Ok(Subject {
-                what: format!("{kind} ({full}/{version})"),
-                path: format!("crate::{}::{kind}", own.module.join("::")),
-                group: full,
-                own: true,
-            });
-        }
-        if let Some((group, path)) = built_in(group, version, kind) {
-            let prefix = if group.is_empty() { String::new() } else { format!("{group}/") };
-            let what = format!("{kind} ({prefix}{version})");
-            return Ok(Subject { what, path, group, own: false });
-        }
-        Err(Failure::usage(format!(
-            "{kind} of {group}/{version} is neither built in nor defined in this project; name its \
-             Rust type with --external-api-path"
-        )))
-    }
-
-    fn external(&self, request: &Request, path: &str) -> Result<Subject, Failure> {
-        let Request { group, version, kind, .. } = request;
-        let parsed = syn::parse_str::<syn::Path>(path).ok().filter(|path| {
-            let plain = path.segments.iter().all(|segment| segment.arguments.is_none());
-            plain
-                && path.segments.len() > 1
-                && path.segments.last().is_some_and(|l| l.ident == kind)
-        });
-        let parsed = parsed.ok_or_else(|| {
-            Failure::usage(format!(
-                "{path:?} is not the path of a type {kind}, such as acme::{kind}"
-            ))
-        })?;
-        let first = parsed.segments[0].ident.to_string();
-        if first != "crate" && !self.package.dependencies.contains(&first) {
-            return Err(Failure::usage(format!(
-                "package {} does not depend on {first}; add it with `cargo add`, then repeat",
-                self.package.name
-            )));
-        }
-        let segments = parsed.segments.iter().map(|segment| segment.ident.to_string());
-        Ok(Subject {
-            what: format!("{kind} ({group}/{version})"),
-            path: segments.collect::<Vec<_>>().join("::"),
-            group: group.clone(),
-            own: false,
-        })
-    }
-
     /// Declares a module and adds calls to the operator expression.
-    fn wire(&self, changes: &mut Changes, module: &str, calls: &[String]) -> Result<(), Failure> {
+    pub fn wire(
+        &self,
+        changes: &mut Changes,
+        module: &str,
+        calls: &[String],
+    ) -> Result<(), Failure> {
         let main = self.package.main();
         let declaration = modules::insert(main, module);
         match &self.operator {
@@ -351,8 +301,18 @@ impl<'a> Creator<'a> {
         Ok(())
     }
 
+    /// Adds calls to the operator expression, in a file that declares none of their modules.
+    pub fn add_calls(&self, changes: &mut Changes, calls: &[String]) -> Result<(), Failure> {
+        let Some((source, chain)) = self.operator.as_ref().filter(|_| !calls.is_empty()) else {
+            return Ok(());
+        };
+        let text = source.edited(vec![chain.insert(source, calls)])?;
+        changes.update(&source.path, &source.text, text);
+        Ok(())
+    }
+
     /// Adds a test, if the library has the function that tests start from.
-    fn test(&self, changes: &mut Changes, name: &str, text: impl FnOnce(&str) -> String) {
+    pub fn test(&self, changes: &mut Changes, name: &str, text: impl FnOnce(&str) -> String) {
         match tested(self.package) {
             Some(library) => changes.create(format!("tests/{name}.rs"), text(library)),
             None => changes
@@ -361,12 +321,12 @@ impl<'a> Creator<'a> {
     }
 
     /// What paths in the operator expression start with.
-    fn prefix(&self) -> String {
+    pub fn prefix(&self) -> String {
         prefix(self.package, self.operator.as_ref().map(|(source, _)| *source))
     }
 
     /// A name for a module that does not exist yet; the group makes it different.
-    fn free_module(&self, name: &str, group: &str) -> Result<String, Failure> {
+    pub fn free_module(&self, name: &str, group: &str) -> Result<String, Failure> {
         let with_group = names::module(&format!("{group}-{name}"));
         let free = |name: &&str| {
             let file = self.package.root.join("src").join(format!("{name}.rs"));
@@ -380,21 +340,13 @@ impl<'a> Creator<'a> {
         })
     }
 
-    fn no_operator(&self) -> Failure {
+    pub fn no_operator(&self) -> Failure {
         let main = &self.package.main().path;
         Failure::other(format!(
             "found no operator expression `Operator::new(..)` in {main}, to which the controller \
              would be added; write one, or use --no-controller; nothing was changed"
         ))
     }
-}
-
-/// A kind that is not created, but reconciled.
-struct Subject {
-    what: String,
-    path: String,
-    group: String,
-    own: bool,
 }
 
 /// Finds the operator expression of a package.
@@ -431,26 +383,7 @@ fn controller_name_of(kind: &str, module: &str, group: &str) -> String {
     if module == names::module(kind) { name } else { format!("{group}-{name}") }
 }
 
-/// The group and the Rust type of a built-in kind. The group may be short: `networking`.
-pub fn built_in(group: &str, version: &str, kind: &str) -> Option<(String, String)> {
-    let group = if group == "core" { "" } else { group };
-    let found = resource::builtins().iter().find(|one| {
-        let gvk = &one.gvk;
-        let named = *gvk.group == *group || gvk.group.split('.').next() == Some(group);
-        named && *gvk.version == *version && *gvk.kind == *kind && one.has_verb("watch")
-    })?;
-    let full = found.gvk.group.to_string();
-    let module = match full.as_str() {
-        "" => "api::core",
-        "apiextensions.k8s.io" => "apiextensions_apiserver::pkg::apis::apiextensions",
-        "apiregistration.k8s.io" => "kube_aggregator::pkg::apis::apiregistration",
-        "internal.apiserver.k8s.io" => "api::apiserverinternal",
-        full => &format!("api::{}", full.split('.').next().unwrap_or_default()),
-    };
-    Some((full.clone(), format!("k8s_openapi::{module}::{version}::{kind}")))
-}
-
-fn next_steps(changes: &mut Changes) {
+pub fn next_steps(changes: &mut Changes) {
     changes.next("cargo test          # on an embedded cluster, in virtual time");
     changes.next("windlass dev        # run it on an embedded cluster, rebuilt on change");
 }

@@ -1,6 +1,8 @@
 //! `windlass delete api`: what `create api` created, undone.
 
-use std::ops::Range;
+mod webhook;
+mod wiring;
+
 use std::path::Path;
 
 use clap::Args;
@@ -9,10 +11,12 @@ use super::chain::Chain;
 use super::changes::{Changes, How};
 use super::create;
 use super::package::{Defined, Package};
-use super::source::{Edit, Source, tokens};
+use super::source::Source;
 use super::template::{Kind, Reconciled};
-use super::{Named, Names, modules, names};
+use super::{Named, Names, modules, names, subject};
 use crate::failure::Failure;
+
+pub use webhook::foreign_test;
 
 #[derive(Args)]
 pub struct DeleteApiArgs {
@@ -31,37 +35,70 @@ pub struct DeleteApiArgs {
     how: How,
 }
 
+#[derive(Args)]
+pub struct DeleteWebhookArgs {
+    #[command(flatten)]
+    names: Names,
+
+    /// Delete files that were changed since they were created, and what other code uses.
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    how: How,
+}
+
 /// Deletes an API.
 pub fn run(args: DeleteApiArgs) -> Result<(), Failure> {
     let package = Package::find(Path::new("."))?;
     let named = args.names.complete()?;
-    let remover = Remover {
-        operator: create::operator(&package)?,
-        package: &package,
-        force: args.force,
-        changes: Changes::default(),
-        changed: Vec::new(),
-    };
+    let remover = Remover::new(&package, args.force)?;
     let changes = remover.remove(&named, args.controller_name.as_deref())?;
+    changes.finish(&package.root, &args.how)
+}
+
+/// Deletes the webhooks of a kind.
+pub fn run_webhook(args: DeleteWebhookArgs) -> Result<(), Failure> {
+    let package = Package::find(Path::new("."))?;
+    let named = args.names.complete()?;
+    let changes = Remover::new(&package, args.force)?.remove_webhooks(&named)?;
     changes.finish(&package.root, &args.how)
 }
 
 struct Remover<'a> {
     package: &'a Package,
+    defined: Vec<Defined>,
     operator: Option<(&'a Source, Chain)>,
     force: bool,
     changes: Changes,
     /// The files that would be lost.
     changed: Vec<String>,
+    /// The modules whose files are removed.
+    modules: Vec<Vec<String>>,
+    /// The calls of the operator expression that are removed.
+    calls: Vec<String>,
 }
 
 // === impl Remover ===
 
-impl Remover<'_> {
+impl<'a> Remover<'a> {
+    fn new(package: &'a Package, force: bool) -> Result<Self, Failure> {
+        Ok(Self {
+            operator: create::operator(package)?,
+            defined: package.defined(),
+            package,
+            force,
+            changes: Changes::default(),
+            changed: Vec::new(),
+            modules: Vec::new(),
+            calls: Vec::new(),
+        })
+    }
+
     fn remove(mut self, named: &Named, controller: Option<&str>) -> Result<Changes, Failure> {
         let Named { version, kind, .. } = named;
         let group = self.package.group(&named.group);
-        let defined = self.package.defined();
+        let defined = self.defined.clone();
         let same = |one: &&Defined| one.group == group && one.kind == *kind;
         let own = defined.iter().filter(same).find(|one| one.version == *version);
         match own {
@@ -75,12 +112,25 @@ impl Remover<'_> {
                 }
                 self.kind(own)?;
             }
-            _ => self.controller(named, controller)?,
+            _ => {
+                let found = self.controller(named, controller)?;
+                let webhooks = controller.is_none() && self.foreign_webhooks(named)?;
+                if !found && !webhooks {
+                    let what = controller.map(|name| format!("controller {name} of "));
+                    return Err(missing(&what.unwrap_or_default(), named));
+                }
+            }
         }
+        self.finish()
+    }
+
+    /// Completes the changes, unless work would be lost.
+    fn finish(mut self) -> Result<Changes, Failure> {
+        self.unwire()?;
         if !self.changed.is_empty() && !self.force {
             return Err(Failure::other(format!(
-                "{} changed since `create api`, and would be lost; commit the work and repeat with \
-                 --force, nothing was changed",
+                "{} changed since `windlass create`, and would be lost; commit the work and repeat \
+                 with --force, nothing was changed",
                 listed(&self.changed)
             )));
         }
@@ -100,9 +150,14 @@ impl Remover<'_> {
                 kind.kind, own.file
             ))
         })?;
-        let text = &found.source.text;
-        let name = controller_name(text);
-        self.file(&own.file, text, &[kind.file(None), kind.file(name.as_deref())]);
+        let text = modules::without(&found.source, &self.own_webhooks(own));
+        let text = text.unwrap_or_else(|| found.source.text.clone());
+        let name = controller_name(&text);
+        let created = [kind.file(None), kind.file(name.as_deref())];
+        if !created.contains(&text) {
+            self.changed.push(own.file.clone());
+        }
+        self.changes.remove(&own.file, &found.source.text);
         let path = own.module.join("::");
         if let Some(library) = create::tested(self.package) {
             let texts = [true, false].map(|controlled| kind.test(library, &path, controlled));
@@ -110,53 +165,27 @@ impl Remover<'_> {
         }
         self.file_if_any(&kind.sample_path(), &[kind.sample()])?;
         let prefix = self.prefix();
-        let calls = [
-            format!(".api::<{prefix}{path}::{}>()", kind.kind),
-            format!(".controller({prefix}{path}::controller())"),
-        ];
-        self.unwire(&own.module, &calls)
+        self.modules.push(own.module.clone());
+        self.calls.push(format!(".api::<{prefix}{path}::{}>()", kind.kind));
+        self.calls.push(format!(".controller({prefix}{path}::controller())"));
+        self.webhooks_of(own)
     }
 
-    /// Removes a controller of a kind that is defined elsewhere.
-    fn controller(&mut self, named: &Named, name: Option<&str>) -> Result<(), Failure> {
+    /// Removes a controller of a kind that is defined elsewhere; returns `false` if there is none.
+    fn controller(&mut self, named: &Named, name: Option<&str>) -> Result<bool, Failure> {
         let Named { group, version, kind } = named;
         let default = names::module(kind);
-        let short = group.split('.').next().unwrap_or_default();
         let candidates = match name {
             Some(name) => vec![names::module(name)],
             None => vec![format!("{default}_controller"), default.clone()],
         };
-        let prefixed = candidates.iter().map(|one| names::module(&format!("{short}-{one}")));
-        let candidates: Vec<String> = prefixed.chain(candidates.iter().cloned()).collect();
         let prefix = self.prefix();
         let call = |module: &str| format!(".controller({prefix}{module}::controller())");
-        let found = candidates.into_iter().find(|module| {
-            let wired = self
-                .operator
-                .as_ref()
-                .is_some_and(|(source, chain)| chain.has(source, &call(module)));
-            let file = self.package.module(std::slice::from_ref(module));
-            wired && file.is_some_and(|file| imported(&file.source, kind).is_some())
-        });
-        let module = found.ok_or_else(|| {
-            let what = name.map(|name| format!("controller {name} of ")).unwrap_or_default();
-            Failure::usage(format!("this project has no {what}{kind} of {group}/{version}"))
-        })?;
-        let path = vec![module.clone()];
-        let source = &self.package.module(&path).expect("was found").source;
-        let import = imported(source, kind).expect("was found");
+        let Some((module, source, import)) = self.foreign(&candidates, named, &call) else {
+            return Ok(false);
+        };
         let name = controller_name(&source.text).unwrap_or_default();
-        let full = self.package.group(group);
-        let core = create::built_in(group, version, kind).map(|(group, _)| group);
-        let groups = [Some(group.clone()), Some(full), core];
-        let whats: Vec<String> = groups
-            .into_iter()
-            .flatten()
-            .map(|group| {
-                let slash = if group.is_empty() { "" } else { "/" };
-                format!("{kind} ({group}{slash}{version})")
-            })
-            .collect();
+        let whats = self.whats(group, version, kind);
         let reconciled =
             whats.iter().map(|what| Reconciled { name: &name, what, path: &import, kind });
         let reconciled: Vec<Reconciled<'_>> = reconciled.collect();
@@ -167,7 +196,39 @@ impl Remover<'_> {
                 reconciled.iter().map(|one| one.test(library, &module)).collect();
             self.file_if_any(&format!("tests/{module}.rs"), &texts)?;
         }
-        self.unwire(&path, &[call(&module)])
+        self.calls.push(call(&module));
+        self.modules.push(vec![module]);
+        Ok(true)
+    }
+
+    /// Finds a module of a kind that is defined elsewhere: its name, its file, and the path by which
+    /// it imports the kind.
+    fn foreign(
+        &self,
+        candidates: &[String],
+        named: &Named,
+        call: &dyn Fn(&str) -> String,
+    ) -> Option<(String, &'a Source, String)> {
+        let (operator, chain) = self.operator.as_ref()?;
+        let short = named.group.split('.').next().unwrap_or_default();
+        let prefixed = candidates.iter().map(|one| names::module(&format!("{short}-{one}")));
+        prefixed.chain(candidates.iter().cloned()).find_map(|module| {
+            let file = self.package.module(std::slice::from_ref(&module))?;
+            let import = imported(&file.source, &named.kind)?;
+            chain.has(operator, &call(&module)).then_some((module, &file.source, import))
+        })
+    }
+
+    /// How a kind may have been described when its files were created.
+    fn whats(&self, group: &str, version: &str, kind: &str) -> Vec<String> {
+        let full = self.package.group(group);
+        let core = subject::built_in(group, version, kind).map(|(group, _)| group);
+        let groups = [Some(group.to_owned()), Some(full), core];
+        let whats = groups.into_iter().flatten().map(|group| {
+            let slash = if group.is_empty() { "" } else { "/" };
+            format!("{kind} ({group}{slash}{version})")
+        });
+        whats.collect()
     }
 
     /// Removes a file; one with another text than it was created with is remembered.
@@ -179,61 +240,29 @@ impl Remover<'_> {
     }
 
     fn file_if_any(&mut self, path: &str, created: &[String]) -> Result<(), Failure> {
-        let file = self.package.root.join(path);
-        if file.is_file() {
-            let text = modules::read_text(&file, Path::new(path))?;
+        if let Some(text) = self.text_if_any(path)? {
             self.file(path, &text, created);
         }
         Ok(())
     }
 
-    /// Removes the declaration of a module and its calls in the operator expression.
-    fn unwire(&mut self, module: &[String], calls: &[String]) -> Result<(), Failure> {
-        let (name, parent) = module.split_last().expect("a module has a name");
-        let parent = &self.package.module(parent).expect("a module has a parent").source;
-        let declaration = modules::remove(parent, name).ok_or_else(|| {
-            Failure::other(format!(
-                "the line of `mod {name}` in {} has changed; remove it by hand and repeat",
-                parent.path
-            ))
-        })?;
-        let mut edits: Vec<(&Source, Vec<Edit>)> = vec![(parent, vec![declaration])];
-        if let Some((source, chain)) = &self.operator {
-            let removed: Vec<Edit> =
-                calls.iter().filter_map(|call| chain.remove(source, call)).collect();
-            match edits.iter_mut().find(|(known, _)| known.path == source.path) {
-                Some((_, edits)) => edits.extend(removed),
-                None => edits.push((source, removed)),
-            }
-        }
-        let mut uses = Vec::new();
-        for (source, edits) in edits {
-            let removed: Vec<Range<usize>> = edits.iter().map(|edit| edit.range.clone()).collect();
-            uses.extend(places(source, module, &removed));
-            self.changes.update(&source.path, &source.text, source.edited(edits)?);
-        }
-        let untouched =
-            self.package.modules.iter().filter(|other| {
-                !other.path.starts_with(module) && other.source.path != parent.path
-            });
-        let root = self.operator.as_ref().map(|(source, _)| source.path.as_str());
-        for other in untouched.filter(|other| Some(other.source.path.as_str()) != root) {
-            uses.extend(places(&other.source, module, &[]));
-        }
-        match uses.is_empty() || self.force {
-            true => Ok(()),
-            false => Err(Failure::other(format!(
-                "the module {} is used at {}; remove that first, or repeat with --force; nothing \
-                 was changed",
-                module.join("::"),
-                uses.join(", ")
-            ))),
+    fn text_if_any(&self, path: &str) -> Result<Option<String>, Failure> {
+        let file = self.package.root.join(path);
+        match file.is_file() {
+            true => modules::read_text(&file, Path::new(path)).map(Some),
+            false => Ok(None),
         }
     }
 
     fn prefix(&self) -> String {
         create::prefix(self.package, self.operator.as_ref().map(|(source, _)| *source))
     }
+}
+
+/// There is nothing to delete.
+fn missing(what: &str, named: &Named) -> Failure {
+    let Named { group, version, kind } = named;
+    Failure::usage(format!("this project has no {what}{kind} of {group}/{version}"))
 }
 
 /// The kind that `create api` would create to get what is defined.
@@ -271,22 +300,6 @@ fn imported(source: &Source, kind: &str) -> Option<String> {
             _ => None,
         }
     })
-}
-
-/// The places in a file that use a module by its path, without those that are removed.
-fn places(source: &Source, module: &[String], removed: &[Range<usize>]) -> Vec<String> {
-    let tokens = tokens(&source.text[source.skipped..]).unwrap_or_default();
-    let mut wanted: Vec<&str> = Vec::new();
-    for name in module {
-        wanted.extend([name.as_str(), ":", ":"]);
-    }
-    let uses = tokens
-        .windows(wanted.len())
-        .filter(|window| window.iter().map(|token| token.text.as_str()).eq(wanted.iter().copied()));
-    let uses = uses.map(|window| window[0].at + source.skipped);
-    uses.filter(|at| !removed.iter().any(|range| range.contains(at)))
-        .map(|at| format!("{}:{}", source.path, source.line(at)))
-        .collect()
 }
 
 /// Names in a sentence.

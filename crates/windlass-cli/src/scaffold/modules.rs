@@ -159,3 +159,22 @@ fn above_comments(source: &Source, at: usize) -> usize {
     }
     start.max(source.skipped)
 }
+
+/// The text of a file with the declarations of some more modules.
+pub fn with(path: &str, mut text: String, names: &[String]) -> Result<String, Failure> {
+    for name in names {
+        let source = Source::parse(path, text)?;
+        text = source.edited(vec![insert(&source, name)])?;
+    }
+    Ok(text)
+}
+
+/// The text of a file without the declarations of some modules; `None` if they cannot be removed.
+pub fn without(source: &Source, names: &[String]) -> Option<String> {
+    let mut text = source.text.clone();
+    for name in names {
+        let source = Source::parse(&source.path, text).ok()?;
+        text = source.edited(vec![remove(&source, name)?]).ok()?;
+    }
+    Some(text)
+}

@@ -4,24 +4,24 @@ use heck::ToSnakeCase as _;
 use windlass_text::name::{dns1035_faults, dns1123_label, dns1123_subdomain};
 
 /// Names that the scaffolded files use, and those of Rust's prelude.
-const IN_SCOPE: [&str; 37] = [
+const IN_SCOPE: [&str; 39] = [
     "AsMut",
     "AsRef",
     "Box",
-    "Client",
     "Clone",
-    "Cluster",
     "Condition",
     "Context",
     "Controller",
+    "Conversion",
     "Copy",
     "Debug",
     "Default",
     "Drop",
-    "Duration",
     "Eq",
     "Err",
     "Extend",
+    "Fields",
+    "Findings",
     "Fn",
     "From",
     "Into",
@@ -31,10 +31,11 @@ const IN_SCOPE: [&str; 37] = [
     "None",
     "Ok",
     "Operator",
+    "OperatorTest",
     "Option",
     "Ord",
+    "Request",
     "Result",
-    "RoleTest",
     "Self",
     "Send",
     "Some",
@@ -42,6 +43,7 @@ const IN_SCOPE: [&str; 37] = [
     "Sync",
     "ToString",
     "Vec",
+    "Webhook",
 ];
 
 /// Modules that would hide a crate, a file of the package, or nothing at all because of a keyword.

@@ -39,6 +39,8 @@ pub struct Defined {
     pub kind: String,
     pub plural: Option<String>,
     pub cluster_scoped: bool,
+    /// Whether objects are stored in this version.
+    pub storage: bool,
     /// The module that has it.
     pub module: Vec<String>,
     /// The file that has it.
@@ -209,9 +211,14 @@ fn defined(source: &Source, path: &[String], attribute: &syn::Attribute) -> Opti
         kind,
         plural: text("plural").map(|(plural, _)| plural),
         cluster_scoped: scope,
+        storage: value("storage").is_none_or(|value| !is_false(value)),
         module: path.to_vec(),
         file: source.path.clone(),
         group_range,
         kind_range,
     })
+}
+
+fn is_false(value: &Expr) -> bool {
+    matches!(value, Expr::Lit(literal) if matches!(&literal.lit, Lit::Bool(flag) if !flag.value))
 }

@@ -11,6 +11,7 @@ use clap::Args;
 use super::changes::{Changes, How};
 use super::create;
 use super::delete::{controller_name, kind_of};
+use super::hooks::{Hooks, Part, converted};
 use super::package::{Defined, Package};
 use super::source::{Edit, Source, tokens};
 use super::template::Kind;
@@ -62,6 +63,7 @@ struct Renaming<'a> {
     new_group: String,
     module: String,
     new_module: String,
+    hooks: Option<Hooks>,
 }
 
 // === impl Renaming ===
@@ -107,8 +109,9 @@ impl<'a> Renaming<'a> {
         if new_module != module && modules::has(package.main(), &new_module) {
             return Err(Failure::other(format!("the module {new_module} exists already")));
         }
+        let hooks = Hooks::of(package, &all, &full, kind);
         let kind = kind.to_owned();
-        Ok(Self { package, versions, kind, new_kind, new_group, module, new_module })
+        Ok(Self { package, versions, kind, new_kind, new_group, module, new_module, hooks })
     }
 
     fn changes(&self) -> Result<Changes, Failure> {
@@ -161,7 +164,8 @@ impl<'a> Renaming<'a> {
         source: &Source,
         mentions: &mut Vec<String>,
     ) -> Result<(), Failure> {
-        let text = match self.written_anew(source) {
+        let anew = self.written_anew(source).or_else(|| self.webhook_anew(source));
+        let text = match anew {
             Some(text) => text,
             None => {
                 let text = source.edited(self.edits(source)?)?;
@@ -195,9 +199,10 @@ impl<'a> Renaming<'a> {
         if let Some(rest) = path.strip_prefix(&format!("src/{old}/")) {
             return format!("src/{new}/{rest}");
         }
-        let version =
-            self.versions.iter().find(|own| path == format!("tests/{old}_{}.rs", own.version));
-        version.map_or(path.to_owned(), |own| format!("tests/{new}_{}.rs", own.version))
+        let versions = self.versions.iter().map(|own| own.version.as_str());
+        let mut ends = versions.chain(Part::ALL.iter().map(|part| part.name()));
+        let end = ends.find(|end| path == format!("tests/{old}_{end}.rs"));
+        end.map_or(path.to_owned(), |end| format!("tests/{new}_{end}.rs"))
     }
 
     fn renamed(&self, kind: &Kind) -> Kind {
@@ -216,10 +221,10 @@ impl<'a> Renaming<'a> {
             let new_name = name.as_ref().map(|name| self.new_controller_name(name));
             if source.path == own.file {
                 let further = self.further(own);
-                let text = without(source, &further)?;
+                let text = modules::without(source, &further)?;
                 for (old, new) in [(None, None), (name.as_deref(), new_name.as_deref())] {
                     if kind.file(old) == text {
-                        return with(&source.path, renamed.file(new), &further);
+                        return modules::with(&source.path, renamed.file(new), &further).ok();
                     }
                 }
             }
@@ -233,10 +238,40 @@ impl<'a> Renaming<'a> {
         None
     }
 
-    /// The versions in modules of the first one.
+    /// The modules of the first version: further ones, and webhooks.
     fn further(&self, first: &Defined) -> Vec<String> {
-        let inside = |own: &&Defined| own.module.len() > 1 && first.module.len() == 1;
-        self.versions.iter().filter(inside).map(|own| own.version.clone()).collect()
+        if first.module.len() > 1 {
+            return Vec::new();
+        }
+        let inside = self.versions.iter().filter(|own| own.module.len() > 1);
+        let webhooks = Part::ALL.iter().map(|part| part.name());
+        let webhooks = webhooks.filter(|name| {
+            let module = [self.module.clone(), (*name).to_owned()];
+            self.package.module(&module).is_some()
+        });
+        inside.map(|own| own.version.as_str()).chain(webhooks).map(str::to_owned).collect()
+    }
+
+    /// The text of a file of webhooks with new names, if it is as `create webhook` wrote it.
+    fn webhook_anew(&self, source: &Source) -> Option<String> {
+        let hooks = self.hooks.as_ref()?;
+        let renamed = hooks.renamed(&self.new_module, &self.new_group, &self.new_kind);
+        let others = converted(&source.text, &self.kind);
+        for part in Part::ALL {
+            let pairs = if source.path == hooks.file(part) {
+                hooks.texts(part, &others).into_iter().zip(renamed.texts(part, &others))
+            } else if source.path == hooks.test_file(part) {
+                hooks.test_texts(part, &others).into_iter().zip(renamed.test_texts(part, &others))
+            } else {
+                continue;
+            };
+            for (old, new) in pairs {
+                if old == source.text {
+                    return Some(new);
+                }
+            }
+        }
+        None
     }
 
     /// The name of a controller, which follows that of the kind if it has the same.
@@ -267,6 +302,8 @@ impl<'a> Renaming<'a> {
                 edits.push(Edit::replace(at, format!("{}{end}", self.new_kind)));
             } else if token.text == self.module && (after_mod || next(":")) {
                 edits.push(Edit::replace(at, self.new_module.clone()));
+            } else if let Some(text) = self.sample_in(&token.text) {
+                edits.push(Edit::replace(at, text));
             }
         }
         for own in self.versions.iter().filter(|own| own.file == source.path) {
@@ -275,6 +312,19 @@ impl<'a> Renaming<'a> {
         }
         edits.retain(|edit| source.text[edit.range.clone()] != edit.text);
         Ok(edits)
+    }
+
+    /// A literal that names a sample of the kind, with the new name of the sample.
+    fn sample_in(&self, literal: &str) -> Option<String> {
+        if !literal.starts_with('"') {
+            return None;
+        }
+        self.versions.iter().find_map(|own| {
+            let (kind, renamed) = (kind_of(own), self.renamed(&kind_of(own)));
+            let old = format!("/{}\"", kind.sample_path());
+            let head = literal.strip_suffix(&old)?;
+            Some(format!("{head}/{}\"", renamed.sample_path()))
+        })
     }
 
     /// Renames a sample: its file, and the lines with kind and group.
@@ -311,23 +361,4 @@ impl<'a> Renaming<'a> {
         }
         Ok(())
     }
-}
-
-/// A file without the declarations of some modules.
-fn without(source: &Source, names: &[String]) -> Option<String> {
-    let mut text = source.text.clone();
-    for name in names {
-        let source = Source::parse(&source.path, text).ok()?;
-        text = source.edited(vec![modules::remove(&source, name)?]).ok()?;
-    }
-    Some(text)
-}
-
-/// A file with the declarations of some modules.
-fn with(path: &str, mut text: String, names: &[String]) -> Option<String> {
-    for name in names {
-        let source = Source::parse(path, text).ok()?;
-        text = source.edited(vec![modules::insert(&source, name)]).ok()?;
-    }
-    Some(text)
 }

@@ -1,5 +1,7 @@
 //! The files that a project starts with. They belong to the author.
 
+pub mod webhook;
+
 /// The versions of the crates that a project depends on, as in the workspace of windlass.
 const K8S_OPENAPI: &str = "0.29";
 const TOKIO: &str = "1.54";
@@ -79,7 +81,7 @@ windlass-cluster = {{ path = "{crates}/windlass-cluster" }}
 
 use windlass::Operator;
 
-/// The operator. `windlass create api` adds kinds and controllers to this expression.
+/// The operator. `windlass create` adds kinds, controllers and webhooks to this expression.
 pub fn operator() -> Operator {{
     Operator::new("{name}") // the names of its objects in a cluster start with this
         .version(env!("CARGO_PKG_VERSION"))
@@ -254,95 +256,51 @@ pub struct {kind}Status {{
 
     /// The test of the kind; `module` is the path of its module in the library.
     pub fn test(&self, library: &str, module: &str, controlled: bool) -> String {
-        let kind = &self.kind;
-        let imports =
-            format!("use {library}::{module}::{{{kind}, {kind}Spec}};\nuse {library}::operator;\n");
+        let (kind, version, sample) = (&self.kind, &self.version, self.sample_path());
         let name = module.replace("::", "_").trim_start_matches("r#").to_owned();
-        match controlled {
-            true => self.ready_test(&imports, &name),
-            false => self.served_test(&imports, &name),
-        }
-    }
-
-    /// A test of the controller.
-    fn ready_test(&self, imports: &str, name: &str) -> String {
-        let (kind, object) = (&self.kind, self.test_object());
-        format!(
-            "//! The controller of {kind} on an embedded cluster, in virtual time.\n\
-             \n\
-             use std::time::Duration;\n\
-             \n\
-             {imports}\
-             use windlass::{{Client, Key, condition, wait}};\n\
-             use windlass_cluster::{{Cluster, RoleTest}};\n\
-             \n\
-             #[tokio::test(start_paused = true)]\n\
-             async fn {name}_becomes_ready() -> windlass::Result<()> {{\n\
-             \x20   let cluster = Cluster::start().await;\n\
-             \x20   // The operator has the rights of its role and no others.\n\
-             \x20   let role = RoleTest::install(cluster.server(), &operator().model()?).await?;\n\
-             \x20   let running = operator().manager(role.client()).spawn()?;\n\
-             \n\
-             {object}\
-             \n\
-             \x20   let (key, second) = (Key::of(&object), Duration::from_secs(1));\n\
-             \x20   wait::until(\"the condition Ready\", second / 10, 30 * second, || async {{\n\
-             \x20       let Some(found) = client.api::<{kind}>().get(&key).await? else {{\n\
-             \x20           return Ok(false);\n\
-             \x20       }};\n\
-             \x20       let status = found.status.clone().unwrap_or_default();\n\
-             \x20       Ok(condition::is_true(&status.conditions, \"Ready\"))\n\
-             \x20   }})\n\
-             \x20   .await?;\n\
-             \n\
-             \x20   running.stop().await?;\n\
-             \x20   cluster.stop().await;\n\
-             \x20   Ok(())\n\
-             }}\n"
-        )
-    }
-
-    /// A test of the types alone.
-    fn served_test(&self, imports: &str, name: &str) -> String {
-        let (kind, version, object) = (&self.kind, &self.version, self.test_object());
-        format!(
-            "//! The kind {kind} in version {version} on an embedded cluster, in virtual time.\n\
-             \n\
-             {imports}\
-             use windlass::{{Client, Key}};\n\
-             use windlass_cluster::{{Cluster, RoleTest}};\n\
-             \n\
-             #[tokio::test(start_paused = true)]\n\
-             async fn {name}_is_served() -> windlass::Result<()> {{\n\
-             \x20   let cluster = Cluster::start().await;\n\
-             \x20   RoleTest::install(cluster.server(), &operator().model()?).await?;\n\
-             \n\
-             {object}\
-             \n\
-             \x20   let found = client.api::<{kind}>().get(&Key::of(&object)).await?;\n\
-             \x20   assert!(found.is_some_and(|found| found.spec.message == \"hello\"));\n\
-             \x20   cluster.stop().await;\n\
-             \x20   Ok(())\n\
-             }}\n"
-        )
-    }
-
-    /// The lines of a test that create an object.
-    fn test_object(&self) -> String {
-        let kind = &self.kind;
-        let namespace = match self.cluster_scoped {
-            true => "",
-            false => "    object.metadata.namespace = Some(\"default\".into());\n",
+        let (what, windlass, end, body) = match controlled {
+            true => (
+                format!("The controller of {kind}"),
+                "use windlass::{Key, condition};\n",
+                "becomes_ready",
+                format!(
+                    "    let ready = |found: &{kind}| {{\n        \
+                     let status = found.status.clone().unwrap_or_default();\n        \
+                     condition::is_true(&status.conditions, \"Ready\")\n    \
+                     }};\n    \
+                     let key = Key::of(&object);\n    \
+                     test.until(\"the condition Ready\", &key, ready).await?;\n"
+                ),
+            ),
+            false => (
+                format!("The kind {kind} in version {version}"),
+                "use windlass::Key;\n",
+                "is_served",
+                format!(
+                    "    let api = test.client().api::<{kind}>();\n    \
+                     let found = api.get(&Key::of(&object)).await?;\n    \
+                     assert!(found.is_some(), \"it is stored\");\n"
+                ),
+            ),
         };
-        let mutable = if self.cluster_scoped { "" } else { "mut " };
         format!(
-            "    let client = Client::new(cluster.client());\n\
-             \x20   let spec = {kind}Spec {{\n\
-             \x20       message: \"hello\".into(),\n\
-             \x20   }};\n\
-             \x20   let {mutable}object = {kind}::new(\"sample\", spec);\n\
-             {namespace}\
-             \x20   client.api().create(&object).await?;\n"
+            "//! {what} on an embedded cluster, in virtual time.\n\
+             \n\
+             use {library}::{module}::{kind};\n\
+             use {library}::operator;\n\
+             {windlass}\
+             use windlass_cluster::OperatorTest;\n\
+             \n\
+             const SAMPLE: &str = include_str!(\"../{sample}\");\n\
+             \n\
+             #[tokio::test(start_paused = true)]\n\
+             async fn {name}_{end}() -> windlass::Result<()> {{\n    \
+             // The operator has the rights of its role and no others.\n    \
+             let test = OperatorTest::start(operator).await?;\n    \
+             let object: {kind} = test.create(SAMPLE).await?;\n\
+             {body}    \
+             test.stop().await\n\
+             }}\n"
         )
     }
 }
@@ -370,22 +328,15 @@ impl Reconciled<'_> {
         format!(
             "//! The controller {name} of {what} on an embedded cluster, in virtual time.\n\
              \n\
-             use std::time::Duration;\n\
-             \n\
              use {library}::operator;\n\
-             use windlass_cluster::{{Cluster, RoleTest}};\n\
+             use windlass_cluster::OperatorTest;\n\
              \n\
              #[tokio::test(start_paused = true)]\n\
-             async fn {module}_starts() -> windlass::Result<()> {{\n\
-             \x20   let cluster = Cluster::start().await;\n\
-             \x20   // The operator has the rights of its role and no others.\n\
-             \x20   let role = RoleTest::install(cluster.server(), &operator().model()?).await?;\n\
-             \x20   let running = operator().manager(role.client()).spawn()?;\n\
-             \x20   let ready = tokio::time::timeout(Duration::from_secs(30), running.ready());\n\
-             \x20   ready.await.expect(\"all caches are filled\");\n\
-             \x20   running.stop().await?;\n\
-             \x20   cluster.stop().await;\n\
-             \x20   Ok(())\n\
+             async fn {module}_starts() -> windlass::Result<()> {{\n    \
+             // The operator has the rights of its role and no others; it starts once all caches are\n    \
+             // filled.\n    \
+             let test = OperatorTest::start(operator).await?;\n    \
+             test.stop().await\n\
              }}\n"
         )
     }

@@ -102,7 +102,7 @@ fn an_empty_directory_becomes_an_operator_of_fewer_than_ten_files() {
 }
 
 /// The commands that wrote `examples/scaffold`, run in that directory after the first.
-const EXAMPLE: [&str; 7] = [
+const EXAMPLE: [&str; 10] = [
     "init --domain example.com --name scaffold --path examples/scaffold --windlass-path .",
     "create api --group cache --version v1alpha1 --kind Memcached",
     "create api --group cache --version v1beta1 --kind Memcached",
@@ -112,6 +112,10 @@ const EXAMPLE: [&str; 7] = [
     "create api --group apps --version v1 --kind Deployment --resource=false",
     "create api --group cache --version v1alpha1 --kind Memcached --no-resource \
      --controller-name auditor",
+    "create webhook --group cache --version v1alpha1 --kind Memcached --defaulting \
+     --programmatic-validation",
+    "create webhook --group cache --version v1alpha1 --kind Memcached --conversion --spoke v1beta1",
+    "create webhook --group core --version v1 --kind Pod --validation",
 ];
 
 /// The workspace builds that project and runs its tests; so what the commands write compiles, and
@@ -158,6 +162,10 @@ fn delete_undoes_create_byte_for_byte() {
     let more = more.into_iter().chain(["--no-resource", "--no-resource"]);
     for (kind, more) in kinds.iter().zip(more) {
         done(root, &format!("create api {kind} {more}"));
+        // Webhooks are deleted with the kind. That of a first version would stay with further ones.
+        if ["Truck", "Deployment"].iter().any(|name| kind.ends_with(name)) {
+            done(root, &format!("create webhook {kind} --defaulting --validation"));
+        }
         states.push(tree(root));
     }
     for kind in kinds.iter().rev() {
@@ -165,6 +173,84 @@ fn delete_undoes_create_byte_for_byte() {
         done(root, &format!("delete api {kind}"));
         assert!(tree(root) == *states.last().unwrap(), "delete api {kind} left something");
     }
+}
+
+#[test]
+fn webhooks_are_added_step_by_step_and_deleted_byte_for_byte() {
+    let directory = project();
+    let root = directory.path();
+    done(root, "create api --group cache --version v1 --kind Memcached");
+    let before = tree(root);
+    let webhook = format!("create webhook {MEMCACHED}");
+    let said = done(root, &format!("{webhook} --defaulting"));
+    let expected = "created src/memcached/webhook.rs\ncreated tests/memcached_webhook.rs\n\
+                    updated src/memcached.rs\nupdated src/lib.rs\n\
+                    Next: edit src/memcached/webhook.rs: what is filled in, and what is refused\n";
+    assert!(said.starts_with(expected), "{said}");
+    let library = fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    assert!(library.contains("        .webhook(memcached::webhook::webhook())\n}"), "{library}");
+    let sentence = refused(root, &format!("{webhook} --defaulting"), 2);
+    assert!(sentence.contains("does that already"), "{sentence}");
+    let said = done(root, &format!("{webhook} --validation --conversion"));
+    assert!(said.contains("updated src/memcached/webhook.rs\n"), "{said}");
+    assert!(said.contains("created src/memcached/conversion.rs\n"), "{said}");
+
+    let other = project();
+    let at_once = other.path();
+    done(at_once, "create api --group cache --version v1 --kind Memcached");
+    done(at_once, &format!("{webhook} --defaulting"));
+    done(at_once, &format!("{webhook} --conversion"));
+    done(at_once, &format!("{webhook} --validation"));
+    assert!(tree(at_once) == tree(root), "the order of the steps makes no difference");
+
+    done(root, &format!("delete webhook {MEMCACHED}"));
+    assert!(tree(root) == before, "delete webhook left something");
+    done(root, &format!("{webhook} --defaulting --validation"));
+    edit(root, "src/memcached/webhook.rs", |text| text.replace("63", "40"));
+    let sentence = refused(root, &format!("delete webhook {MEMCACHED}"), 1);
+    assert!(sentence.contains("src/memcached/webhook.rs was changed"), "{sentence}");
+    done(root, &format!("delete webhook {MEMCACHED} --force"));
+    assert!(tree(root) == before, "delete webhook left something");
+}
+
+#[test]
+fn a_webhook_that_the_author_changed_is_not_written_over() {
+    let directory = project();
+    let root = directory.path();
+    let webhook = format!("create webhook {MEMCACHED}");
+    done(root, &format!("{webhook} --defaulting"));
+    edit(root, "src/memcached/webhook.rs", |text| text.replace("shop", "us"));
+    let sentence = refused(root, &format!("{webhook} --validation"), 1);
+    assert!(sentence.contains("add the functions and the calls by hand"), "{sentence}");
+    fs::write(root.join("src/memcached/conversion.rs"), "// mine\n").unwrap();
+    done(root, "create api --group cache --version v1 --kind Memcached");
+    let sentence = refused(root, &format!("{webhook} --conversion"), 1);
+    assert!(sentence.contains("src/memcached/conversion.rs exists already"), "{sentence}");
+    let line = "create webhook --group cache --version v1 --kind Memcached --conversion";
+    let sentence = refused(root, line, 2);
+    assert!(sentence.contains("give --version v1alpha1"), "{sentence}");
+}
+
+#[test]
+fn deleting_a_version_takes_it_out_of_the_conversion() {
+    let directory = project();
+    let root = directory.path();
+    done(root, "create api --group cache --version v1 --kind Memcached");
+    done(root, &format!("create webhook {MEMCACHED} --conversion"));
+    let one = tree(root);
+    done(root, "create api --group cache --version v1beta1 --kind Memcached");
+    done(root, &format!("create webhook {MEMCACHED} --conversion --spoke v1beta1"));
+    let text = fs::read_to_string(root.join("src/memcached/conversion.rs")).unwrap();
+    assert!(text.contains("use super::{Memcached, v1, v1beta1};"), "{text}");
+    done(root, "delete api --group cache --version v1beta1 --kind Memcached");
+    assert!(tree(root) == one, "the other version is still converted");
+    edit(root, "src/memcached/conversion.rs", |text| text.replace("Fields::new()", "fields()"));
+    let line = "delete api --group cache --version v1 --kind Memcached";
+    let sentence = refused(root, line, 1);
+    assert!(sentence.contains("uses version v1 and was changed"), "{sentence}");
+    edit(root, "src/memcached/conversion.rs", |text| text.replace("fields()", "Fields::new()"));
+    done(root, line);
+    assert!(!root.join("src/memcached").exists(), "nothing is left of the conversion");
 }
 
 #[test]
@@ -199,6 +285,7 @@ fn a_renamed_kind_is_as_if_it_had_been_created_so() {
     let root = directory.path();
     done(root, "create api --group cache --version v1beta1 --kind Memcached");
     done(root, "create api --group shop --version v1 --kind Route");
+    done(root, &format!("create webhook {MEMCACHED} --defaulting --conversion"));
     done(root, "rename api --group cache --kind Memcached --to Cache --to-group store");
 
     let other = TempDir::new();
@@ -207,6 +294,8 @@ fn a_renamed_kind_is_as_if_it_had_been_created_so() {
     done(fresh, "create api --group store --version v1alpha1 --kind Cache");
     done(fresh, "create api --group store --version v1beta1 --kind Cache");
     done(fresh, "create api --group shop --version v1 --kind Route");
+    let store = "--group store --version v1alpha1 --kind Cache";
+    done(fresh, &format!("create webhook {store} --defaulting --conversion"));
     let (renamed, fresh) = (tree(root), tree(fresh));
     assert_eq!(renamed.keys().collect::<Vec<_>>(), fresh.keys().collect::<Vec<_>>());
     for (path, text) in &renamed {
@@ -223,6 +312,7 @@ fn a_renaming_keeps_the_work_of_the_author() {
     edit(root, "src/memcached.rs", |text| format!("{text}{work}"));
     let sample = "config/samples/cache.example.com_v1alpha1_memcached.yaml";
     edit(root, sample, |text| text.replace("hello", "Memcached # ours"));
+    edit(root, "tests/memcached.rs", |text| format!("{text}\n// mine\n"));
     let said = done(root, "rename api --group cache --kind Memcached --to Redis");
     assert!(said.contains("still mention Memcached: src/memcached.rs:1, "), "{said}");
     let text = fs::read_to_string(root.join("src/redis.rs")).unwrap();
@@ -233,6 +323,9 @@ fn a_renaming_keeps_the_work_of_the_author() {
     let sample = "config/samples/cache.example.com_v1alpha1_redis.yaml";
     let sample = fs::read_to_string(root.join(sample)).unwrap();
     assert!(sample.contains("kind: Redis\n") && sample.contains("message: Memcached # ours\n"));
+    let test = fs::read_to_string(root.join("tests/redis.rs")).unwrap();
+    let sample = "include_str!(\"../config/samples/cache.example.com_v1alpha1_redis.yaml\")";
+    assert!(test.contains(sample) && test.ends_with("// mine\n"), "{test}");
     let library = fs::read_to_string(root.join("src/lib.rs")).unwrap();
     assert!(library.contains(".api::<redis::Redis>()"), "{library}");
 }
@@ -342,7 +435,12 @@ fn wrong_names_and_missing_answers_are_one_sentence() {
         ("delete api --group shop --version v1 --kind Route".to_owned(), "has no Route"),
         ("rename api --group shop --kind Route --to Way".to_owned(), "does not define Route"),
         (format!("create webhook {MEMCACHED}"), "what the webhook does"),
-        (format!("create webhook {MEMCACHED} --defaulting"), "windlass::webhook::Webhook"),
+        (format!("create webhook {MEMCACHED} --conversion"), "has one version"),
+        (format!("create webhook {MEMCACHED} --conversion --spoke 2"), "not a version"),
+        (format!("create webhook {MEMCACHED} --conversion --spoke v2"), "no version v2"),
+        ("create webhook --group core --version v1 --kind Pod --conversion".into(), "not those"),
+        ("create webhook --group shop --version v1 --kind Way --defaulting".into(), "neither"),
+        (format!("delete webhook {MEMCACHED}"), "has no webhook of Memcached"),
     ];
     for (line, expected) in cases {
         let sentence = refused(root, &line, 2);

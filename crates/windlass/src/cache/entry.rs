@@ -29,7 +29,9 @@ thread_local! {
     static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A stored object.
+/// One object of a [`Store`](super::Store), in compact form.
+///
+/// Its fields are read without decoding it; [`decode`](Self::decode) returns the whole object.
 ///
 /// # Examples
 ///
@@ -60,7 +62,7 @@ pub struct Entry {
     pub key: Key,
     /// The UID.
     pub uid: Box<str>,
-    /// The resource version; 0 if the server sent none that is a number.
+    /// The resource version; 0 if it is not a number.
     pub version: u64,
     /// The generation of the desired state; 0 for kinds that have none.
     pub generation: i64,

@@ -32,7 +32,7 @@ use crate::ordered_watch;
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use windlass::Key;
-/// use windlass::cache::{Cache, Cause, Informer, Scope, SyncState};
+/// use windlass::cache::{Cache, Origin, Informer, Scope, SyncState};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> windlass::Result<()> {
@@ -52,7 +52,7 @@ use crate::ordered_watch;
 /// // Every subscription receives the present first, and then all changes.
 /// let mut changes = maps.subscribe();
 /// let first = changes.recv().await.expect("the watch runs");
-/// assert_eq!((first.key(), first.cause), (&key, Cause::Initial));
+/// assert_eq!((first.key(), first.origin), (&key, Origin::Initial));
 /// # Ok(())
 /// # }
 /// ```
@@ -89,12 +89,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         self.core.store.reader().keep(keep)
     }
 
-    /// Returns the store.
+    /// Returns the store that the watch keeps up to date.
     pub fn store(&self) -> &Store {
         &self.core.store
     }
 
-    /// Returns the state of the watch.
+    /// Returns the state of the watch now; [`synced`](Self::synced) waits for it.
     pub fn state(&self) -> SyncState {
         self.core.states.get()
     }
@@ -133,16 +133,18 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         Subscription::new(self.core.store.clone(), Some(self.core.clone()))
     }
 
-    /// Adds a handler that is called in a task of its own, with every object again after `resync`.
+    /// Adds a handler that is called in a task of its own once `ready` completes, with every object
+    /// again after `resync`.
     pub(crate) fn handle(
         &self,
         resync: Option<Duration>,
+        ready: impl Future<Output = ()> + Send + 'static,
         handler: impl FnMut(Change) + Send + 'static,
     ) -> HandlerGuard {
-        HandlerGuard::spawn(&self.core, resync, handler)
+        HandlerGuard::spawn(&self.core, resync, ready, handler)
     }
 
-    /// Reads the figures of the watch.
+    /// Returns the statistics of the watch.
     pub fn stats(&self) -> InformerStats {
         InformerStats::read(&self.core.store, &self.core.stats)
     }

@@ -18,7 +18,7 @@ use crate::list::List;
 // === impl Cache ===
 
 impl Cache {
-    /// Returns an object; `None` if it does not exist.
+    /// Returns an object from the cache; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// Fails as [`get`](Self::get) does.
     ///
     /// ```
     /// use kube::core::DynamicObject;
@@ -65,17 +65,17 @@ impl Cache {
         })
     }
 
-    /// Returns a list of all objects of a kind, to be narrowed.
+    /// Returns a list of all cached objects of a kind, to be narrowed and then read.
     pub fn list<K: Object<DynamicType = ()>>(&self) -> List<K> {
         self.list_of(&Kind::of::<K>())
     }
 
-    /// Returns a list of all objects of a kind that is known at run time only, as any type.
+    /// Returns a list of all cached objects of a kind that is known at run time only, as any type.
     pub fn list_of<K: Object>(&self, kind: &Kind) -> List<K> {
         List::new(self.clone(), kind.clone())
     }
 
-    /// Returns an object as JSON.
+    /// Returns an object as JSON, with fields that no Rust type knows; `None` if it does not exist.
     ///
     /// # Errors
     ///

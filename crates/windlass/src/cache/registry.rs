@@ -103,7 +103,7 @@ impl Cache {
         Self::with(client, CacheOptions::default())
     }
 
-    /// Creates a cache with other settings.
+    /// Creates a cache with settings other than the defaults.
     pub fn with(client: kube::Client, options: CacheOptions) -> Self {
         Self::limited(client, options, Namespaces::All, BTreeMap::new())
     }
@@ -256,11 +256,13 @@ impl Cache {
         self.shared.pending.send_modify(|pending| pending.retain(|kind| !kinds.contains(kind)));
     }
 
-    /// Waits until the cache holds a kind, so that what is not in it does not exist.
+    /// Waits until all objects of a kind are in the cache, so that an object that is missing there
+    /// does not exist.
     ///
     /// # Errors
     ///
-    /// Fails if the kind is not cached, or not read within that time; at once if it cannot be.
+    /// Fails if nobody caches the kind, if the server refuses or does not serve it, or when the time is
+    /// up.
     pub async fn synced(&self, kind: &Kind, within: Duration) -> Result<()> {
         let began = Instant::now();
         let core = match self.opened(kind) {

@@ -269,6 +269,8 @@ impl SyncStates {
     }
 
     pub(super) fn get(&self) -> SyncState {
+        #[cfg(test)]
+        super::Work::count_state();
         self.joint.borrow().clone()
     }
 

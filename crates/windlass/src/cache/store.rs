@@ -312,6 +312,8 @@ impl Store {
     }
 
     pub(super) fn state(&self) -> arc_swap::Guard<Arc<State>> {
+        #[cfg(test)]
+        super::Work::count_store();
         self.shared.state.load()
     }
 
@@ -367,6 +369,8 @@ impl Store {
 
     /// Runs a change of the writer, publishes the result and then notifies the handlers.
     fn write<T>(&self, change: impl FnOnce(&mut Writer) -> T) -> T {
+        #[cfg(test)]
+        super::Work::count_store();
         let mut writer = self.shared.writer.lock();
         let result = change(&mut writer);
         if let Some(state) = writer.publish() {

@@ -20,7 +20,7 @@ use super::batch::Delta;
 use super::mailbox::Mailbox;
 use super::overlay::{Overlays, Target};
 use super::store::{Shared, State, StoreScope};
-use super::{Cause, Change, Entry, Key, select};
+use super::{Change, Entry, Key, Origin, select};
 use indexing::{Missed, UsedIndexer};
 
 pub(super) struct Writer {
@@ -163,8 +163,8 @@ impl Writer {
 
     pub(super) fn subscribe(&mut self, mailbox: Arc<Mailbox>) {
         for entry in self.all_watched() {
-            let (entry, cause) = (entry.clone(), Cause::Initial);
-            mailbox.deliver(&Change::upsert(None, entry, cause, &self.shared));
+            let (entry, origin) = (entry.clone(), Origin::Initial);
+            mailbox.deliver(&Change::upsert(None, entry, origin, &self.shared));
         }
         if self.all_synced() {
             mailbox.sync_point();
@@ -183,8 +183,8 @@ impl Writer {
 
     pub(super) fn resync(&self, mailbox: &Mailbox) {
         for entry in self.all_watched() {
-            let (old, cause) = (Some(entry.clone()), Cause::Resync);
-            mailbox.resync(Change::upsert(old, entry.clone(), cause, &self.shared));
+            let (old, origin) = (Some(entry.clone()), Origin::Resync);
+            mailbox.resync(Change::upsert(old, entry.clone(), origin, &self.shared));
         }
     }
 
@@ -370,8 +370,8 @@ impl Writer {
     }
 
     fn change(&mut self, old: Option<Arc<Entry>>, new: Arc<Entry>, initial: bool) {
-        let cause = if initial && old.is_none() { Cause::Initial } else { Cause::Watch };
-        self.changes.push(Change::upsert(old, new, cause, &self.shared));
+        let origin = if initial && old.is_none() { Origin::Initial } else { Origin::Watch };
+        self.changes.push(Change::upsert(old, new, origin, &self.shared));
     }
 
     fn gone(&mut self, old: Arc<Entry>, last: Arc<Entry>, unknown: bool) {

@@ -23,7 +23,7 @@ impl Client {
         if let Some(paused) = self.options.paused.filter(|_| request.mutates_more_than_status()) {
             return Err(paused.error(&request.action));
         }
-        crate::controller::note_request(&request.action);
+        super::requests::note(&request.action);
         let after = self.options.timeout;
         let deadline = crate::clock::after(after);
         let mut tries = 0;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::cause::flag;
 use super::cause_table::CauseTable;
-use crate::cache::{Cause, Change, Key};
+use crate::cache::{Change, Key, Origin};
 use crate::kind::Kind;
 use crate::queue::{Add, WorkQueue};
 
@@ -46,8 +46,8 @@ impl KeySink {
         if !self.fits(key) {
             return self.changed(&Key::cluster(key.name()), kind, change, add);
         }
-        let flags = match change.cause {
-            Cause::Initial => flag::STARTED,
+        let flags = match change.origin {
+            Origin::Initial => flag::STARTED,
             _ if change.is_old_news() => flag::RESYNC,
             _ => {
                 self.causes.changed(key, kind, change);

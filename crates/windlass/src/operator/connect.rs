@@ -36,7 +36,7 @@ pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
     })
 }
 
-async fn config(path: Option<&Path>) -> Result<kube::Config> {
+pub(super) async fn config(path: Option<&Path>) -> Result<kube::Config> {
     let found = match path {
         None => kube::Config::infer().await.map_err(|error| error.to_string()),
         Some(path) => match Kubeconfig::read_from(path) {
@@ -66,7 +66,7 @@ pub(super) enum Place {
 // === impl Place ===
 
 impl Place {
-    fn of(config: &kube::Config, path: Option<&Path>) -> Self {
+    pub(super) fn of(config: &kube::Config, path: Option<&Path>) -> Self {
         if path.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
             return Self::Pod;
         }
