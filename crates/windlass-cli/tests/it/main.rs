@@ -18,3 +18,4 @@ mod project;
 mod run;
 mod scaffold;
 mod support;
+mod transcript;
