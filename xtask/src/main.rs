@@ -38,7 +38,7 @@ const USAGE: &str = "usage:
   cargo xtask go-patterns
       asks the Go on this machine about generated regular expressions, and writes its
       answers where the tests of the API server find them
-  cargo xtask real [--embedded] [PROGRAM ...]
+  cargo xtask real [--embedded] [--no-build] [PROGRAM ...]
       runs the operators of examples/ on a real kube-apiserver, with a real kubectl and
       under the roles of their own manifests; --embedded takes windlass cluster instead;
       needs Go

@@ -26,20 +26,22 @@ use steps::{EXAMPLES, Example};
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let (flags, names): (Vec<&str>, Vec<&str>) =
         arguments.iter().partition(|word| word.starts_with('-'));
-    if let Some(flag) = flags.iter().find(|flag| **flag != "--embedded") {
-        return Err(format!("real has no flag {flag}; there is --embedded"));
+    if let Some(flag) = flags.iter().find(|flag| !["--embedded", "--no-build"].contains(flag)) {
+        return Err(format!("real has no flag {flag}; there are --embedded and --no-build"));
     }
     let examples = select(&names)?;
     let root = root();
     let program = real::kubectl(&root)?;
-    let mut build = Command::new("cargo");
-    build.args(["build", "--workspace", "--bins", "--example", "nodes"]).current_dir(&root);
-    done(build, "building windlass and the operators")?;
+    if !flags.contains(&"--no-build") {
+        let mut build = Command::new("cargo");
+        build.args(["build", "--workspace", "--bins", "--example", "nodes"]).current_dir(&root);
+        done(build, "building windlass and the operators")?;
+    }
     scratch::wipe()?;
     let debug = target(&root).join("debug");
-    let cluster = match flags.is_empty() {
-        true => Cluster::real(&root, &debug, &program)?,
-        false => Cluster::embedded(&debug)?,
+    let cluster = match flags.contains(&"--embedded") {
+        true => Cluster::embedded(&debug)?,
+        false => Cluster::real(&root, &debug, &program)?,
     };
     let kubectl = Kubectl::new(program, cluster.kubeconfig.clone());
     let version = kubectl.run(&["get", "--raw", "/version"])?;

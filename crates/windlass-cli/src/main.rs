@@ -38,6 +38,7 @@ mod doctor;
 mod envtest;
 mod explore;
 mod failure;
+mod generate;
 mod install;
 mod keys;
 mod log;
@@ -90,6 +91,9 @@ enum Command {
     /// Rename a kind.
     #[command(subcommand)]
     Rename(scaffold::RenameCommand),
+    /// Generate Rust code.
+    #[command(subcommand)]
+    Generate(generate::GenerateCommand),
     /// Write the manifests of this project: config/, dist/install.yaml and Dockerfile.
     Manifests(manifests::ManifestsArgs),
     /// Run an embedded Kubernetes cluster and write its kubeconfig.
@@ -157,6 +161,7 @@ fn main() -> ExitCode {
         Command::Create(command) => scaffold::create(command).map(|()| 0),
         Command::Delete(command) => scaffold::delete(command).map(|()| 0),
         Command::Rename(command) => scaffold::rename(command).map(|()| 0),
+        Command::Generate(command) => generate::run(command).map(|()| 0),
         Command::Manifests(args) => manifests::run(args),
         Command::Version(args) => completion::version(args).map(|()| 0),
         Command::Completion(args) => completion::run(args, Cli::command()).map(|()| 0),

@@ -178,6 +178,12 @@ impl Entry {
         }
     }
 
+    /// Returns `true` for `key = word`.
+    pub fn is_word(&self, word: &str) -> bool {
+        matches!(&self.value, Value::Equals(tokens)
+            if syn::parse2::<Ident>(tokens.clone()).is_ok_and(|found| found == word))
+    }
+
     /// `key = 3`, without a sign.
     pub fn count(&self) -> Result<u64> {
         let wrong = || self.error(format_args!("`{0}` is a whole number: `{0} = 3`", self.key));

@@ -53,7 +53,7 @@ pub fn describe(item: &mut ItemEnum, root: &TokenStream, rules: &Rules) -> Resul
             rules: &[#(#rules),*],
         })
     };
-    Ok(Output { schema, functions: Vec::new() })
+    Ok(Output { schema, functions: Vec::new(), nested: Vec::new() })
 }
 
 /// The rule for the names of variants: those that are fields begin in lower case.

@@ -43,6 +43,8 @@ pub struct Described {
     pub rules: Vec<TokenStream>,
     /// Functions that the field needs.
     pub functions: Vec<TokenStream>,
+    /// `partial`.
+    pub partial: bool,
 }
 
 /// Describes a field, and takes its `#[k8s(..)]` attributes away; `None` if it is not part of the JSON.
@@ -84,7 +86,9 @@ pub fn describe(field: &mut syn::Field, container: &Container<'_>) -> Result<Opt
         }
     };
     let ident = field.ident.clone();
-    Ok(Some(Described { ident, name, required, tokens, schema, rules: rules.tokens, functions }))
+    let partial = rules.partial;
+    let rules = rules.tokens;
+    Ok(Some(Described { ident, name, required, tokens, schema, rules, functions, partial }))
 }
 
 /// Takes the `#[k8s(..)]` attributes away and returns their arguments.

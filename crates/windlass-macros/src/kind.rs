@@ -7,9 +7,10 @@ use syn::{Error, Ident, Item, LitStr, Path, Result, Type};
 
 use crate::argument;
 use crate::attribute::{self, Entry};
-use crate::column::{check_path, column};
+use crate::column::{Fields, check_path, column};
+use crate::object::{ObjectType, SpecPlace};
 use crate::rule::join;
-use crate::{names, plural, serde_attribute, text};
+use crate::{names, partial, plural, serde_attribute, text};
 
 const KEYS: &[&str] = &[
     "group",
@@ -32,6 +33,8 @@ const KEYS: &[&str] = &[
     "annotation",
     "cel",
     "optional_spec",
+    "flat",
+    "partial",
     "ui",
     "crate",
 ];
@@ -44,8 +47,7 @@ pub struct Kind {
     version: LitStr,
     kind: LitStr,
     status: Option<Type>,
-    /// The names of the fields of the spec in JSON; empty if they are not known.
-    spec: Vec<String>,
+    fields: Fields,
 }
 
 // === impl Kind ===
@@ -77,9 +79,16 @@ impl Kind {
         let (group, version, kind) = (needed("group")?, needed("version")?, needed("kind")?);
         check_names(&group, &version, &kind, &structure.ident)?;
         let status = find("status").map(status_type).transpose()?;
+        for name in ["flat", "partial"] {
+            find(name).map(Entry::flag).transpose()?;
+        }
+        if let (Some(_), Some(entry)) = (find("flat"), find("optional_spec")) {
+            let message = "an object that is `flat` has no spec, remove `optional_spec`";
+            return Err(Error::new(entry.key.span(), message));
+        }
         let root = find("crate").map(|entry| syn::parse2(entry.tokens()?)).transpose()?;
-        let spec = spec_fields(structure)?;
-        Ok((Kind { entries, group, version, kind, status, spec }, root))
+        let fields = Fields { names: spec_fields(structure)?, flat: find("flat").is_some() };
+        Ok((Kind { entries, group, version, kind, status, fields }, root))
     }
 
     fn find(&self, name: &str) -> Option<&Entry> {
@@ -118,8 +127,24 @@ impl Kind {
         let definition = self.definition(structure, root)?;
         let spec = &structure.ident;
         let kind = Ident::new(&self.kind.value(), self.kind.span());
-        let structs = self.structs(structure, &kind, root, derives);
+        let structs = self.structs(structure, &kind, root, derives)?;
         let resource = self.resource(&kind, root)?;
+        let extension = self.extension(&kind, root)?;
+        let has_spec = (!self.is_flat()).then(|| {
+            quote! {
+                impl #root::kube::core::object::HasSpec for #kind {
+                    type Spec = #spec;
+
+                    fn spec(&self) -> &#spec {
+                        &self.spec
+                    }
+
+                    fn spec_mut(&mut self) -> &mut #spec {
+                        &mut self.spec
+                    }
+                }
+            }
+        });
         let has_status = self.status.as_ref().map(|status| {
             quote! {
                 impl #root::kube::core::object::HasStatus for #kind {
@@ -138,19 +163,8 @@ impl Kind {
         Ok(quote! {
             #structs
             #resource
-
-            impl #root::kube::core::object::HasSpec for #kind {
-                type Spec = #spec;
-
-                fn spec(&self) -> &#spec {
-                    &self.spec
-                }
-
-                fn spec_mut(&mut self) -> &mut #spec {
-                    &mut self.spec
-                }
-            }
-
+            #extension
+            #has_spec
             #has_status
 
             impl #root::Api for #kind {
@@ -159,94 +173,61 @@ impl Kind {
         })
     }
 
+    /// Generates the struct of the kind, and with `partial` also the partial one.
     fn structs(
         &self,
         structure: &syn::ItemStruct,
         kind: &Ident,
         root: &TokenStream,
         derives: &[String],
-    ) -> TokenStream {
-        let visibility = &structure.vis;
-        let spec = &structure.ident;
+    ) -> Result<TokenStream> {
         let docs = structure.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
-        let serde = quote!(#root::serde).to_string().replace(' ', "");
-        let shared = ["PartialEq", "Default"]
-            .iter()
-            .filter(|name| derives.iter().any(|known| known == *name));
-        let shared: Vec<Ident> = shared.map(|name| Ident::new(name, Span::call_site())).collect();
-        let spec_default = self.find("optional_spec").map(|_| quote!(#[serde(default)]));
-        let status = self.status.as_ref().map(|status| {
-            quote! {
-                /// What the operator reports.
-                #[serde(default)]
-                pub status: ::core::option::Option<#status>,
-            }
-        });
-        let status_none =
-            self.status.as_ref().map(|_| quote!(status: ::core::option::Option::None,));
-        let serialize = self.serialize(kind, root);
-        quote! {
-            #(#docs)*
-            #[derive(::core::clone::Clone, ::core::fmt::Debug, #root::serde::Deserialize, #(#shared),*)]
-            #[serde(crate = #serde)]
-            #visibility struct #kind {
-                /// The metadata of the object.
-                #[serde(default)]
-                pub metadata: #root::kube::core::ObjectMeta,
-                /// What is wanted.
-                #spec_default
-                pub spec: #spec,
-                #status
-            }
-
-            impl #kind {
-                /// Makes an object of a name and a spec.
-                pub fn new(name: &str, spec: #spec) -> Self {
-                    Self {
-                        metadata: #root::kube::core::ObjectMeta {
-                            name: ::core::option::Option::Some(name.into()),
-                            ..::core::default::Default::default()
-                        },
-                        spec,
-                        #status_none
-                    }
-                }
-            }
-
-            #serialize
+        let shared: Vec<&str> = ["PartialEq", "Default"]
+            .into_iter()
+            .filter(|name| derives.iter().any(|known| known == name))
+            .collect();
+        let place = match self.find("optional_spec") {
+            _ if self.is_flat() => SpecPlace::Flat,
+            Some(_) => SpecPlace::DefaultSpec,
+            None => SpecPlace::Spec,
+        };
+        let object = ObjectType {
+            root,
+            ident: kind,
+            docs: docs.collect(),
+            visibility: &structure.vis,
+            spec: &structure.ident,
+            place,
+            status: self.status.as_ref(),
+            derives: &shared,
+        };
+        let whole = object.expand();
+        if !self.is_partial() {
+            return Ok(whole);
         }
+        let (ident, spec) = (partial::name(kind), partial::name(&structure.ident));
+        let doc = format!("The fields of [`{kind}`] that an applier sets: each is optional.");
+        let doc: syn::Attribute = syn::parse_quote!(#[doc = #doc]);
+        let place = if self.is_flat() { SpecPlace::Flat } else { SpecPlace::OptionalSpec };
+        let docs = vec![&doc];
+        let derives = &["Default"][..];
+        let object = ObjectType { ident: &ident, docs, spec: &spec, place, derives, ..object };
+        let (object, resource) = (object.expand(), self.resource(&ident, root)?);
+        Ok(quote!(#whole #object #resource))
     }
 
-    /// Returns the implementation of `Serialize`, which adds `apiVersion` and `kind`.
-    fn serialize(&self, kind: &Ident, root: &TokenStream) -> TokenStream {
-        let status = self.status.as_ref().map(|_| {
-            quote! {
-                if let ::core::option::Option::Some(status) = &self.status {
-                    object.serialize_field("status", status)?;
-                }
-            }
-        });
-        quote! {
-            impl #root::serde::Serialize for #kind {
-                fn serialize<S: #root::serde::Serializer>(&self, serializer: S) -> ::core::result::Result<S::Ok, S::Error> {
-                    use #root::serde::ser::SerializeStruct as _;
-                    let mut object = serializer.serialize_struct(stringify!(#kind), 5)?;
-                    object.serialize_field("apiVersion", &<Self as #root::kube::Resource>::api_version(&()))?;
-                    object.serialize_field("kind", &<Self as #root::kube::Resource>::kind(&()))?;
-                    object.serialize_field("metadata", &self.metadata)?;
-                    object.serialize_field("spec", &self.spec)?;
-                    #status
-                    object.end()
-                }
-            }
-        }
+    fn is_flat(&self) -> bool {
+        self.find("flat").is_some()
+    }
+
+    /// Returns `true` if the kind gets a partial struct.
+    pub fn is_partial(&self) -> bool {
+        self.find("partial").is_some()
     }
 
     fn resource(&self, kind: &Ident, root: &TokenStream) -> Result<TokenStream> {
         let (group, version, name) = (&self.group, &self.version, &self.kind);
         let plural = self.plural()?;
-        let crd_name = format!("{plural}.{}", group.value());
-        let short = self.strings("short")?;
         let scope = if self.is_cluster()? {
             quote!(#root::kube::core::ClusterResourceScope)
         } else {
@@ -281,7 +262,13 @@ impl Kind {
                     &mut self.metadata
                 }
             }
+        })
+    }
 
+    fn extension(&self, kind: &Ident, root: &TokenStream) -> Result<TokenStream> {
+        let crd_name = format!("{}.{}", self.plural()?, self.group.value());
+        let short = self.strings("short")?;
+        Ok(quote! {
             impl #root::kube::CustomResourceExt for #kind {
                 fn crd() -> #root::CustomResourceDefinition {
                     <Self as #root::Api>::DEFINITION.crd()
@@ -336,18 +323,19 @@ impl Kind {
         };
         let columns = self
             .all("column")
-            .map(|entry| column(root, entry, &self.spec))
+            .map(|entry| column(root, entry, &self.fields))
             .collect::<Result<Vec<_>>>()?;
         let scale = self.scale(root)?;
         let (storage, served) = (self.flag("storage", true)?, self.flag("served", true)?);
         let (deprecated, warning) = self.deprecated()?;
         let selectable = self.strings("selectable")?;
         for path in &selectable {
-            check_path(path, &self.spec)?;
+            check_path(path, &self.fields)?;
         }
         let (labels, annotations) = (self.pairs("label")?, self.pairs("annotation")?);
         let rules =
             self.all("cel").map(|entry| argument::cel(root, entry)).collect::<Result<Vec<_>>>()?;
+        let flat = self.is_flat();
         let spec_required = self.find("optional_spec").map(Entry::flag).transpose()?.is_none();
         let subschema =
             |kind: &TokenStream| quote!(#root::schemars::SchemaGenerator::subschema_for::<#kind>);
@@ -378,6 +366,7 @@ impl Kind {
                 rules: &[#(#rules),*],
                 spec: #spec,
                 spec_required: #spec_required,
+                flat: #flat,
                 status: #status,
                 ui: #ui,
             }
@@ -398,7 +387,7 @@ impl Kind {
             if !known.contains(&argument.name().as_str()) {
                 return Err(attribute::unknown(&argument.key, &known, "in `scale`"));
             }
-            check_path(&argument.string()?, &self.spec)?;
+            check_path(&argument.string()?, &self.fields)?;
         }
         let find = |name: &str| {
             arguments.iter().find(|argument| argument.name() == name).map(Entry::string).transpose()

@@ -12,6 +12,8 @@ mod field;
 mod json;
 mod kind;
 mod names;
+mod object;
+mod partial;
 mod plural;
 mod rule;
 mod serde_attribute;
@@ -41,6 +43,8 @@ mod type_item;
 /// | `label("key", "value")`, `annotation("key", "value")` | metadata of the definition |
 /// | `cel("rule", ..)` | a rule of the whole object, as in [`macro@k8s`] |
 /// | `optional_spec` | objects may lack a spec, which is then the default of its type |
+/// | `flat` | there is no `spec`: the fields of the struct are fields of the object, in `fields` |
+/// | `partial` | also makes a struct `MemcachedPartial`, as in [`macro@k8s`] |
 /// | `ui(display = "..", ..)` | how catalogs show the kind |
 #[proc_macro_attribute]
 pub fn api(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -67,9 +71,15 @@ pub fn api(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `immutable` | the value does not change once it is set |
 /// | `cel("rule", message = "..", message_expression = "..", reason = FieldValueInvalid, path = ".x", optional_old_self)` | a rule |
 /// | `exactly_one_of(a, b)`, `at_most_one_of(..)`, `at_least_one_of(..)` | on structs |
+/// | `doc = ".."` | the description, if it is not the comment |
 /// | `title = ".."`, `example = ..`, `docs(url = "..", description = "..")`, `ui(..)` | documentation |
-/// | `type = "integer"`, `int_or_string`, `schemaless`, `preserve_unknown`, `embedded_resource` | the shape |
+/// | `type = "integer"`, `format = none`, `int_or_string`, `schemaless`, `preserve_unknown`, `embedded_resource` | the shape |
+/// | `schema = { oneOf: [..] }` | `allOf`, `anyOf`, `oneOf` and `not`, as they are |
 /// | `allow_float` | a floating-point number is meant |
+///
+/// `partial` on a struct also makes a struct of the same name with `Partial` at its end, in which
+/// every field is optional: what one of several appliers sets. `partial` on a field uses the partial
+/// struct of its type there.
 #[proc_macro_attribute]
 pub fn k8s(arguments: TokenStream, item: TokenStream) -> TokenStream {
     type_item::expand(arguments.into(), item.into(), false).into()

@@ -26,6 +26,7 @@ const SHARED: &[&str] = &[
     "max_properties",
     "enum",
     "type",
+    "doc",
     "title",
     "example",
     "docs",
@@ -34,6 +35,7 @@ const SHARED: &[&str] = &[
     "int_or_string",
     "preserve_unknown",
     "embedded_resource",
+    "schema",
     "cel",
     "items",
     "values",
@@ -47,10 +49,21 @@ const OF_FIELDS: &[&str] = &[
     "immutable",
     "schemaless",
     "allow_float",
+    "partial",
     "ui",
 ];
-const OF_TYPES: &[&str] =
-    &["exactly_one_of", "at_most_one_of", "at_least_one_of", "optional", "allow_float", "crate"];
+const OF_TYPES: &[&str] = &[
+    "exactly_one_of",
+    "at_most_one_of",
+    "at_least_one_of",
+    "optional",
+    "allow_float",
+    "partial",
+    "crate",
+];
+const OF_ELEMENTS: &[&str] = &["nullable"];
+/// The keywords of `schema = {..}`: those that no other key writes.
+const LOGIC: &[&str] = &["allOf", "anyOf", "oneOf", "not"];
 
 /// What rules are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,6 +89,8 @@ pub struct Rules {
     pub schemaless: bool,
     /// `allow_float`.
     pub allow_float: bool,
+    /// `partial`.
+    pub partial: bool,
     /// `default`.
     pub default: Option<(Json, Span)>,
     /// `crate`.
@@ -171,8 +186,14 @@ impl Reader<'_> {
                 }
                 rules.push(quote!(#root::Rule::Pattern(#pattern)));
             }
+            "format" if shape == Shape::Integer && entry.is_word("none") => {
+                rules.push(quote!(#root::Rule::Format("")));
+            }
             "format" => {
                 let format = entry.string()?;
+                if format.value().is_empty() {
+                    return Err(entry.error("`format` is empty, leave it out"));
+                }
                 if !matches!(shape, Shape::Integer | Shape::Float) {
                     self.applies(entry, shape, Shape::String)?;
                 }
@@ -197,6 +218,11 @@ impl Reader<'_> {
                 )?;
                 rules.push(quote!(#root::Rule::Type(#kind)));
             }
+            "doc" => {
+                let text = entry.string()?;
+                rules.push(quote!(#root::Rule::Doc(#text)));
+            }
+            "schema" => self.logic(entry, rules)?,
             "title" => {
                 let title = entry.string()?.value();
                 rules.push(keyword(root, "title", &title.into()));
@@ -283,6 +309,10 @@ impl Reader<'_> {
                 entry.flag()?;
                 rules.allow_float = true;
             }
+            "partial" => {
+                entry.flag()?;
+                rules.partial = true;
+            }
             "ui" => {
                 let ui = ui(entry)?.to_string();
                 rules.push(quote!(#root::Rule::Ui(#ui)));
@@ -304,7 +334,7 @@ impl Reader<'_> {
         let (own, other, place, owner) = match self.place {
             Place::Field => (OF_FIELDS, OF_TYPES, "on a field", "the type"),
             Place::Type => (OF_TYPES, OF_FIELDS, "on a type", "the field"),
-            Place::Element => (&[][..], OF_FIELDS, "on items and values", "the field"),
+            Place::Element => (OF_ELEMENTS, OF_FIELDS, "on items and values", "the field"),
         };
         if SHARED.contains(&name) || own.contains(&name) {
             return Ok(());
@@ -380,6 +410,28 @@ impl Reader<'_> {
         let root = self.root;
         let text = values.to_string();
         rules.push(quote!(#root::Rule::Enum(#text)));
+        Ok(())
+    }
+
+    /// `schema = { oneOf: [..] }`.
+    fn logic(&self, entry: &Entry, rules: &mut Rules) -> Result<()> {
+        let wrong = || entry.error("`schema` is an object: `schema = { oneOf: [..] }`");
+        let value = json::value(entry.tokens().map_err(|_| wrong())?)?;
+        let Value::Object(keywords) = value else { return Err(wrong()) };
+        for (name, value) in &keywords {
+            if !LOGIC.contains(&name.as_str()) {
+                let known = LOGIC.join("`, `");
+                return Err(entry.error(format_args!(
+                    "`schema` holds `{known}`, but not `{name}`, which has a key of its own"
+                )));
+            }
+            let fits = if name == "not" { value.is_object() } else { value.is_array() };
+            if !fits {
+                let wanted = if name == "not" { "a schema" } else { "a list of schemas" };
+                return Err(entry.error(format_args!("`{name}` is {wanted}")));
+            }
+            rules.push(keyword(self.root, name, value));
+        }
         Ok(())
     }
 

@@ -41,8 +41,10 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
                     rules: &[#(#rules),*],
                 })
             };
+            let nested = described.iter().filter(|field| field.partial);
+            let nested = nested.filter_map(|field| field.ident.clone()).collect();
             let functions = described.into_iter().flat_map(|field| field.functions).collect();
-            Ok(Output { schema, functions })
+            Ok(Output { schema, functions, nested })
         }
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
             let inner = &mut fields.unnamed[0];
@@ -55,7 +57,7 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
             let inner = field::of_type(root, &inner.ty, false);
             let rules = rule_tokens(rules, root, &[])?;
             let schema = quote!(#root::newtype(generator, #doc, #inner, &[#(#rules),*]));
-            Ok(Output { schema, functions: Vec::new() })
+            Ok(Output { schema, functions: Vec::new(), nested: Vec::new() })
         }
         Fields::Unnamed(fields) => {
             let message = "a struct of several unnamed fields is a list of values of different types, name the fields";

@@ -8,7 +8,7 @@ use syn::{Attribute, Error, Generics, Ident, Item, Path, Result, Token, Type, pa
 use crate::attribute::{self, Entry};
 use crate::kind::Kind;
 use crate::rule::{Place, Reader, Rules};
-use crate::{enumeration, field, structure};
+use crate::{enumeration, field, partial, structure};
 
 /// What an attribute makes of a type.
 pub struct Output {
@@ -16,6 +16,8 @@ pub struct Output {
     pub schema: TokenStream,
     /// Functions that its fields need.
     pub functions: Vec<TokenStream>,
+    /// The fields whose types have partial structs, too.
+    pub nested: Vec<Ident>,
 }
 
 /// Expands `#[api(..)]` or `#[k8s(..)]`.
@@ -66,8 +68,33 @@ fn expand_item(arguments: TokenStream, mut item: Item, is_api: bool) -> Result<T
     };
     let derives = derive(&mut item, &root)?;
     let schema = json_schema(&item, &root, &output);
+    let wants_partial = rules.partial || kind.as_ref().is_some_and(|(kind, _)| kind.is_partial());
+    let partial = partial_struct(&item, &output, &root, wants_partial)?;
     let kind = kind.map(|(kind, _)| kind.expand(&item, &root, &derives)).transpose()?;
-    Ok(quote!(#item #schema #kind))
+    Ok(quote!(#item #schema #partial #kind))
+}
+
+/// Generates the partial struct if it is wanted.
+fn partial_struct(
+    item: &Item,
+    output: &Output,
+    root: &TokenStream,
+    wanted: bool,
+) -> Result<Option<TokenStream>> {
+    match (item, output.nested.first()) {
+        (Item::Struct(item), _) if wanted && matches!(item.fields, syn::Fields::Named(_)) => {
+            partial::expand(item, &output.nested, root).map(Some)
+        }
+        (item, _) if wanted => Err(Error::new_spanned(
+            item_ident(item),
+            "`partial` belongs on a struct with named fields",
+        )),
+        (_, Some(field)) => Err(Error::new(
+            field.span(),
+            format!("`{field}` is `partial`, but its struct is not, add `partial` to the struct"),
+        )),
+        _ => Ok(None),
+    }
 }
 
 fn unreachable_item(item: &Item) -> Result<Output> {

@@ -76,6 +76,8 @@ pub struct Definition<'a> {
     pub spec: SchemaOf,
     /// Whether every object has a spec.
     pub spec_required: bool,
+    /// Whether there is no spec, and what would be its fields are fields of the object.
+    pub flat: bool,
     /// The schema of the status, if the kind has one.
     pub status: Option<SchemaOf>,
     /// How a catalog shows the kind, as JSON.
@@ -268,7 +270,7 @@ impl Definition<'_> {
             ),
             field("kind", KIND, false, SchemaGenerator::subschema_for::<String>),
             field("metadata", "", false, metadata_schema),
-            field("spec", "", self.spec_required, self.spec),
+            Field { flatten: self.flat, ..field("spec", "", self.spec_required, self.spec) },
         ];
         fields.extend(self.status.map(|status| field("status", "", false, status)));
         let root = Object { doc: self.doc, fields: &fields, rules: self.rules };

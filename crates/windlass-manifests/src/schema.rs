@@ -106,8 +106,8 @@ fn fields(generator: &mut SchemaGenerator, fields: &[Field<'_>]) -> Map<String, 
             flatten(&mut schema, value, field.required);
             continue;
         }
-        rule::apply_all(&mut value, field.rules);
         describe(&mut value, field.doc);
+        rule::apply_all(&mut value, field.rules);
         if field.rules.iter().any(|rule| matches!(rule, Rule::Immutable)) && !field.required {
             rule::push_cel(&mut schema, cel::immutable_once_set(field.name));
         }

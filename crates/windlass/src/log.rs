@@ -44,9 +44,13 @@ pub fn init() -> bool {
 pub(crate) fn start(filter: Option<EnvFilter>, json: Option<bool>, clock: &Clock) -> bool {
     let default = || EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
     let filter = filter.unwrap_or_else(default);
-    let layer = match !json.unwrap_or_else(|| !std::io::stderr().is_terminal()) {
-        true => fmt::layer().with_writer(std::io::stderr).boxed(),
-        false => JsonLines::new(std::io::stderr, clock.clone()).boxed(),
+    let terminal = std::io::stderr().is_terminal();
+    let layer = match json.unwrap_or(!terminal) {
+        true => JsonLines::new(std::io::stderr, clock.clone()).boxed(),
+        false => {
+            let colors = terminal && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+            fmt::layer().with_writer(std::io::stderr).with_ansi(colors).boxed()
+        }
     };
     Registry::default().with(filter).with(layer).try_init().is_ok()
 }

@@ -1,7 +1,8 @@
 //! The program as people call it.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn run(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_memcached-operator"))
@@ -69,4 +70,29 @@ fn mistakes_are_one_sentence_and_a_status() {
     assert_eq!(cluster.status.code(), Some(1));
     let said = text(&cluster.stderr);
     assert!(said.contains("found no cluster to connect to in /no/such/file"), "{said}");
+}
+
+#[test]
+fn a_log_of_text_has_no_colors_in_a_pipe() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let kubeconfig = directory.path().join("kubeconfig");
+    let config = "apiVersion: v1
+kind: Config
+clusters: [{name: nowhere, cluster: {server: 'http://127.0.0.1:1'}}]
+users: [{name: nobody, user: {}}]
+contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
+current-context: nowhere
+";
+    std::fs::write(&kubeconfig, config).expect("can be written");
+    let mut operator = Command::new(env!("CARGO_BIN_EXE_memcached-operator"))
+        .args(["--log-format", "text", "--health-probe-bind-address", "0", "--kubeconfig"])
+        .arg(&kubeconfig)
+        .env_clear()
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(operator.stderr.take().expect("is piped")).read_line(&mut line).expect("a line");
+    operator.kill().and_then(|()| operator.wait()).expect("the program ends");
+    assert!(line.contains(" INFO windlass::"), "{line:?}");
 }

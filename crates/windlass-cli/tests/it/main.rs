@@ -19,3 +19,4 @@ mod run;
 mod scaffold;
 mod support;
 mod transcript;
+mod types;

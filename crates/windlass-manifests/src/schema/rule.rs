@@ -22,12 +22,14 @@ pub enum Rule<'a> {
     MultipleOf(&'a str),
     /// A regular expression that strings match.
     Pattern(&'a str),
-    /// The format of strings and numbers.
+    /// The format of strings and numbers; an empty one removes that of a number.
     Format(&'a str),
     /// The values that are allowed, as a JSON array.
     Enum(&'a str),
     /// A type in place of the one that follows from the Rust type.
     Type(&'a str),
+    /// The description; an empty one removes that of the type.
+    Doc(&'a str),
     /// A keyword with its JSON.
     Keyword(&'a str, &'a str),
     /// The value that the API server fills in, as JSON.
@@ -98,12 +100,21 @@ fn apply(schema: &mut Map<String, Value>, rule: &Rule<'_>) {
         Rule::Exclusive(keyword, value) => exclusive(schema, keyword, parse(value)),
         Rule::MultipleOf(value) => narrow(schema, "multipleOf", parse(value)),
         Rule::Pattern(pattern) => narrow(schema, "pattern", pattern.into()),
+        Rule::Format("") => {
+            schema.remove("format");
+        }
         Rule::Format(format) if is_number(schema) => {
             schema.insert("format".into(), format.into());
         }
         Rule::Format(format) => narrow(schema, "format", format.into()),
         Rule::Enum(values) => choose(schema, parse(values)),
         Rule::Type(name) => retype(schema, name),
+        Rule::Doc("") => {
+            schema.remove("description");
+        }
+        Rule::Doc(text) => {
+            schema.insert("description".into(), text.into());
+        }
         Rule::Keyword(keyword, value) => {
             schema.insert(keyword.into(), parse(value));
         }

@@ -131,13 +131,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         Subscription::new(self.core.store.clone(), Some(self.core.clone()))
     }
 
-    /// Adds a handler that is called in a task of its own, with every object again after `resync`.
+    /// Adds a handler that is called in a task of its own once `ready` completes, with every object
+    /// again after `resync`.
     pub(crate) fn handle(
         &self,
         resync: Option<Duration>,
+        ready: impl Future<Output = ()> + Send + 'static,
         handler: impl FnMut(Change) + Send + 'static,
     ) -> HandlerGuard {
-        HandlerGuard::spawn(&self.core, resync, handler)
+        HandlerGuard::spawn(&self.core, resync, ready, handler)
     }
 
     /// Reads the figures of the watch.

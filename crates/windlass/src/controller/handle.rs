@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use kube::core::{DynamicObject, PartialObjectMeta};
 use parking_lot::Mutex;
@@ -19,10 +20,14 @@ use super::watch_guard::WatchGuard;
 use super::write_loop::WriteLoopDetector;
 use crate::cache::{Key, Scope};
 use crate::client::Client;
+use crate::clock::FAR;
 use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::metrics::ControllerMetrics;
 use crate::queue::{Add, QueueStats, WorkQueue};
+
+/// The delay before a look at a kind that cannot be read is repeated.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// A running controller; cheap to clone.
 ///
@@ -187,6 +192,16 @@ impl ControllerHandle {
         drop((watches, ended));
     }
 
+    /// Waits until the reconciled kind is in the cache, if a map function may read it.
+    fn readable(&self, wanted: bool) -> impl Future<Output = ()> + Send + 'static {
+        let (cache, kind) = (self.0.client.cached().clone(), self.0.kind.clone());
+        async move {
+            while wanted && cache.synced(&kind, FAR).await.is_err() {
+                tokio::time::sleep(RETRY).await; // it cannot be read at present
+            }
+        }
+    }
+
     /// Opens a watch and returns its identifier.
     pub(super) fn start(&self, watch: Watch) -> Result<u64> {
         let inner = &self.0;
@@ -206,6 +221,7 @@ impl ControllerHandle {
         let cache = inner.client.cached();
         let informer = cache.informer_of::<DynamicObject>(&watch.kind, &scope);
         let (resync, optional) = (watch.resync, watch.optional);
+        let ready = self.readable(watch.reads_cache());
         let handler = Arc::new(EventHandler {
             name: inner.name.clone(),
             reconciled: inner.kind.clone(),
@@ -215,7 +231,7 @@ impl ControllerHandle {
             watch,
             retries: MapRetries::default(),
         });
-        let guard = informer.handle(resync, move |change| handler.handle(change));
+        let guard = informer.handle(resync, ready, move |change| handler.handle(change));
         let (states, ended) = (informer.states(), CancellationToken::new());
         let running = RunningWatch { kind: kind.clone(), guard, states, optional, ended };
         if optional {

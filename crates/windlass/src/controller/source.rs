@@ -247,6 +247,11 @@ impl Watch {
         self
     }
 
+    /// Returns `true` if the keys may depend on other objects in the cache.
+    pub(crate) fn reads_cache(&self) -> bool {
+        matches!(self.mapper, Mapper::Function(_))
+    }
+
     /// Returns the keys that a change concerns, each once, for a controller of kind `reconciled`.
     pub(crate) fn keys<'a>(
         &self,
