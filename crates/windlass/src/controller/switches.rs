@@ -109,7 +109,7 @@ impl Switches {
             "debug" => Ok(Some(tracing::Level::DEBUG)),
             "trace" => Ok(Some(tracing::Level::TRACE)),
             other => Err(format!(
-                "the annotation {prefix}/log-level is ignored: {:?} is none of error, warn, info, \
+                "the annotation {prefix}/log-level is ignored: {:?} is not one of error, warn, info, \
                  debug and trace",
                 shown(other)
             )),
@@ -272,7 +272,7 @@ mod tests {
         let problem = level("loud").expect_err("no level");
         assert_eq!(
             problem,
-            "the annotation example.com/log-level is ignored: \"loud\" is none of error, warn, \
+            "the annotation example.com/log-level is ignored: \"loud\" is not one of error, warn, \
              info, debug and trace"
         );
     }
