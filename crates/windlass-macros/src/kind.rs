@@ -115,6 +115,15 @@ impl Kind {
                 ))),
             }
         };
+        let mut known = Vec::new();
+        for entry in self.all(name) {
+            let (texts, _) = entry.call_with_strings()?;
+            let key = texts.first().map(LitStr::value).unwrap_or_default();
+            if known.contains(&key) {
+                return Err(entry.error(format_args!("`{name}` sets `{key}` twice")));
+            }
+            known.push(key);
+        }
         self.all(name).map(pair).collect()
     }
 
@@ -270,6 +279,7 @@ impl Kind {
     fn extension(&self, kind: &Ident, root: &TokenStream) -> Result<TokenStream> {
         let crd_name = format!("{}.{}", self.plural()?, self.group.value());
         let short = self.strings("short")?;
+        let schema = self.schema(kind, root);
         Ok(quote! {
             impl #root::kube::CustomResourceExt for #kind {
                 fn crd() -> #root::CustomResourceDefinition {
@@ -288,7 +298,29 @@ impl Kind {
                     &[#(#short),*]
                 }
             }
+
+            #schema
         })
+    }
+
+    /// The schema of whole objects.
+    fn schema(&self, kind: &Ident, root: &TokenStream) -> TokenStream {
+        let name = &self.kind;
+        quote! {
+            impl #root::schemars::JsonSchema for #kind {
+                fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                    ::std::borrow::Cow::Borrowed(#name)
+                }
+
+                fn schema_id() -> ::std::borrow::Cow<'static, str> {
+                    ::std::borrow::Cow::Borrowed(::core::any::type_name::<Self>())
+                }
+
+                fn json_schema(_: &mut #root::schemars::SchemaGenerator) -> #root::schemars::Schema {
+                    <Self as #root::Api>::DEFINITION.schema()
+                }
+            }
+        }
     }
 
     fn plural(&self) -> Result<String> {

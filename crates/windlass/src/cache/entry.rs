@@ -70,6 +70,8 @@ pub struct Entry {
     pub deleting: bool,
     /// Only metadata was requested.
     pub(super) partial: bool,
+    /// It may have annotations that switch something for this object.
+    pub(super) switched: bool,
     pub(super) labels: Labels,
     /// The owners.
     pub owners: Box<[Owner]>,

@@ -22,10 +22,12 @@ pub(crate) struct HandlerGuard {
 // === impl HandlerGuard ===
 
 impl HandlerGuard {
-    /// Calls a function with every change. One that panics is called again with the next change.
+    /// Calls a function with every change, once `ready` completes. One that panics is called again
+    /// with the next change.
     pub(super) fn spawn(
         core: &Arc<Core>,
         resync: Option<Duration>,
+        ready: impl Future<Output = ()> + Send + 'static,
         mut handler: impl FnMut(Change) + Send + 'static,
     ) -> Self {
         let mut changes = Subscription::new(core.store.clone(), None);
@@ -34,6 +36,7 @@ impl HandlerGuard {
         }
         let mailbox = changes.mailbox().clone();
         let task = tokio::spawn(async move {
+            ready.await;
             while let Some(change) = changes.recv().await {
                 let key = change.key().clone();
                 if catch_unwind(AssertUnwindSafe(|| handler(change))).is_err() {

@@ -66,8 +66,10 @@ pub(super) struct Core {
     pub(super) store: Store,
     pub(super) states: Arc<SyncStates>,
     pub(super) stats: Arc<WatchStats>,
-    /// The namespaces that are cached; empty for all.
+    /// The namespaces that are cached; empty for all, and for those that come and go.
     pub(super) namespaces: BTreeSet<String>,
+    /// Namespaces come and go.
+    pub(super) chosen: bool,
     /// The indexes that are declared for the kind.
     pub(super) indexes: Mutex<Vec<IndexGuard>>,
     /// Ends the tasks of the watch.
@@ -131,13 +133,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         Subscription::new(self.core.store.clone(), Some(self.core.clone()))
     }
 
-    /// Adds a handler that is called in a task of its own, with every object again after `resync`.
+    /// Adds a handler that is called in a task of its own once `ready` completes, with every object
+    /// again after `resync`.
     pub(crate) fn handle(
         &self,
         resync: Option<Duration>,
+        ready: impl Future<Output = ()> + Send + 'static,
         handler: impl FnMut(Change) + Send + 'static,
     ) -> HandlerGuard {
-        HandlerGuard::spawn(&self.core, resync, handler)
+        HandlerGuard::spawn(&self.core, resync, ready, handler)
     }
 
     /// Returns the statistics of the watch.

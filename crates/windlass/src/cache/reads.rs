@@ -130,9 +130,13 @@ impl Cache {
 impl Core {
     /// Fails for a namespace that is not cached.
     pub(super) fn within(&self, kind: &Kind, namespace: Option<&str>) -> Result<()> {
-        let Some(namespace) = namespace.filter(|_| !self.namespaces.is_empty()) else {
+        let Some(namespace) = namespace else { return Ok(()) };
+        if self.chosen {
+            return self.chosen(kind, namespace);
+        }
+        if self.namespaces.is_empty() {
             return Ok(());
-        };
+        }
         if self.namespaces.contains(namespace) {
             return Ok(());
         }
@@ -140,6 +144,21 @@ impl Core {
         Err(Error::Invalid(format!(
             "{kind} is cached in {} only: read it in {namespace} with Client::api",
             known.join(", ")
+        )))
+    }
+
+    /// Fails for a namespace that is not chosen now, or not read yet.
+    fn chosen(&self, kind: &Kind, namespace: &str) -> Result<()> {
+        if self.states.holds(namespace) {
+            return Ok(());
+        }
+        if self.states.has(namespace) {
+            let state = format!("namespace {namespace} was chosen just now");
+            return Err(Error::NotSynced { kind: kind.to_string(), state });
+        }
+        Err(Error::Invalid(format!(
+            "{kind} is cached in chosen namespaces only, and {namespace} is not chosen: read it with \
+             Client::api"
         )))
     }
 }

@@ -9,6 +9,7 @@
 //! **Invariant:** what is reported to a handler is already in the store.
 
 mod indexing;
+mod sources;
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -100,6 +101,8 @@ pub(super) struct StoreScope {
     pub(super) labels: Option<Selector>,
     /// Objects are selected by fields, which cannot be evaluated here.
     pub(super) by_fields: bool,
+    /// Namespaces come and go.
+    pub(super) chosen: bool,
 }
 
 pub(super) struct Shared {

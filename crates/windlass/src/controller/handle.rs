@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use kube::core::{DynamicObject, PartialObjectMeta};
 use parking_lot::Mutex;
@@ -19,10 +20,15 @@ use super::watch_guard::WatchGuard;
 use super::write_loop::WriteLoopDetector;
 use crate::cache::{Key, Scope};
 use crate::client::Client;
+use crate::clock::FAR;
 use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::metrics::ControllerMetrics;
+use crate::ordered_watch;
 use crate::queue::{Add, QueueStats, WorkQueue};
+
+/// The delay before a look at a kind that cannot be read is repeated.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// A running controller; cheap to clone.
 ///
@@ -66,6 +72,11 @@ pub(super) struct Inner {
     pub(super) metrics: ControllerMetrics,
     pub(super) loops: Arc<WriteLoopDetector>,
     pub(super) runs: Arc<Runs>,
+    pub(super) switch_prefix: Arc<str>,
+    /// The workers that its author wants.
+    pub(super) workers: usize,
+    /// The workers that there are at most.
+    pub(super) limit: ordered_watch::Sender<usize>,
 }
 
 /// An object of which only the metadata is read.
@@ -98,6 +109,20 @@ impl ControllerHandle {
     /// Queues a key for a reconcile.
     pub fn enqueue(&self, key: Key) {
         self.0.sink.request(key, Add::default());
+    }
+
+    /// Returns the most workers that run at once.
+    pub(crate) fn workers(&self) -> usize {
+        *self.0.limit.borrow()
+    }
+
+    /// Sets the most workers that run at once; `None` is what the author of the controller wants.
+    #[cfg(feature = "operator")]
+    pub(crate) fn set_workers(&self, workers: Option<usize>) {
+        let workers = workers.unwrap_or(self.0.workers);
+        if self.0.limit.send_replace(workers) != workers {
+            self.0.metrics.set_workers(workers);
+        }
     }
 
     /// Returns the statistics of the queue.
@@ -187,6 +212,16 @@ impl ControllerHandle {
         drop((watches, ended));
     }
 
+    /// Waits until the reconciled kind is in the cache, if a map function may read it.
+    fn readable(&self, wanted: bool) -> impl Future<Output = ()> + Send + 'static {
+        let (cache, kind) = (self.0.client.cached().clone(), self.0.kind.clone());
+        async move {
+            while wanted && cache.synced(&kind, FAR).await.is_err() {
+                tokio::time::sleep(RETRY).await; // it cannot be read at present
+            }
+        }
+    }
+
     /// Opens a watch and returns its identifier.
     pub(super) fn start(&self, watch: Watch) -> Result<u64> {
         let inner = &self.0;
@@ -206,16 +241,18 @@ impl ControllerHandle {
         let cache = inner.client.cached();
         let informer = cache.informer_of::<DynamicObject>(&watch.kind, &scope);
         let (resync, optional) = (watch.resync, watch.optional);
+        let ready = self.readable(watch.reads_cache());
         let handler = Arc::new(EventHandler {
             name: inner.name.clone(),
             reconciled: inner.kind.clone(),
             sink: inner.sink.clone(),
             client: inner.client.clone(),
             panics: inner.panics.clone(),
+            switch_prefix: inner.switch_prefix.clone(),
             watch,
             retries: MapRetries::default(),
         });
-        let guard = informer.handle(resync, move |change| handler.handle(change));
+        let guard = informer.handle(resync, ready, move |change| handler.handle(change));
         let (states, ended) = (informer.states(), CancellationToken::new());
         let running = RunningWatch { kind: kind.clone(), guard, states, optional, ended };
         if optional {

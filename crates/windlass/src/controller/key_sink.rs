@@ -42,9 +42,9 @@ impl KeySink {
     }
 
     /// Adds a key because an object of `kind` changed.
-    pub(super) fn changed(&self, key: &Key, kind: &Kind, change: &Change, priority: i32) {
+    pub(super) fn changed(&self, key: &Key, kind: &Kind, change: &Change, add: Add) {
         if !self.fits(key) {
-            return self.changed(&Key::cluster(key.name()), kind, change, priority);
+            return self.changed(&Key::cluster(key.name()), kind, change, add);
         }
         let flags = match change.origin {
             Origin::Initial => flag::STARTED,
@@ -54,7 +54,7 @@ impl KeySink {
                 flag::OBJECTS
             }
         };
-        self.queue.add_with(key, Add::default().priority(priority).flags(flags));
+        self.queue.add_with(key, add.flags(flags));
     }
 
     /// Returns `true` if a key can be that of an object of the controller's kind.

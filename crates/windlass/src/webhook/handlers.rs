@@ -116,8 +116,13 @@ impl Webhooks {
 
     /// Adds the webhooks of a kind.
     #[expect(clippy::should_implement_trait, reason = "webhooks are not numbers")]
-    pub fn add<K>(mut self, webhook: Webhook<K>) -> Self {
-        for served in webhook.into_served() {
+    pub fn add<K>(self, webhook: Webhook<K>) -> Self {
+        self.extend(webhook.into_served())
+    }
+
+    /// Adds entries with the code behind them.
+    pub(crate) fn extend(mut self, all: impl IntoIterator<Item = Served>) -> Self {
+        for served in all {
             let path = served.entry.path.clone();
             if self.served.insert(path.clone(), served).is_some() || path == CONVERT {
                 self.twice.get_or_insert(path);

@@ -9,9 +9,11 @@ use k8s_openapi::api::events::v1::Event;
 use kube::core::{DynamicObject, NotUsed, Object};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use windlass::cache::{Cache, Change};
 use windlass::controller::{Context, Controller, Next, Predicate, Watch};
 use windlass::{Error, Key, Kind};
 use windlass_apiserver::ApiServer;
+use windlass_apiserver::fault::Fault;
 
 use crate::common::{config_map, eventually, key, manager, metric, secret};
 use crate::proxy::Log;
@@ -196,6 +198,32 @@ async fn a_deletion_whose_map_function_failed_is_mapped_with_the_last_state() {
     fails.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(300)).await; // the longest delay
     eventually("the deletion", || runs.lock().len() == 2).await;
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_function_is_not_called_before_it_can_read_the_reconciled_kind() {
+    let server = ApiServer::start();
+    let client = windlass::Client::new(server.client());
+    client.api().create(&config_map("a", &[])).await.expect("created");
+    client.api().create(&secret("s")).await.expect("created");
+    server.inject(Some(Box::new(|request| Fault {
+        delay: Duration::from_secs(if request.resource == "configmaps" { 30 } else { 0 }),
+        ..Fault::default()
+    })));
+    let outcomes: Arc<Mutex<Vec<Result<Vec<Key>, String>>>> = Arc::default();
+    let log = outcomes.clone();
+    let map = move |_: &Change, cache: &Cache| {
+        let keys = cache.list::<ConfigMap>().keys();
+        log.lock().push(keys.as_ref().map(Vec::clone).map_err(ToString::to_string));
+        keys
+    };
+    let controller = Controller::<ConfigMap>::builder("map")
+        .watch(Watch::changes(Kind::of::<Secret>(), map))
+        .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    assert_eq!(*outcomes.lock(), [Ok(vec![key("a")])]);
     handle.stop().await.expect("stops");
 }
 

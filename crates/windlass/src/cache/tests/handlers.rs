@@ -37,7 +37,7 @@ async fn a_late_handler_gets_the_current_state_exactly_once_and_then_the_changes
 async fn a_handler_is_synced_when_it_has_handled_the_first_list_even_an_empty_one() {
     let fake = Fake::new([list("10", &[]), watch([])]);
     let informer = fake.informer(false);
-    let handler = informer.handle(None, |_| {});
+    let handler = informer.handle(None, std::future::ready(()), |_| {});
     tokio::time::timeout(LONG, synced(&handler)).await.unwrap();
     assert!(informer.state().synced());
 }
@@ -77,7 +77,7 @@ async fn a_handler_that_panics_is_called_again() {
     let informer = fake.informer(false);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
-    let handler = informer.handle(None, move |event| {
+    let handler = informer.handle(None, std::future::ready(()), move |event| {
         log.lock().push(line(&event));
         assert!(event.key().name() != "a", "refuses a");
     });
@@ -94,7 +94,7 @@ async fn a_handler_that_is_removed_is_not_called_any_more() {
     let informer = fake.informer(false);
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
-    let handler = informer.handle(None, move |_| {
+    let handler = informer.handle(None, std::future::ready(()), move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
     });
     synced(&handler).await;
