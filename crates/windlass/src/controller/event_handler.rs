@@ -16,7 +16,7 @@ use super::source::Mapper;
 use super::switches::Switched;
 use super::worker::panic_text;
 use super::{Predicate, Watch};
-use crate::cache::{Origin, Change, Key};
+use crate::cache::{Change, Key, Origin};
 use crate::client::Client;
 use crate::kind::Kind;
 use crate::queue::{Add, LOW_PRIORITY};
