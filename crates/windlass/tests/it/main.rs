@@ -36,6 +36,7 @@ mod manager_life;
 mod migration;
 mod optional_kinds;
 mod own_writes;
+mod partial_types;
 mod promises;
 mod proxy;
 mod references;
