@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `fuzz`, `go-patterns`,
+//! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `build-times`, `fuzz`, `go-patterns`,
 //! `journey`, `real` and `tidy`.
 
 #![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
@@ -6,6 +6,7 @@
 mod alone;
 mod api;
 mod bench;
+mod build_times;
 mod fuzz;
 mod journey;
 mod patterns;
@@ -29,6 +30,10 @@ const USAGE: &str = "usage:
       keeps the last results of the others, --sizes says how many pods there are,
       --no-build takes what is built already, --report writes the page again from
       the last results
+  cargo xtask build-times [--rounds N]
+      builds the Memcached example with the attributes of windlass and with the derives
+      of kube, from nothing and after a change, and fails if the attributes add more
+      than 10 %; takes minutes
   cargo xtask fuzz [SECONDS]
       runs every property test with fresh random cases, 60 seconds for each crate
       by default
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
         Some((&"alone", [])) => alone::run(),
         Some((&"api", rest)) => api::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
+        Some((&"build-times", rest)) => build_times::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"journey", rest)) => journey::run(rest),
         Some((&"go-patterns", rest)) => patterns::run(rest),
