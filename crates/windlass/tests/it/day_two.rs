@@ -221,10 +221,9 @@ async fn every_client_of_a_paused_reconcile_refuses_writes() {
     map.metadata.annotations = Some([("example.com/paused".into(), "true".into())].into());
     running.client().api().create(&map).await.expect("created");
     eventually("a run", || seen.lock().len() == 2).await;
-    let seen = seen.lock();
+    let seen = seen.lock().clone();
     assert_eq!(seen[0], "create ConfigMap default/other: not sent, because the object is paused");
     assert!(seen[1].contains("not sent, because the object is paused"), "{}", seen[1]);
-    drop(seen);
     running.stop().await.expect("stops");
 }
 
