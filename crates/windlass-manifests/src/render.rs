@@ -15,6 +15,7 @@ mod image;
 mod manager;
 mod monitoring;
 mod policy;
+mod reference;
 mod sample;
 mod webhook;
 
@@ -37,6 +38,7 @@ impl Model {
     /// | `config/grafana` | a dashboard |
     /// | `config/gitops` | health checks for Argo CD and Flux |
     /// | `config/samples` | an example of each kind |
+    /// | `docs/api.md` | the reference of the kinds |
     /// | `dist/install.yaml` | everything of `config/default` in one file |
     /// | `Dockerfile` | a static image without a root user |
     pub fn files(&self) -> Files {
@@ -67,6 +69,9 @@ impl Model {
         self.add_monitoring(&mut files);
         self.add_gitops(&mut files);
         self.add_samples(&mut files);
+        if !self.apis.is_empty() {
+            files.add("docs/api.md", &reference::page(self));
+        }
         files.add("dist/install.yaml", &self.install());
         files.add("Dockerfile", &image::dockerfile(self));
         files

@@ -124,6 +124,9 @@ fn settings(manager: Manager, args: RunArgs, lease: Option<String>) -> Result<Ma
     if !args.namespaces.is_empty() {
         manager = manager.namespaces(args.namespaces.iter().map(String::as_str));
     }
+    if let Some(file) = args.config {
+        manager = manager.settings_file(file);
+    }
     if args.metrics_secure {
         let tls = match &args.metrics_cert_path {
             Some(directory) => Tls::from_dir(directory)?,

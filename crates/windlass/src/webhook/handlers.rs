@@ -109,7 +109,7 @@ impl Default for Webhooks {
 }
 
 impl Webhooks {
-    /// No webhooks.
+    /// Starts without webhooks.
     pub fn new() -> Self {
         Self::default()
     }
