@@ -11,6 +11,7 @@ mod rights;
 mod session;
 pub mod sources;
 mod view;
+mod webhooks;
 
 use std::fs;
 

@@ -84,6 +84,9 @@ pub(crate) struct Server {
     /// Whether connections are closed after their next response.
     #[cfg(feature = "webhook")]
     closing: AtomicBool,
+    /// How long webhooks are served after the manager has stopped.
+    #[cfg(feature = "webhook")]
+    linger: Duration,
 }
 
 /// The pages of a server.
@@ -113,11 +116,20 @@ impl Server {
             bound: Arc::default(),
             #[cfg(feature = "webhook")]
             closing: AtomicBool::new(false),
+            #[cfg(feature = "webhook")]
+            linger: LINGER,
         }
     }
 
     pub(crate) fn secure(mut self, tls: Option<Tls>, access: Option<Access>) -> Self {
         (self.tls, self.access) = (tls, access);
+        self
+    }
+
+    /// Ends with the manager: whatever calls the server has been removed before.
+    #[cfg(feature = "webhook")]
+    pub(crate) fn without_linger(mut self) -> Self {
+        self.linger = Duration::ZERO;
         self
     }
 
@@ -170,7 +182,7 @@ impl Server {
         #[cfg(feature = "webhook")]
         if let Pages::Webhooks(_) = &self.pages {
             self.closing.store(true, Ordering::Relaxed);
-            tokio::time::sleep(LINGER).await;
+            tokio::time::sleep(self.linger).await;
         }
     }
 

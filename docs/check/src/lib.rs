@@ -2,6 +2,9 @@
 //!
 //! Pages that quote an example or a transcript are compared with it by the tests of that example.
 
+#[doc = include_str!("../../how-to.md")]
+pub mod how_to {}
+
 #[doc = include_str!("../../policies.md")]
 pub mod policies {}
 

@@ -9,10 +9,7 @@ pub mod children;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use windlass::cache::{Cache, Change};
-use windlass::{
-    Context, Controller, Index, Key, Kind, Next, Operator, Readiness, Result, Watch, api, k8s,
-};
+use windlass::{Context, Controller, Key, Next, Operator, Readiness, Result, Watch, api, k8s};
 
 use crate::children::INSTANCE;
 
@@ -94,8 +91,7 @@ pub fn controller() -> Controller<Guestbook> {
         .deletes::<Service>()
         .finalizes()
         .conditions()
-        .index(&by_config())
-        .watch(Watch::changes(Kind::of::<ConfigMap>(), users))
+        .references::<ConfigMap>()
         .watch(Watch::map(|pod: &Pod| {
             let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get(INSTANCE));
             name.map(|name| Key::new(pod.metadata.namespace.as_deref(), name))
@@ -103,19 +99,6 @@ pub fn controller() -> Controller<Guestbook> {
                 .collect::<Vec<_>>()
         }))
         .build(reconcile)
-}
-
-/// Guestbooks by the ConfigMap that they name.
-fn by_config() -> Index<Guestbook, Key> {
-    Index::new("config", |guestbook: &Guestbook| {
-        let namespace = guestbook.metadata.namespace.as_deref();
-        vec![Key::new(namespace, &guestbook.spec.config_map_name)]
-    })
-}
-
-/// Returns the guestbooks that use a ConfigMap.
-fn users(change: &Change, cache: &Cache) -> Result<Vec<Key>> {
-    cache.list::<Guestbook>().by(&by_config(), change.key().clone()).keys()
 }
 
 /// Brings the cluster to what one Guestbook asks for.
@@ -132,7 +115,8 @@ pub async fn reconcile(cx: Context<Guestbook>) -> Result<Next> {
     }
 
     let config = &guestbook.spec.config_map_name;
-    let Some(settings) = cx.get::<ConfigMap>(config)? else {
+    let key = Key::new(cx.namespace(), config);
+    let Some(settings) = cx.reference::<ConfigMap>(&key).await? else {
         let message = format!("there is no ConfigMap {config}");
         cx.report("ConfigFound", &Readiness::InProgress { reason: "Missing".into(), message });
         return Ok(Next::Done); // its creation leads to another reconcile

@@ -8,6 +8,9 @@ use windlass_cluster::Cluster;
 use super::*;
 use crate::objects::reference;
 
+#[path = "../../tests/it/transcript.rs"]
+mod transcript;
+
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn manifests() -> Vec<Value> {
@@ -51,6 +54,7 @@ async fn everything_is_created_in_order_and_the_operator_becomes_ready() {
     assert_eq!(said[1], crd);
     let deployment = "deployment.apps/memcached-operator-controller-manager";
     assert!(said.contains(&format!("{deployment} created")), "{said:#?}");
+    transcript::assert_shown("docs/dev.md", "controller-manager created", &said);
 
     let mut again = Vec::new();
     let wanted = manifests();
@@ -106,6 +110,7 @@ async fn waiting_names_the_finalizer_and_ends_with_the_timeout() {
     let object = "memcached.cache.example.com/sample in namespace default";
     let reason = "finalizer cache.example.com/cleanup is still set";
     assert_eq!(said, [format!("waiting for {object}: {reason}")]);
+    transcript::assert_shown("docs/dev.md", reason, &said);
     assert_eq!(done.unwrap_err(), format!("{object} is not gone after 60 s: {reason}"));
 }
 

@@ -16,6 +16,7 @@ use windlass_apiserver::{User, pki};
 use super::operator::{Account, Operator};
 use super::sources::Sources;
 use super::view::{Record, Tag};
+use super::webhooks::{Webhooks, with_installed_conversion};
 use crate::builder::{BuildError, Built, build};
 use crate::cluster::Running;
 use crate::failure::Failure;
@@ -30,6 +31,10 @@ pub const USER: &str = "windlass";
 /// The pause before an operator that has ended is started again; it doubles up to the maximum.
 const RESTART: Duration = Duration::from_secs(1);
 const RESTART_MAX: Duration = Duration::from_secs(30);
+
+/// How long samples wait for the webhooks of the operator, and how often they are looked for.
+const WEBHOOKS_MAX: Duration = Duration::from_secs(10);
+const WEBHOOKS_EVERY: Duration = Duration::from_millis(50);
 
 /// An operator that ran for this long starts again after the shortest pause.
 const STABLE: Duration = Duration::from_secs(60);
@@ -49,6 +54,7 @@ pub struct Session {
     built: Option<Built>,
     builds: usize,
     account: Option<Account>,
+    webhooks: Webhooks,
     operator: Option<Operator>,
     started: Instant,
     pause: Duration,
@@ -77,6 +83,7 @@ impl Session {
             built: None,
             builds: 0,
             account: None,
+            webhooks: Webhooks::default(),
             operator: None,
             started: Instant::now(),
             pause: RESTART,
@@ -164,6 +171,7 @@ impl Session {
         self.pause = RESTART;
         self.restart(Some(changed)).await;
         if first {
+            self.wait_for_webhooks().await;
             self.apply_samples(&self.sources.samples()).await;
         }
         Ok(())
@@ -196,8 +204,10 @@ impl Session {
     /// Installs the definitions and the roles of a program.
     async fn install(&mut self, program: &Program) -> Result<(), Failure> {
         let definitions = program.definitions().await?;
-        let access = program.access().await?;
+        let mut access = program.access().await?;
         let account = Account::of(&access)?;
+        let mut webhooks = Webhooks::of(&access, &definitions);
+        access.extend(webhooks.access(&account));
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": account.namespace},
         });
@@ -205,8 +215,12 @@ impl Session {
         if self.objects.get(&namespace).await?.is_none() {
             self.apply(&namespace).await?;
         }
-        for definition in &definitions {
-            self.apply(definition).await?;
+        for definition in definitions {
+            let installed = self.objects.get(&definition).await?;
+            self.apply(&with_installed_conversion(definition, installed.as_ref())).await?;
+        }
+        if self.operator.is_none() {
+            webhooks.prepare(&mut self.objects).await?;
         }
         let mut changed = 0;
         for object in &access {
@@ -221,7 +235,7 @@ impl Session {
         let rules: Vec<Rule> =
             rules.filter_map(|rule| serde_json::from_value(rule.clone()).ok()).collect();
         let _ = self.records.send(Record::Access { user: account.user(), rules }).await;
-        self.account = Some(account);
+        (self.account, self.webhooks) = (Some(account), webhooks);
         Ok(())
     }
 
@@ -273,6 +287,20 @@ impl Session {
         let _ = self.records.send(Record::Started { build, changed }).await;
         self.say(Tag::Operator, format!("build {build} runs as process {id}")).await;
         Ok(())
+    }
+
+    /// Waits until the cluster calls the webhooks of the operator, so that samples pass them.
+    async fn wait_for_webhooks(&mut self) {
+        let start = Instant::now();
+        while self.operator.is_some() && start.elapsed() < WEBHOOKS_MAX {
+            if self.webhooks.installed(&mut self.objects).await.unwrap_or(false) {
+                return;
+            }
+            let ended = ended(&mut self.operator);
+            if tokio::time::timeout(WEBHOOKS_EVERY, ended).await.is_ok() {
+                return;
+            }
+        }
     }
 
     /// Applies what is in some samples; a sample that is wrong is shown and left out.

@@ -41,6 +41,18 @@ fn shown(output: &Output) -> String {
 }
 
 #[test]
+fn the_guide_shows_what_a_comparison_prints() {
+    let directory = TempDir::new();
+    let old = write(directory.path(), "old.json", &lamps(60));
+    let mut changed = lamps(40);
+    let schema = &mut changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"]["properties"]["color"] = json!({"type": "string"});
+    let new = write(directory.path(), "new.json", &changed);
+    let output = diff(directory.path(), &[&old, &new]);
+    crate::transcript::assert_shown("docs/versions.md", "$ windlass crd diff", &[shown(&output)]);
+}
+
+#[test]
 fn the_status_says_whether_a_change_is_safe() {
     let directory = TempDir::new();
     let old = write(directory.path(), "old.json", &lamps(60));

@@ -8,6 +8,7 @@ use kube::api::{ListParams, PostParams};
 
 use crate::project::{Project, is_alive, sample, until};
 use crate::support::map;
+use crate::transcript::assert_shown;
 
 #[test]
 fn a_change_rebuilds_and_restarts_the_operator() {
@@ -72,7 +73,7 @@ fn definitions_and_samples_are_applied_on_save() {
     project.write("config/samples/two.yaml", &sample("two", 10));
     dev.line("memcached.cache.example.com/two created");
     project.write("config/samples/one.yaml", "a: [1");
-    dev.line("config/samples/one.yaml: not valid YAML");
+    dev.line("config/samples/one.yaml: not YAML");
     assert!(!dev.lines().iter().any(|line| line.contains("kustomization")), "{:#?}", dev.lines());
 }
 
@@ -95,6 +96,7 @@ async fn a_forbidden_request_names_the_rule_and_the_declaration() {
     maps.create(&PostParams::default(), &map("a", "1")).await.unwrap_err();
     dev.line("declare it with .applies::<ConfigMap>() on the controller");
     let shown = dev.lines();
+    assert_shown("docs/dev.md", "forbidden list secrets", &shown);
     let count = shown.iter().filter(|line| line.contains("forbidden list secrets")).count();
     assert_eq!(count, 1, "{shown:#?}");
 }
@@ -167,10 +169,40 @@ fn a_closed_output_does_not_end_the_session() {
     assert!(!is_alive(&project.operators()[1]));
 }
 
+/// Asserts that the cluster calls the webhook of the operator.
+pub async fn assert_checked(client: kube::Client) {
+    let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+    let mut checked = map("checked", "1");
+    checked.metadata.labels = Some([("checked".to_owned(), "yes".to_owned())].into());
+    let error = maps.create(&PostParams::default(), &checked).await.unwrap_err().to_string();
+    assert!(error.contains("data: Forbidden: it is checked by a webhook"), "{error}");
+}
+
+#[tokio::test]
+async fn samples_and_people_meet_the_webhooks_of_every_build_without_a_flag() {
+    let project = Project::memcached();
+    let checked =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels: {checked: \"yes\"}\n";
+    project.write("config/samples/map.yaml", checked);
+    let mut dev = project.start(&["dev"]);
+    dev.line("config/samples/map.yaml: configmap/a was not applied: admission webhook");
+    assert_checked(project.client().await).await;
+    assert!(!dev.lines().iter().any(|line| line.contains("forbidden")), "{:#?}", dev.lines());
+    dev.signal("TERM");
+    assert!(dev.wait().success());
+    // What a killed session leaves behind does not get in the way of the next one.
+    let dev = project.start(&["dev"]);
+    dev.line("config/samples/map.yaml: configmap/a was not applied: admission webhook");
+    dev.signal("KILL");
+    let dev = project.start(&["dev"]);
+    dev.line("config/samples/map.yaml: configmap/a was not applied: admission webhook");
+    assert_checked(project.client().await).await;
+}
+
 #[test]
 fn the_operator_is_shown_at_work_and_can_be_deployed_from_another_terminal() {
     let project = Project::memcached();
-    project.write("config/samples/one.yaml", &sample("one", 2));
+    project.write("config/samples/one.yaml", &sample("memcached-sample", 3));
     let dev = project.start(&["dev"]);
     dev.line("starting server");
     dev.line("Starting Controller");
@@ -178,10 +210,14 @@ fn the_operator_is_shown_at_work_and_can_be_deployed_from_another_terminal() {
     for field in ["controller=", "controllerGroup=", "controllerKind=", "worker count="] {
         assert!(workers.contains(field), "{workers}");
     }
-    dev.line("operator  deployments.apps/one in default created");
-    let first = dev.line("reconcile memcached default/one ok in");
-    assert!(first.contains("because Memcached default/one"), "{first}");
-    dev.line("event     Normal Available memcached/one");
+    dev.line("operator  deployments.apps/memcached-sample in default created");
+    let first = dev.line("reconcile memcached default/memcached-sample ok in");
+    assert!(first.contains("because Memcached default/memcached-sample"), "{first}");
+    dev.line("event     Normal Available memcached/memcached-sample");
+    let root = project.path("").display().to_string();
+    let shown: Vec<String> =
+        dev.lines().iter().map(|line| line.replace(&root, "/home/me/shop/")).collect();
+    assert_shown("docs/dev.md", "$ windlass dev", &shown);
     assert!(!dev.lines().iter().any(|line| line.contains("forbidden")), "{:#?}", dev.lines());
 
     let mut installed = project.start(&["install"]);
@@ -194,9 +230,9 @@ fn the_operator_is_shown_at_work_and_can_be_deployed_from_another_terminal() {
     deployed.line("operator is ready");
     let mut refused = project.start(&["undeploy"]);
     assert_eq!(refused.wait().code(), Some(1));
-    refused.line("memcached.cache.example.com/one in namespace default");
+    refused.line("memcached.cache.example.com/memcached-sample in namespace default");
     let mut removed = project.start(&["undeploy", "--delete-resources"]);
     assert!(removed.wait().success(), "{:#?}", removed.lines());
-    removed.line("memcached.cache.example.com/one deleted");
+    removed.line("memcached.cache.example.com/memcached-sample deleted");
     removed.line("deployment.apps/memcached-operator-controller-manager deleted");
 }

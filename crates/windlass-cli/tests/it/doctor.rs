@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::project::Project;
 use crate::support::TempDir;
+use crate::transcript::assert_shown;
 
 fn findings(output: &std::process::Output) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
@@ -39,6 +40,7 @@ fn manifests_that_differ_are_a_failure_with_a_hint() {
     let line = text.lines().find(|line| line.contains("manifests")).unwrap();
     assert!(line.starts_with("fail  manifests  "), "{line}");
     assert!(line.ends_with("; write them with `windlass manifests`"), "{line}");
+    assert_shown("docs/dev.md", "ok    operator", &[text]);
 }
 
 #[test]

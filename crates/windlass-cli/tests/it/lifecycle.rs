@@ -169,6 +169,14 @@ fn nothing_is_begun_before_the_kubeconfig_is_known_to_be_writable() {
 }
 
 #[test]
+fn the_readme_shows_the_tour() {
+    let ended = output(&["demo", "--once"]);
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let printed = String::from_utf8_lossy(&ended.stdout);
+    crate::transcript::assert_shown("README.md", "ok: a cluster is up", &[printed]);
+}
+
+#[test]
 fn a_closed_output_does_not_break_the_tour() {
     let mut tour = windlass();
     tour.args(["demo", "--once"]).stdout(std::process::Stdio::piped());

@@ -18,4 +18,5 @@ mod project;
 mod run;
 mod scaffold;
 mod support;
+mod transcript;
 mod types;

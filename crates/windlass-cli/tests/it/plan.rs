@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::project::Project;
 use crate::support::one_line;
+use crate::transcript::assert_shown;
 
 const SAMPLE: &str = "
 apiVersion: cache.example.com/v1alpha1
@@ -57,33 +58,37 @@ fn stale_state() -> Value {
 fn the_samples_are_the_state_if_there_is_no_other() {
     let project = Project::memcached();
     project.write("config/samples/web.yaml", SAMPLE);
-    let output = plan(&project, &[]);
-    let text = text(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("+ deployments.apps shop/web would be created"), "{text}");
-    assert!(text.contains("~ memcacheds.cache.example.com shop/web would be changed"), "{text}");
-    assert!(text.contains("1 created, 1 changed, 0 deleted or replaced"), "{text}");
+    let output = plan(&project, &["--output", "json"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let changes = plan["changes"].as_array().unwrap();
+    let change = |resource: &str| {
+        let found = changes.iter().find(|one| one["resource"] == resource);
+        found.unwrap_or_else(|| panic!("nothing of {resource}: {plan}"))
+    };
+    assert_eq!(change("memcacheds.cache.example.com")["change"], "changed");
+    let deployment = change("deployments.apps");
+    assert_eq!(deployment["change"], "created");
+    assert_eq!(deployment["after"]["spec"]["replicas"], 2);
+    assert_eq!(plan["destructive"], false);
 }
 
 #[test]
 fn a_saved_state_keeps_its_owners_and_shows_the_lines_that_change() {
     let project = Project::memcached();
     project.write("state.json", &stale_state().to_string());
-    let output = plan(&project, &["--from", "state.json", "--output", "json"]);
+    let output = plan(&project, &["--from", "state.json"]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{errors}");
     assert!(
         errors.contains("left out: the copy does not serve example.org/v1 Unknown"),
         "{errors}"
     );
-    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let changes = plan["changes"].as_array().unwrap();
-    let deployment = changes.iter().find(|one| one["resource"] == "deployments.apps").unwrap();
-    assert_eq!(deployment["change"], "changed");
-    let (before, after) = (&deployment["before"]["spec"], &deployment["after"]["spec"]);
-    assert_eq!((&before["replicas"], &after["replicas"]), (&json!(1), &json!(2)));
-    assert_eq!(plan["restarts"].as_array().map(Vec::len), Some(1), "another image: {plan}");
-    assert_eq!(plan["destructive"], false);
+    let text = text(&output);
+    assert!(text.contains("-   replicas: 1\n    +   replicas: 2\n"), "{text}");
+    assert!(text.contains("1 pods restarted"), "another image: {text}");
+    assert_shown("docs/plan.md", "~ deployments.apps", &[text]);
 }
 
 #[test]

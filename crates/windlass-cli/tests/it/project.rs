@@ -40,9 +40,9 @@ impl Project {
             version) echo "operator 0.1.0" ;;
             run)
                 trap 'exit 0' TERM
-                cp "$KUBECONFIG" "@/seen.kubeconfig"
+                cp "$KUBECONFIG" "@/target/seen.kubeconfig"
                 if [ -e "@/fails" ]; then echo "out of luck" >&2; exit 3; fi
-                echo $$ >> "@/pids"
+                echo $$ >> "@/target/pids"
                 while :; do sleep 0.02; done ;;
             esac
         "#;
@@ -132,13 +132,13 @@ impl Project {
 
     /// The process ids of all operators that were started.
     pub fn operators(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.path("pids")).unwrap_or_default();
+        let text = fs::read_to_string(self.path("target/pids")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
     /// A client as the operator, with the kubeconfig that it was given.
     pub async fn operator_client(&self) -> kube::Client {
-        client(&self.path("seen.kubeconfig")).await
+        client(&self.path("target/seen.kubeconfig")).await
     }
 
     /// A client as the person who develops.
@@ -236,7 +236,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-async fn client(path: &Path) -> kube::Client {
+pub async fn client(path: &Path) -> kube::Client {
     let file = kube::config::Kubeconfig::read_from(path).unwrap();
     let options = kube::config::KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(file, &options).await.unwrap();

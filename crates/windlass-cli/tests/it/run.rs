@@ -1,9 +1,11 @@
 //! `windlass run`, `install` and `uninstall`: which cluster they use, and which they never touch.
 
 use std::fs;
+use std::path::Path;
 
-use crate::project::{Project, is_alive, until};
+use crate::project::{Project, client, is_alive, until};
 use crate::support::{Cluster, TempDir, one_line};
+use crate::transcript::assert_shown;
 
 /// A kubeconfig of a cluster that does not answer.
 const OTHER: &str = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "production",
@@ -22,11 +24,23 @@ fn the_embedded_cluster_is_used_even_if_kubeconfig_is_set() {
     let crd = "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com created";
     run.line(crd);
     until("the operator", || project.operators().len() == 1);
-    let seen = fs::read_to_string(project.path("seen.kubeconfig")).unwrap();
+    let seen = fs::read_to_string(project.path("target/seen.kubeconfig")).unwrap();
     assert!(seen.contains("https://127.0.0.1:") && !seen.contains("production"), "{seen}");
     run.signal("TERM");
     assert!(run.wait().success());
     assert!(!is_alive(&project.operators()[0]));
+}
+
+#[tokio::test]
+async fn webhooks_are_called_over_https_without_a_flag() {
+    let project = Project::memcached();
+    let mut run = project.start(&["run"]);
+    let export = run.line("export KUBECONFIG=");
+    let path = export.split('=').nth(1).expect("a path").to_owned();
+    run.line("the cluster calls the webhooks of this process");
+    crate::dev::assert_checked(client(Path::new(&path)).await).await;
+    run.signal("TERM");
+    assert!(run.wait().success());
 }
 
 #[test]
@@ -58,6 +72,9 @@ fn a_named_cluster_needs_a_confirmation_that_a_pipe_cannot_give() {
         let cluster = "context production, server https://production.example.com:6443/";
         assert!(line.contains("not confirmed") && line.contains(cluster), "{line}");
         assert!(line.contains("--yes") && !line.contains("secret"), "{line}");
+        if command == "install" {
+            assert_shown("docs/dev.md", "$ windlass install", &[line]);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::source::Mapper;
 use super::switches::Switched;
 use super::worker::panic_text;
 use super::{Predicate, Watch};
-use crate::cache::{Cause, Change, Key};
+use crate::cache::{Change, Key, Origin};
 use crate::client::Client;
 use crate::kind::Kind;
 use crate::queue::{Add, LOW_PRIORITY};
@@ -122,9 +122,9 @@ impl EventHandler {
     /// Objects that did not change must not delay those that did, and after a start those with
     /// nothing left to do must not delay the others.
     fn usual_priority(&self, change: &Change) -> i32 {
-        match (change.is_old_news(), change.cause, &self.watch.mapper, &change.new) {
+        match (change.is_old_news(), change.origin, &self.watch.mapper, &change.new) {
             (false, ..) => 0,
-            (true, Cause::Initial, Mapper::Itself, Some(object)) if !is_settled(object) => {
+            (true, Origin::Initial, Mapper::Itself, Some(object)) if !is_settled(object) => {
                 UNSETTLED_PRIORITY
             }
             _ => LOW_PRIORITY,

@@ -108,7 +108,8 @@ impl Manager {
     /// Serves the webhooks over TLS on an address, by convention `:9443`.
     ///
     /// The pod is ready once a certificate is loaded. After a shutdown, webhooks are served for five
-    /// seconds more, within the grace period, because API servers learn late that a pod stops.
+    /// seconds more, within the grace period, because API servers learn late that a pod stops; those
+    /// of [`Certificates::local`] are not, because their configurations are deleted first.
     #[cfg(feature = "webhook")]
     pub fn webhook_server(mut self, address: &str, certificates: Certificates) -> Self {
         self.serving.webhook_server = enabled(address).map(|address| (address, certificates));
@@ -126,7 +127,10 @@ impl Manager {
         let Some((address, certificates)) = self.serving.webhook_server.take() else {
             return Ok(None);
         };
-        let server = Server::new("webhook", &address, Pages::Webhooks(webhooks));
+        let mut server = Server::new("webhook", &address, Pages::Webhooks(webhooks));
+        if certificates.are_local() {
+            server = server.without_linger();
+        }
         let Served { tls, tasks } = certificates.serving(client, server.bound())?;
         for task in tasks {
             let start = super::Runnable { name: task.name.into(), start: task.run, eager: true };

@@ -162,6 +162,11 @@ impl Certificates {
             Source::Local(model, url) => local::serving(*model, url, bound),
         }
     }
+
+    /// Returns `true` for those of a process on this machine.
+    pub(crate) fn are_local(&self) -> bool {
+        matches!(self.0, Source::Local(..))
+    }
 }
 
 /// Serves what a Secret contains, and lets the leader keep that Secret.

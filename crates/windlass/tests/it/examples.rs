@@ -57,6 +57,7 @@ async fn the_example_of_webhooks_completes_one_object_and_denies_another() {
                   Memcached.cache.example.com \"large\" is invalid: \
                   spec.size: Invalid value: 6: must be between 1 and 5";
     assert_eq!(seen[1], denied);
+    assert!(include_str!("../../../../docs/webhooks.md").contains(denied), "the guide shows it");
 }
 
 #[test]

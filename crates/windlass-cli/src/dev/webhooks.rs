@@ -1,0 +1,181 @@
+//! The webhooks of an operator that runs on this machine.
+//!
+//! The operator installs them itself, with its own URL and certificate, and removes them when it
+//! ends. In a cluster it does not do that, so its role does not allow it: the session adds the rights.
+
+use serde_json::{Value, json};
+
+use super::operator::Account;
+use crate::failure::Failure;
+use crate::objects::Objects;
+
+/// The end of the names of configurations that an operator installs for its own process.
+const LOCAL: &str = "-local";
+const GROUP: &str = "admissionregistration.k8s.io";
+const KINDS: [(&str, &str); 2] = [
+    ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+];
+
+/// What an operator installs for its webhooks.
+#[derive(Debug, Default)]
+pub struct Webhooks {
+    /// The webhook configurations: kind, resource and name.
+    configurations: Vec<(&'static str, &'static str, String)>,
+    /// The definitions with conversion, and the URLs that they had before the operator started.
+    definitions: Vec<(Value, Option<String>)>,
+}
+
+// === impl Webhooks ===
+
+impl Webhooks {
+    /// Finds them in the rights and the definitions of an operator.
+    pub fn of(access: &[Value], definitions: &[Value]) -> Self {
+        let rules = access.iter().filter_map(|object| object["rules"].as_array()).flatten();
+        let mut configurations = Vec::new();
+        for rule in rules.filter(|rule| rule["apiGroups"][0] == GROUP) {
+            let named = rule["resourceNames"].as_array().into_iter().flatten();
+            for name in named.filter_map(Value::as_str) {
+                let of_rule = |resource: &str| {
+                    let resources = rule["resources"].as_array();
+                    resources.into_iter().flatten().any(|one| one == resource)
+                };
+                let found = KINDS.iter().filter(|(_, resource)| of_rule(resource));
+                configurations
+                    .extend(found.map(|(kind, of)| (*kind, *of, format!("{name}{LOCAL}"))));
+            }
+        }
+        // A rule may name the configurations of both kinds, of which one exists under each name.
+        configurations.retain(|(kind, _, name)| {
+            let mutating = name.ends_with(&format!("-mutating-webhook-configuration{LOCAL}"));
+            mutating == kind.starts_with("Mutating")
+        });
+        let converted = definitions.iter().filter(|one| converts(one));
+        Self { configurations, definitions: converted.map(|one| (one.clone(), None)).collect() }
+    }
+
+    /// The role and the binding that let an account install and remove the configurations.
+    pub fn access(&self, account: &Account) -> Vec<Value> {
+        if self.configurations.is_empty() {
+            return Vec::new();
+        }
+        let rules = self.configurations.iter().flat_map(|(_, resource, name)| {
+            let rule = |verb: &str| json!({"apiGroups": [GROUP], "resources": [resource], "verbs": [verb]});
+            let mut delete = rule("delete");
+            delete["resourceNames"] = json!([name]);
+            [rule("create"), delete]
+        });
+        let name = format!("{}-local-webhooks", account.name);
+        let version = "rbac.authorization.k8s.io/v1";
+        let role = json!({
+            "apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name},
+            "rules": rules.collect::<Vec<_>>(),
+        });
+        let subject =
+            json!({"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace});
+        let role_ref =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+        let binding = json!({
+            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": role_ref, "subjects": [subject],
+        });
+        vec![role, binding]
+    }
+
+    /// Prepares for the start of an operator while none runs: what one that was killed has left
+    /// calls nobody.
+    pub async fn prepare(&mut self, objects: &mut Objects) -> Result<(), Failure> {
+        for configuration in self.objects() {
+            objects.delete(&configuration).await?;
+        }
+        for (definition, before) in &mut self.definitions {
+            *before = objects.get(definition).await?.and_then(|found| url(&found));
+        }
+        Ok(())
+    }
+
+    /// Returns `true` once the operator has installed everything.
+    pub async fn installed(&self, objects: &mut Objects) -> Result<bool, Failure> {
+        for configuration in self.objects() {
+            if objects.get(&configuration).await?.is_none() {
+                return Ok(false);
+            }
+        }
+        for (definition, before) in &self.definitions {
+            let now = objects.get(definition).await?.and_then(|found| url(&found));
+            if now.is_none() || now == *before {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn objects(&self) -> Vec<Value> {
+        let objects = self.configurations.iter().map(|(kind, _, name)| {
+            json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": name}})
+        });
+        objects.collect()
+    }
+}
+
+/// A definition as it is applied: one that is converted by a process on this machine stays so,
+/// because a URL and a service exclude each other.
+pub fn with_installed_conversion(mut definition: Value, installed: Option<&Value>) -> Value {
+    if let Some(installed) = installed.filter(|installed| url(installed).is_some())
+        && converts(&definition)
+    {
+        definition["spec"]["conversion"] = installed["spec"]["conversion"].clone();
+    }
+    definition
+}
+
+fn converts(definition: &Value) -> bool {
+    definition["spec"]["conversion"]["strategy"] == "Webhook"
+}
+
+/// The URL of the conversion webhook of a definition.
+fn url(definition: &Value) -> Option<String> {
+    let config = &definition["spec"]["conversion"]["webhook"]["clientConfig"];
+    config["url"].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(config: Value) -> Value {
+        let webhook = json!({"clientConfig": config, "conversionReviewVersions": ["v1"]});
+        json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}})
+    }
+
+    #[test]
+    fn a_url_and_a_service_are_never_applied_together() {
+        let wanted = definition(json!({"service": {"name": "webhooks", "namespace": "shop"}}));
+        let local = definition(json!({"url": "https://127.0.0.1:1/convert", "caBundle": "QQ=="}));
+        assert_eq!(with_installed_conversion(wanted.clone(), Some(&local)), local);
+        assert_eq!(with_installed_conversion(wanted.clone(), Some(&wanted)), wanted);
+        assert_eq!(with_installed_conversion(wanted.clone(), None), wanted);
+        let none = json!({"spec": {"conversion": {"strategy": "None"}}});
+        assert_eq!(with_installed_conversion(none.clone(), Some(&local)), none);
+    }
+
+    #[test]
+    fn only_an_operator_with_admission_webhooks_gets_more_rights() {
+        let account = Account { namespace: "shop-system".into(), name: "shop".into() };
+        let none = Webhooks::of(&[], &[definition(json!({}))]);
+        assert_eq!((none.access(&account), none.definitions.len()), (Vec::new(), 1));
+        let name = "shop-mutating-webhook-configuration";
+        let rule = json!({
+            "apiGroups": [GROUP], "resources": ["mutatingwebhookconfigurations"],
+            "resourceNames": [name], "verbs": ["get", "patch"],
+        });
+        let access = Webhooks::of(&[json!({"rules": [rule]})], &[]).access(&account);
+        let expected = json!([
+            {"apiGroups": [GROUP], "resources": ["mutatingwebhookconfigurations"], "verbs": ["create"]},
+            {"apiGroups": [GROUP], "resources": ["mutatingwebhookconfigurations"],
+             "resourceNames": [format!("{name}-local")], "verbs": ["delete"]},
+        ]);
+        assert_eq!(access[0]["rules"], expected);
+        assert_eq!(access[1]["subjects"][0]["name"], "shop");
+    }
+}
