@@ -21,10 +21,7 @@ use crate::status::{Result, Status};
 
 mod certificate;
 mod client;
-mod conditions;
 mod criteria;
-pub(crate) mod environment;
-mod expression;
 mod ingress_class;
 mod limit;
 mod namespace;
@@ -36,6 +33,7 @@ mod quota;
 mod resources;
 mod round;
 mod runtime_class;
+mod scope;
 mod service_account;
 mod shown;
 mod storage;

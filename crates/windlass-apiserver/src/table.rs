@@ -16,6 +16,7 @@ use crate::status::{Result, Status};
 
 mod age;
 mod cells;
+mod network;
 mod path;
 mod pods;
 mod selector_text;

@@ -14,8 +14,11 @@ use super::types::Type;
 
 mod calls;
 
-/// The worst cost of an expression whose variables look like `root`.
-pub fn estimate(ast: &Ast, checked: &Checked, root: &Decl) -> u64 {
+/// Finds the declaration of a variable.
+type Roots<'a> = dyn Fn(&str) -> Option<&'a Decl> + 'a;
+
+/// The worst cost of an expression whose variables look as `root` says.
+pub fn estimate<'a>(ast: &Ast, checked: &'a Checked, root: &'a Roots<'a>) -> u64 {
     let ids = ast.ids as usize;
     let mut estimator = Estimator {
         checked,
@@ -63,7 +66,7 @@ struct Argument<'e> {
 
 struct Estimator<'a> {
     checked: &'a Checked,
-    root: &'a Decl,
+    root: &'a Roots<'a>,
     paths: Vec<Vec<Arc<str>>>,
     sizes: Vec<Option<Range>>,
     entries: Vec<Option<Entry>>,
@@ -192,8 +195,9 @@ impl Estimator<'_> {
 
     /// The size that the schema gives the data at a path; the first step is the variable.
     fn declared(&self, path: &[Arc<str>]) -> Option<Range> {
-        let mut decl = self.root;
-        for step in path.get(1..)? {
+        let (variable, steps) = path.split_first()?;
+        let mut decl = (self.root)(variable)?;
+        for step in steps {
             decl = match (&**step, &decl.shape) {
                 ("@items" | "@values", _) => decl.item()?,
                 ("@keys", Shape::Map(_)) => return Some(Range::fixed(0)),

@@ -36,7 +36,7 @@
 //! ```
 //!
 //! The validation rules of a whole schema (`x-kubernetes-validations`) are compiled by
-//! [`Schema::compile_rules`].
+//! [`Schema::compile_rules`]. The expressions of webhooks and policies are those of [`admission`].
 //!
 //! **Invariant:** nothing here panics on any text or data, and every run ends within its limit.
 
@@ -45,6 +45,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub mod admission;
 mod ast;
 mod authorize;
 mod charge;
@@ -284,7 +285,17 @@ impl Expression {
 
     /// The worst cost of a run, where every variable looks like `root`.
     pub fn estimate(&self, root: &Decl) -> u64 {
-        cost::estimate(&self.ast, &self.checked, root)
+        cost::estimate(&self.ast, &self.checked, &|_: &str| Some(root))
+    }
+
+    /// The worst cost of a run, where every variable looks as declared. What is declared without
+    /// bounds may be as large as a request.
+    pub fn worst_cost(&self) -> u64 {
+        let decl = |name: &str| {
+            let declared = self.variables.iter().find(|variable| variable.name == name);
+            declared.map(|variable| &*variable.decl)
+        };
+        cost::estimate(&self.ast, &self.checked, &decl)
     }
 
     /// Runs it with one input per variable; returns the result, or the error in the words of the

@@ -24,7 +24,8 @@ const START: &str = "2026-01-01T00:00:00Z";
 /// An operator on an embedded cluster of its own, for tests.
 ///
 /// The definitions and the role are installed, and the operator runs with the rights of that role
-/// and no others. Its webhooks are installed too; the API server calls them as functions. On a runtime with paused time (`#[tokio::test(start_paused = true)]`), every run
+/// and no others. Its policies and webhooks are installed too; the API server calls webhooks as
+/// functions. On a runtime with paused time (`#[tokio::test(start_paused = true)]`), every run
 /// is the same: names, ages and addresses follow from a fixed seed and a fixed time.
 ///
 /// ```
@@ -95,8 +96,9 @@ impl OperatorTest {
         let clock = windlass::clock::Clock::fixed(cluster.server().clock().now());
         let running = operator.manager(role.client()).clock(clock).seed(SEED).spawn()?;
         // From here on the handlers have the client of the manager.
-        for configuration in model.webhook_configurations() {
-            create(&cluster.client(), configuration).await?;
+        let policies = model.policy_objects().into_iter();
+        for object in policies.chain(model.webhook_configurations()) {
+            create(&cluster.client(), object).await?;
         }
         let ready = tokio::time::timeout(PATIENCE, running.ready()).await;
         if ready != Ok(true) {

@@ -172,7 +172,15 @@ pub fn members(entry: &Entry) -> Result<Vec<Ident>> {
             format!("`{0}` needs two fields: `{0}(a, b)`", entry.key),
         ));
     }
-    entries.iter().map(|member| member.flag().map(|()| member.key.clone())).collect()
+    let member = |(at, member): (usize, &Entry)| {
+        member.flag()?;
+        if entries[..at].iter().any(|other| other.name() == member.name()) {
+            let message = format!("`{}` names `{}` twice", entry.key, member.key);
+            return Err(Error::new(member.key.span(), message));
+        }
+        Ok(member.key.clone())
+    };
+    entries.iter().enumerate().map(member).collect()
 }
 
 /// Turns the members of `exactly_one_of` into a rule, by the names of the fields in JSON.

@@ -29,8 +29,11 @@ pub fn describe(item: &mut ItemEnum, root: &TokenStream, rules: &Rules) -> Resul
         optional: rules.optional,
         plain: false,
     };
+    if item.variants.is_empty() {
+        return Err(Error::new_spanned(&item.ident, "an enum without variants has no values"));
+    }
     let mut variants = Vec::new();
-    let mut errors = Vec::new();
+    let mut errors = same_names(item, &rename)?;
     for variant in &mut item.variants {
         match describe_variant(variant, &container, &rename, has_data && external) {
             Ok(tokens) => variants.extend(tokens),
@@ -54,6 +57,26 @@ pub fn describe(item: &mut ItemEnum, root: &TokenStream, rules: &Rules) -> Resul
         })
     };
     Ok(Output { schema, functions: Vec::new(), nested: Vec::new() })
+}
+
+/// Returns errors about variants that are the same in JSON.
+fn same_names(item: &ItemEnum, rename: &str) -> Result<Vec<Error>> {
+    let mut known = Vec::new();
+    let mut errors = Vec::new();
+    for variant in &item.variants {
+        let serde = serde_attribute::read(&variant.attrs)?;
+        if serde.skip || serde.untagged {
+            continue;
+        }
+        let own = || names::variant(rename, &variant.ident.to_string());
+        let name = serde.rename.unwrap_or_else(own);
+        if known.contains(&name) {
+            let message = format!("two variants have the name `{name}` in JSON");
+            errors.push(Error::new(variant.ident.span(), message));
+        }
+        known.push(name);
+    }
+    Ok(errors)
 }
 
 /// The rule for the names of variants: those that are fields begin in lower case.

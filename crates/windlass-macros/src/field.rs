@@ -45,6 +45,10 @@ pub struct Described {
     pub functions: Vec<TokenStream>,
     /// `partial`.
     pub partial: bool,
+    /// Whether the API server fills it in.
+    pub has_default: bool,
+    /// Whether its fields are fields of the struct.
+    pub flatten: bool,
 }
 
 /// Describes a field, and takes its `#[k8s(..)]` attributes away; `None` if it is not part of the JSON.
@@ -86,9 +90,21 @@ pub fn describe(field: &mut syn::Field, container: &Container<'_>) -> Result<Opt
         }
     };
     let ident = field.ident.clone();
-    let partial = rules.partial;
+    let (partial, has_default) = (rules.partial, rules.default.is_some());
     let rules = rules.tokens;
-    Ok(Some(Described { ident, name, required, tokens, schema, rules, functions, partial }))
+    let described = Described {
+        ident,
+        name,
+        required,
+        tokens,
+        schema,
+        rules,
+        functions,
+        partial,
+        has_default,
+        flatten,
+    };
+    Ok(Some(described))
 }
 
 /// Takes the `#[k8s(..)]` attributes away and returns their arguments.
@@ -135,6 +151,15 @@ pub fn allowed(kind: &Type, name: &str, allow_float: bool) -> Result<()> {
             "`{name}` is a floating-point number, which not all languages read alike, use an integer or a \
              Quantity, or add #[k8s(allow_float)]"
         ));
+    }
+    let keys = |inner: &Type| {
+        let of = shape::key(inner).map(|key| (shape::option(key).is_some(), shape::of(key)));
+        of.is_some_and(|(is_option, shape)| {
+            is_option || matches!(shape, Shape::List | Shape::Map | Shape::Bytes | Shape::Float)
+        })
+    };
+    if shape::any(kind, &keys) {
+        return error(format!("`{name}` has keys that are no strings in JSON, use `String`"));
     }
     let nested = shape::element(kind);
     if nested.is_some_and(|inner| shape::any(inner, &|inner| shape::of(inner) == Shape::Bytes)) {

@@ -1,5 +1,7 @@
 //! Kinds: the struct with metadata, spec and status.
 
+mod definition;
+
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::ext::IdentExt;
@@ -7,10 +9,10 @@ use syn::{Error, Ident, Item, LitStr, Path, Result, Type};
 
 use crate::argument;
 use crate::attribute::{self, Entry};
-use crate::column::{Fields, check_path, column};
+use crate::column::Fields;
 use crate::object::{ObjectType, SpecPlace};
 use crate::rule::join;
-use crate::{names, partial, plural, serde_attribute, text};
+use crate::{names, partial, plural, serde_attribute};
 
 const KEYS: &[&str] = &[
     "group",
@@ -113,6 +115,15 @@ impl Kind {
                 ))),
             }
         };
+        let mut known = Vec::new();
+        for entry in self.all(name) {
+            let (texts, _) = entry.call_with_strings()?;
+            let key = texts.first().map(LitStr::value).unwrap_or_default();
+            if known.contains(&key) {
+                return Err(entry.error(format_args!("`{name}` sets `{key}` twice")));
+            }
+            known.push(key);
+        }
         self.all(name).map(pair).collect()
     }
 
@@ -268,6 +279,7 @@ impl Kind {
     fn extension(&self, kind: &Ident, root: &TokenStream) -> Result<TokenStream> {
         let crd_name = format!("{}.{}", self.plural()?, self.group.value());
         let short = self.strings("short")?;
+        let schema = self.schema(kind, root);
         Ok(quote! {
             impl #root::kube::CustomResourceExt for #kind {
                 fn crd() -> #root::CustomResourceDefinition {
@@ -286,7 +298,29 @@ impl Kind {
                     &[#(#short),*]
                 }
             }
+
+            #schema
         })
+    }
+
+    /// The schema of whole objects.
+    fn schema(&self, kind: &Ident, root: &TokenStream) -> TokenStream {
+        let name = &self.kind;
+        quote! {
+            impl #root::schemars::JsonSchema for #kind {
+                fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                    ::std::borrow::Cow::Borrowed(#name)
+                }
+
+                fn schema_id() -> ::std::borrow::Cow<'static, str> {
+                    ::std::borrow::Cow::Borrowed(::core::any::type_name::<Self>())
+                }
+
+                fn json_schema(_: &mut #root::schemars::SchemaGenerator) -> #root::schemars::Schema {
+                    <Self as #root::Api>::DEFINITION.schema()
+                }
+            }
+        }
     }
 
     fn plural(&self) -> Result<String> {
@@ -305,106 +339,6 @@ impl Kind {
 
     fn flag(&self, name: &str, default: bool) -> Result<bool> {
         self.find(name).map_or(Ok(default), Entry::boolean)
-    }
-
-    fn definition(&self, structure: &syn::ItemStruct, root: &TokenStream) -> Result<TokenStream> {
-        let (group, version, kind, spec) =
-            (&self.group, &self.version, &self.kind, &structure.ident);
-        let plural = self.plural()?;
-        let singular = match self.find("singular") {
-            Some(entry) => entry.string()?.value(),
-            None => kind.value().to_lowercase(),
-        };
-        let namespaced = !self.is_cluster()?;
-        let (short, categories) = (self.strings("short")?, self.strings("categories")?);
-        let doc = match self.find("doc") {
-            Some(entry) => entry.string()?.value(),
-            None => text::doc(&structure.attrs),
-        };
-        let columns = self
-            .all("column")
-            .map(|entry| column(root, entry, &self.fields))
-            .collect::<Result<Vec<_>>>()?;
-        let scale = self.scale(root)?;
-        let (storage, served) = (self.flag("storage", true)?, self.flag("served", true)?);
-        let (deprecated, warning) = self.deprecated()?;
-        let selectable = self.strings("selectable")?;
-        for path in &selectable {
-            check_path(path, &self.fields)?;
-        }
-        let (labels, annotations) = (self.pairs("label")?, self.pairs("annotation")?);
-        let rules =
-            self.all("cel").map(|entry| argument::cel(root, entry)).collect::<Result<Vec<_>>>()?;
-        let flat = self.is_flat();
-        let spec_required = self.find("optional_spec").map(Entry::flag).transpose()?.is_none();
-        let subschema =
-            |kind: &TokenStream| quote!(#root::schemars::SchemaGenerator::subschema_for::<#kind>);
-        let spec = subschema(&quote!(#spec));
-        let status = option(self.status.as_ref().map(|status| subschema(&quote!(#status))));
-        let ui = self.find("ui").map(argument::ui).transpose()?.map(|ui| ui.to_string());
-        let ui = option(ui.map(|ui| quote!(#ui)));
-        Ok(quote! {
-            #root::Definition {
-                group: #group,
-                version: #version,
-                kind: #kind,
-                plural: #plural,
-                singular: #singular,
-                namespaced: #namespaced,
-                short: &[#(#short),*],
-                categories: &[#(#categories),*],
-                doc: #doc,
-                columns: &[#(#columns),*],
-                scale: #scale,
-                storage: #storage,
-                served: #served,
-                deprecated: #deprecated,
-                deprecation_warning: #warning,
-                selectable: &[#(#selectable),*],
-                labels: &[#(#labels),*],
-                annotations: &[#(#annotations),*],
-                rules: &[#(#rules),*],
-                spec: #spec,
-                spec_required: #spec_required,
-                flat: #flat,
-                status: #status,
-                ui: #ui,
-            }
-        })
-    }
-
-    fn deprecated(&self) -> Result<(bool, TokenStream)> {
-        let Some(entry) = self.find("deprecated") else { return Ok((false, option(None))) };
-        let warning = entry.optional_string()?;
-        Ok((true, option(warning.map(|warning| quote!(#warning)))))
-    }
-
-    fn scale(&self, root: &TokenStream) -> Result<TokenStream> {
-        let Some(entry) = self.find("scale") else { return Ok(option(None)) };
-        let arguments = attribute::entries(entry.call()?)?;
-        for argument in &arguments {
-            let known = ["spec", "status", "selector"];
-            if !known.contains(&argument.name().as_str()) {
-                return Err(attribute::unknown(&argument.key, &known, "in `scale`"));
-            }
-            check_path(&argument.string()?, &self.fields)?;
-        }
-        let find = |name: &str| {
-            arguments.iter().find(|argument| argument.name() == name).map(Entry::string).transpose()
-        };
-        let (Some(spec), Some(status)) = (find("spec")?, find("status")?) else {
-            let message = "`scale` needs two paths: `scale(spec = \".spec.replicas\", status = \".status.replicas\")`";
-            return Err(Error::new(entry.key.span(), message));
-        };
-        let selector = option(find("selector")?.map(|selector| quote!(#selector)));
-        Ok(option(Some(quote!(#root::Scale { spec: #spec, status: #status, selector: #selector }))))
-    }
-}
-
-fn option(value: Option<TokenStream>) -> TokenStream {
-    match value {
-        Some(value) => quote!(::core::option::Option::Some(#value)),
-        None => quote!(::core::option::Option::None),
     }
 }
 

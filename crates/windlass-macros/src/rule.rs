@@ -148,8 +148,25 @@ impl Reader<'_> {
                 errors.push(error);
             }
         }
+        errors.extend(self.contradiction(entries));
         join(errors)?;
         Ok(rules)
+    }
+
+    /// Returns an error about two keys that exclude each other.
+    fn contradiction(&self, entries: &[Entry]) -> Option<Error> {
+        let pairs = [
+            ("required", "optional"),
+            ("not_empty", "optional"),
+            ("min", "exclusive_min"),
+            ("max", "exclusive_max"),
+            ("type", "int_or_string"),
+        ];
+        let find = |name: &str| entries.iter().find(|entry| entry.name() == name);
+        let (one, other) =
+            pairs.into_iter().find(|(one, other)| find(one).is_some() && find(other).is_some())?;
+        let message = format!("`{one}` and `{other}` exclude each other");
+        find(other).map(|entry| Error::new(entry.key.span(), message))
     }
 
     fn entry(&self, entry: &Entry, shape: Shape, rules: &mut Rules) -> Result<()> {
@@ -295,6 +312,11 @@ impl Reader<'_> {
             }
             "nullable" => {
                 entry.flag()?;
+                let is_option = self.kind.is_none_or(|kind| shape::option(kind).is_some());
+                if shape != Shape::Other && !is_option {
+                    let message = format!("`{}` cannot be null, make it an `Option`", self.name);
+                    return Err(Error::new(entry.key.span(), message));
+                }
                 rules.push(keyword(root, "nullable", &true.into()));
             }
             "immutable" => {
@@ -404,8 +426,11 @@ impl Reader<'_> {
         if list.is_empty() {
             return Err(entry.error("`enum` needs at least one value"));
         }
-        for value in list {
+        for (at, value) in list.iter().enumerate() {
             self.fits(entry, "a value of `enum`", value, shape)?;
+            if list[..at].contains(value) {
+                return Err(entry.error(format_args!("`enum` lists {value} twice")));
+            }
         }
         let root = self.root;
         let text = values.to_string();
@@ -470,6 +495,11 @@ impl Reader<'_> {
                     return Err(wrong());
                 }
                 let keys: Vec<String> = keys.iter().map(LitStr::value).collect();
+                if let Some(at) = (1..keys.len()).find(|at| keys[..*at].contains(&keys[*at])) {
+                    return Err(
+                        entry.error(format_args!("`list` names the key `{}` twice", keys[at]))
+                    );
+                }
                 rules.push(keyword(root, "x-kubernetes-list-map-keys", &json!(keys)));
             }
             _ => return Err(wrong()),

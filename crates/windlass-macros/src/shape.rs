@@ -55,6 +55,16 @@ pub fn element(kind: &Type) -> Option<&Type> {
     }
 }
 
+/// Returns the keys of a map.
+pub fn key(kind: &Type) -> Option<&Type> {
+    match kind {
+        Type::Path(path) if matches!(last(path)?.as_str(), "BTreeMap" | "HashMap") => {
+            arguments(path).next()
+        }
+        _ => None,
+    }
+}
+
 /// Returns the JSON of a type.
 pub fn of(kind: &Type) -> Shape {
     let kind = bare(kind);

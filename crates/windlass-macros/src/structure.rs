@@ -31,6 +31,13 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
                     Err(error) => errors.push(error),
                 }
             }
+            for (at, field) in described.iter().enumerate() {
+                let twice = described[..at].iter().any(|other| other.name == field.name);
+                if let (Some(ident), true, false) = (&field.ident, twice, field.flatten) {
+                    let message = format!("two fields have the name `{}` in JSON", field.name);
+                    errors.push(Error::new(ident.span(), message));
+                }
+            }
             join(errors)?;
             let tokens = described.iter().map(|field| &field.tokens);
             let rules = rule_tokens(rules, root, &described)?;

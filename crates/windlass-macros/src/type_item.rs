@@ -284,6 +284,10 @@ fn member_name(member: &Ident, fields: &[field::Described]) -> Result<String> {
                 "`{member}` is required, but one of several fields must be optional, make it an `Option`"
             ),
         )),
+        Some(field) if field.has_default => Err(Error::new(
+            member.span(),
+            format!("`{member}` has a default, so it is always set, remove one of the two"),
+        )),
         Some(field) => Ok(field.name.clone()),
         None => {
             let names: Vec<String> = fields

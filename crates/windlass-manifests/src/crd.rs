@@ -252,6 +252,14 @@ impl Definition<'_> {
 
     /// The schema of the whole object.
     fn root(&self) -> Map<String, Value> {
+        match self.schema().to_value() {
+            Value::Object(root) => root,
+            _ => Map::new(),
+        }
+    }
+
+    /// Returns the schema of objects of the kind.
+    pub fn schema(&self) -> schemars::Schema {
         let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12());
         let field = |name, doc, required, schema| Field {
             name,
@@ -274,10 +282,7 @@ impl Definition<'_> {
         ];
         fields.extend(self.status.map(|status| field("status", "", false, status)));
         let root = Object { doc: self.doc, fields: &fields, rules: self.rules };
-        match object(&mut generator, &root).to_value() {
-            Value::Object(root) => root,
-            _ => Map::new(),
-        }
+        object(&mut generator, &root)
     }
 }
 

@@ -8,8 +8,10 @@ use serde_json::Value;
 use crate::rbac::Grant;
 
 mod check;
+mod policy;
 mod webhook;
 
+pub use policy::{Mutation, Policy};
 pub use webhook::Webhook;
 
 /// An operator: its APIs, what it may do, and how it runs.
@@ -47,6 +49,13 @@ pub struct Model {
     /// Its admission webhooks.
     #[serde(default)]
     pub webhooks: Vec<Webhook>,
+    /// Its admission policies.
+    #[serde(default)]
+    pub policies: Vec<Policy>,
+    /// The oldest version of Kubernetes that the operator is installed on, such as `1.30`. Policies
+    /// that this version does not have are served as webhooks.
+    #[serde(default = "kubernetes")]
+    pub kubernetes: String,
     /// What it may do, besides leader election, metrics and the certificate of its webhooks.
     pub grants: Vec<Grant>,
     /// The name of the lease for leader election; without one, every replica works.
@@ -111,6 +120,8 @@ impl Model {
             apis: Vec::new(),
             controllers: Vec::new(),
             webhooks: Vec::new(),
+            policies: Vec::new(),
+            kubernetes: kubernetes(),
             grants: Vec::new(),
             lease: Some(name.to_owned()),
             run: Run::default(),
@@ -121,6 +132,11 @@ impl Model {
     pub fn manager_name(&self) -> String {
         format!("{}-controller-manager", self.name)
     }
+}
+
+/// All clusters that Kubernetes still maintains are newer.
+fn kubernetes() -> String {
+    "1.30".into()
 }
 
 /// The port that controller-runtime uses.

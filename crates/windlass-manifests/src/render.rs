@@ -14,6 +14,8 @@ mod gitops;
 mod image;
 mod manager;
 mod monitoring;
+mod policy;
+mod reference;
 mod sample;
 mod webhook;
 
@@ -31,10 +33,12 @@ impl Model {
     /// | `config/default` | all of that, with the metrics service and network policies |
     /// | `config/network-policy` | who may reach the metrics and the webhooks |
     /// | `config/webhook` | webhook configurations and the service in front of the webhooks |
+    /// | `config/policy` | admission policies and their bindings |
     /// | `config/prometheus` | the monitor and the alerts, for clusters with the Prometheus operator |
     /// | `config/grafana` | a dashboard |
     /// | `config/gitops` | health checks for Argo CD and Flux |
     /// | `config/samples` | an example of each kind |
+    /// | `docs/api.md` | the reference of the kinds |
     /// | `dist/install.yaml` | everything of `config/default` in one file |
     /// | `Dockerfile` | a static image without a root user |
     pub fn files(&self) -> Files {
@@ -54,11 +58,20 @@ impl Model {
             self.add_webhooks(&mut files);
             all.push("../webhook");
         }
+        let policies = self.policy_objects();
+        if !policies.is_empty() {
+            files.add_yaml("config/policy/policies.yaml", &policies);
+            kustomization(&mut files, "config/policy", &["policies.yaml".into()]);
+            all.push("../policy");
+        }
         let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
         kustomization(&mut files, "config/default", &all);
         self.add_monitoring(&mut files);
         self.add_gitops(&mut files);
         self.add_samples(&mut files);
+        if !self.apis.is_empty() {
+            files.add("docs/api.md", &reference::page(self));
+        }
         files.add("dist/install.yaml", &self.install());
         files.add("Dockerfile", &image::dockerfile(self));
         files
@@ -79,7 +92,8 @@ impl Model {
             objects.extend([self.webhook_service_object(), self.webhook_network_policy()]);
         }
         objects.push(self.deployment());
-        // Last, so that nothing of the installation waits for the webhooks.
+        // Last, so that nothing of the installation waits for the webhooks or is denied by policies.
+        objects.extend(self.policy_objects());
         objects.extend(self.webhook_configurations());
         objects
     }

@@ -9,7 +9,8 @@
 //! **Invariant:** building a schema never fails. What a structural schema cannot express becomes a
 //! `$ref` that names the reason. No API server accepts a `$ref`, and [`crate::crd::check`] reports it.
 
-use schemars::{Schema, SchemaGenerator};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 pub mod bytes;
@@ -68,6 +69,20 @@ pub struct Field<'a> {
     pub schema: SchemaOf,
     /// The rules of the field.
     pub rules: &'a [Rule<'a>],
+}
+
+/// The structural schema of a type: of a kind of an operator, or of one of Kubernetes' own.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let pod = windlass_manifests::schema::of::<Pod>();
+/// let containers = &pod["properties"]["spec"]["properties"]["containers"];
+/// assert_eq!(containers["x-kubernetes-list-map-keys"][0], "name");
+/// ```
+pub fn of<T: JsonSchema>() -> Value {
+    let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12());
+    Value::Object(field_schema(&mut generator, SchemaGenerator::subschema_for::<T>))
 }
 
 /// The schema of a struct with named fields.

@@ -37,6 +37,8 @@ pub struct Metadata<'a> {
     pub deleting: bool,
     /// Its labels, in the order of the wire.
     pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// Its annotations, in the order of the wire.
+    pub annotations: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// Its owners.
     pub owners: Vec<Owner<'a>>,
 }
@@ -90,6 +92,7 @@ impl<'a> Metadata<'a> {
                     self.deleting = true;
                 }
                 (11, LEN) => self.labels.push(pair(reader.len()?)?),
+                (12, LEN) => self.annotations.push(pair(reader.len()?)?),
                 (13, LEN) => self.owners.push(Owner::read(reader.len()?)?),
                 (_, wire) => reader.skip(wire)?,
             }
@@ -199,6 +202,7 @@ mod tests {
                 "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7",
                 "generation": 3, "deletionTimestamp": "2026-01-01T00:00:00Z",
                 "labels": {"x": "1", "y": ""},
+                "annotations": {"note": "n"},
                 "ownerReferences": [{
                     "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "ru",
                     "controller": true,
@@ -214,5 +218,6 @@ mod tests {
         assert_eq!(metadata.owners[0].api_version, "apps/v1");
         let labels: Vec<_> = metadata.labels.iter().map(|(k, v)| (&**k, &**v)).collect();
         assert_eq!(labels, [("x", "1"), ("y", "")]);
+        assert_eq!(metadata.annotations, [("note".into(), "n".into())]);
     }
 }

@@ -8,6 +8,7 @@
 //! | [`select`] | label selectors and field selectors |
 //! | [`format`](mod@format) | the formats that a schema can ask for: `date-time`, `uuid`, `cidr` |
 //! | [`pattern`] | Go's regular expressions |
+//! | [`json_patch`] | the operations of JSON patches |
 //! | [`number`], [`quote`](mod@quote) | numbers and strings as Go prints them |
 //!
 //! ```
@@ -29,6 +30,7 @@
 //! API server, in time linear in the text, without a panic.
 
 pub mod format;
+pub mod json_patch;
 pub mod name;
 pub mod number;
 pub mod pattern;

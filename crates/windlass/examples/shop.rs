@@ -1,4 +1,5 @@
-//! A finished operator: children as a set, steps, references, conditions, ordered deletion.
+//! A finished operator: children as a set, steps, references, conditions, pauses, chosen namespaces,
+//! ordered deletion.
 //!
 //! `docs/finished-operator.md` explains it. Here it runs against the embedded API server, in virtual
 //! time: `cargo run -p windlass --example shop`.
@@ -8,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::core::Expression;
 use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,9 @@ pub struct ShopStatus {
     observed_generation: Option<i64>,
     #[serde(default)]
     conditions: Vec<Condition>,
+    /// The value of the annotation `windlass.dev/reconcile` that was handled last.
+    #[serde(default)]
+    last_handled_reconcile_at: Option<String>,
 }
 
 async fn reconcile(cx: Context<Shop>) -> Result<Next> {
@@ -103,6 +108,12 @@ fn controller() -> Controller<Shop> {
         .build(reconcile)
 }
 
+fn manager(client: kube::Client) -> Manager {
+    // Shops are managed where somebody allows it, and nothing else is cached.
+    let allowed = Expression::Equal("shops".into(), "allowed".into());
+    Manager::new(client).namespace_selector(allowed.into()).add(controller())
+}
+
 /// What can be seen of the shop: its conditions, and which children exist.
 async fn look(client: &Client) -> Result<String> {
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -132,7 +143,11 @@ pub async fn run() -> Result<Vec<String>> {
     let mut shops = Namespace::default();
     shops.metadata.name = Some("shops".into());
     client.api().create(&shops).await?;
-    let running = Manager::new(server.client()).add(controller()).spawn()?;
+    let running = manager(server.client()).spawn()?;
+    for namespace in ["default", "shops"] {
+        let allow = Patch::Merge(json!({"metadata": {"labels": {"shops": "allowed"}}}));
+        client.api::<Namespace>().patch(&Key::cluster(namespace), &allow).await?;
+    }
     let mut seen = Vec::new();
 
     let (prices, checked) = ("prices".to_string(), Some("0 6 * * *".to_string()));
@@ -148,8 +163,14 @@ pub async fn run() -> Result<Vec<String>> {
     client.api().create(&prices).await?;
     seen.push(look(&client).await?);
 
+    // The shop is closed, and nothing happens before it is resumed.
+    let pause = json!({"metadata": {"annotations": {"windlass.dev/paused": "true"}}});
+    client.api::<Shop>().patch(&Key::of(&shop), &Patch::Merge(pause)).await?;
     let close = Patch::Merge(json!({"spec": {"open": false}}));
     client.api::<Shop>().patch(&Key::of(&shop), &close).await?;
+    seen.push(look(&client).await?);
+    let resume = json!({"metadata": {"annotations": {"windlass.dev/paused": null}}});
+    client.api::<Shop>().patch(&Key::of(&shop), &Patch::Merge(resume)).await?;
     seen.push(look(&client).await?);
 
     client.api::<Shop>().delete(&Key::of(&shop)).await?;

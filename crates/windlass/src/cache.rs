@@ -53,6 +53,7 @@ mod labels;
 mod listing;
 mod mailbox;
 mod malformed;
+mod namespaces;
 mod options;
 mod outline;
 mod overlay;
@@ -67,15 +68,18 @@ mod stats;
 mod store;
 mod stream;
 mod subscription;
+mod switched;
 mod target;
 #[cfg(test)]
 mod tests;
 mod tombstones;
 mod transform;
 mod wire;
+#[cfg(test)]
+mod work;
 mod writer;
 
-pub use self::change::{Cause, Change};
+pub use self::change::{Change, Origin};
 pub use self::entry::{Entry, Owner};
 pub use self::expiring::ExpiringStore;
 pub use self::full_state::FullStateStore;
@@ -86,6 +90,7 @@ pub use self::informer::Informer;
 pub use self::key::Key;
 pub(crate) use self::listing::{IndexLookup, OwnerFilter};
 pub(crate) use self::malformed::{Malformed, redacted};
+pub(crate) use self::namespaces::{Choice, Namespaces};
 pub use self::options::{CacheOptions, Scope};
 pub(crate) use self::protobuf::as_json;
 pub(crate) use self::reader::Cached;
@@ -97,3 +102,5 @@ pub use self::state::SyncState;
 pub use self::stats::InformerStats;
 pub use self::store::Store;
 pub use self::subscription::Subscription;
+#[cfg(test)]
+pub(crate) use self::work::Work;

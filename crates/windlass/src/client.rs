@@ -27,6 +27,7 @@ mod options;
 mod patch;
 mod plain;
 mod read_your_writes;
+mod requests;
 mod send;
 mod subresource;
 mod transport;
@@ -48,6 +49,7 @@ pub use deletion::{Deleted, Deletion};
 pub use patch::Patch;
 
 pub(crate) use observer::{Observed, PendingWrite, WriteObserver};
+pub(crate) use requests::{RequestLog, Requests};
 pub(crate) use transport::{ApiRequest, ExchangeError, exchange, read_status};
 pub(crate) use url::{InvalidSegment, Url, is_segment};
 

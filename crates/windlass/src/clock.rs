@@ -57,7 +57,7 @@ pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 // === impl Clock ===
 
 impl Clock {
-    /// A clock that shows `start` now and moves with tokio's time.
+    /// Returns a clock that shows `start` now and moves with tokio's time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -105,7 +105,7 @@ impl Clock {
         let _ = self.shift.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add);
     }
 
-    /// The current time.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         let unshifted = match &self.fixed {
             None => machine_or_paused(),
@@ -122,7 +122,7 @@ impl Clock {
         Deadline::new(self, wait)
     }
 
-    /// The current time in the format of most object fields (whole seconds).
+    /// Returns the current time in the format of most object fields, in whole seconds.
     pub fn time(&self) -> Time {
         let now = self.now();
         Time(Timestamp::from_second(now.as_second()).unwrap_or(now))

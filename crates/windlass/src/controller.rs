@@ -39,11 +39,12 @@ mod predicate;
 mod reconcile;
 mod reference;
 mod report;
-mod requests;
 mod running_watch;
 mod runs;
+mod settled;
 mod source;
 mod status;
+mod switches;
 mod watch_guard;
 mod worker;
 mod write_loop;
@@ -72,7 +73,7 @@ pub use watch_guard::WatchGuard;
 
 pub(crate) use component::{Component, Prepared};
 pub(crate) use env::ControllerEnv;
-pub(crate) use requests::note as note_request;
+pub(crate) use switches::PREFIX as SWITCH_PREFIX;
 pub(crate) use worker::panic_text;
 
 use reference::References;

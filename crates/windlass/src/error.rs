@@ -14,6 +14,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::core::Status;
 
 /// The result of most functions of this crate.
@@ -95,6 +96,19 @@ pub enum Error {
         lease: String,
         /// Whether this process has held the lease before and lost it.
         was_held: bool,
+    },
+    /// A write was not sent, because the reconciled object is paused by annotation. A reconcile that
+    /// returns this error is not retried before the annotation changes or its time is over.
+    #[error(
+        "{action}: not sent, because the object is paused{}",
+        .until.map(|until| format!(" until {until}")).unwrap_or_default()
+    )]
+    #[non_exhaustive]
+    Paused {
+        /// The verb and the object.
+        action: String,
+        /// When the pause is over; `None` if somebody has to end it.
+        until: Option<Timestamp>,
     },
     /// The manager stopped because this process lost its lease; start the process again.
     #[error("lease {lease} was lost, so this process stopped")]
@@ -237,6 +251,11 @@ impl Error {
     /// Returns `true` if a write was stopped because this process does not hold its lease.
     pub(crate) fn is_fenced(&self) -> bool {
         self.own().any(|error| matches!(error, Self::Fenced { .. }))
+    }
+
+    /// Returns `true` if a write was not sent because the reconciled object is paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.own().any(|error| matches!(error, Self::Paused { .. }))
     }
 
     /// Returns the failure status of the API server, if this error is one.

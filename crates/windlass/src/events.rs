@@ -191,7 +191,8 @@ impl Recorder {
         Self { api, instance, ..self.clone() }
     }
 
-    /// Publishes an event about `regarding`, without waiting.
+    /// Publishes an event about the object `regarding`, without waiting: `reason` and `action` are one
+    /// word each, such as `Created` and `Reconcile`, and `note` is a sentence for people.
     pub fn publish(
         &self,
         event_type: EventType,

@@ -51,6 +51,7 @@ use crate::error::{Result, ResultExt};
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Finalizing {
     /// The object is not being deleted and has the finalizer.
     Active,

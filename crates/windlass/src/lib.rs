@@ -98,9 +98,9 @@
 //! - **P1** A key is never reconciled twice at once.
 //! - **P2** Every change and deletion of a watched object leads to a reconcile, also one that
 //!   happened while no watch was open.
-//! - **P3** The cache never goes back in time for any reader.
-//! - **P4** A reconcile sees the writes of its predecessor, and everybody who reads with a
-//!   [`Client`] sees what was written with it before.
+//! - **P3** No reader of the cache ever sees an older state after a newer one.
+//! - **P4** A reconcile sees the writes of its predecessor, and a read with a [`Client`]
+//!   sees what was written with it before.
 //! - **P5** Once the renew deadline of a lost lease has passed, no new mutating request of what the
 //!   lease guards is sent, also if the machine was suspended and only the wall clock went on.
 //! - **P6** Shutdown begins nothing new, loses no acknowledged work within the grace period, and

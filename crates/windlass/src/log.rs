@@ -4,7 +4,11 @@
 //! reconcile `controller`, `controllerGroup`, `controllerKind`, `namespace`, `name`, `reconcileID`.
 //! All of them are at the top level of the JSON object, so that existing queries work. The content
 //! of objects is never logged.
+//!
+//! The annotation `windlass.dev/log-level` on an object changes the level of its reconciles alone,
+//! in the log of [`init`] and of an [`Operator`](crate::Operator).
 
+mod filter;
 mod json;
 
 use std::io::IsTerminal;
@@ -15,6 +19,11 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
+pub(crate) use filter::raise;
+#[cfg(feature = "operator")]
+pub(crate) use filter::{parse, replace};
+
+use filter::Filter;
 use json::JsonLines;
 
 use crate::clock::Clock;
@@ -52,7 +61,7 @@ pub(crate) fn start(filter: Option<EnvFilter>, json: Option<bool>, clock: &Clock
             fmt::layer().with_writer(std::io::stderr).with_ansi(colors).boxed()
         }
     };
-    Registry::default().with(filter).with(layer).try_init().is_ok()
+    Registry::default().with(Filter::new(filter)).with(layer).try_init().is_ok()
 }
 
 /// Returns a `tracing` layer that writes every log event to `writer` as a line of JSON.

@@ -42,6 +42,10 @@ mod serving;
 #[cfg(not(feature = "serve"))]
 #[path = "manager/no_serving.rs"]
 mod serving;
+#[cfg(feature = "operator")]
+mod settings;
+#[cfg(feature = "operator")]
+mod settings_file;
 mod shutdown;
 
 use std::net::SocketAddr;
@@ -129,6 +133,9 @@ pub(crate) struct State {
     webhook_address: Option<Arc<RwLock<Option<SocketAddr>>>>,
     /// How often the wall clock jumped, and the last jump.
     jumps: Mutex<(u64, Option<Jump>)>,
+    /// The settings that come from a file.
+    #[cfg(feature = "operator")]
+    settings: Option<settings_file::SettingsFile>,
     /// The manager stops, has ended, or will never run.
     stopping: CancellationToken,
 }
@@ -189,6 +196,8 @@ impl Assembled {
                 background.spawn(readiness::follow(state.clone(), caches));
                 let jumps = Jumps::new(&self.runtime.clusters[0].ground.clock);
                 background.spawn(clocks::watch(state.clone(), jumps));
+                #[cfg(feature = "operator")]
+                background.spawn(settings_file::follow(state.clone()));
                 self.runtime.wait(shutdown, &mut others, &mut leaders, election.as_mut()).await
             }
         };

@@ -7,7 +7,8 @@
 //! whose version is no longer served: they make server-side apply fail.
 //!
 //! For each definition:
-//! 1. wait until the rollout of the operator is complete, so that every replica can convert;
+//! 1. wait until the rollout of the operator is complete, so that every replica can convert, and until
+//!    the conversion webhook answers;
 //! 2. read the current resource version, and record it in an annotation of the definition;
 //! 3. write every object that is older, page by page, at a limited rate;
 //! 4. trim `storedVersions`, if all objects were written, the definition has not changed, and still no
@@ -128,6 +129,9 @@ impl Migration {
                  served"
             )));
         };
+        if let Some(why) = objects::unconverted(client, &definition).await? {
+            return Ok(State::Waiting(why));
+        }
         let since = match definition.since() {
             Some(since) => since,
             None => self.begin(cx, &definition, &kind).await?,

@@ -133,6 +133,9 @@ impl WebhookMetrics {
 // === impl ControllerMetrics ===
 
 impl ControllerMetrics {
+    #[cfg(feature = "operator")]
+    pub(crate) fn set_workers(&self, _workers: usize) {}
+
     pub(crate) fn started(&self) {}
 
     pub(crate) fn abandoned(&self) {}

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::manager::{Manager, RunContext};
 use crate::migration::{Migration, Progress};
-use crate::webhook::{Webhook, Webhooks};
+use crate::webhook::{Declared, Policy, Webhook, Webhooks};
 
 /// The default grace period of the manager.
 const GRACE: Duration = Duration::from_secs(30);
@@ -84,6 +84,7 @@ pub struct Operator {
     samples: Vec<Value>,
     grace: Duration,
     webhooks: Webhooks,
+    policies: Vec<Declared>,
     setup: Vec<Box<dyn FnOnce(Manager) -> Manager + Send>>,
 }
 
@@ -101,6 +102,7 @@ impl Operator {
             samples: Vec::new(),
             grace: GRACE,
             webhooks: Webhooks::new(),
+            policies: Vec::new(),
             setup: Vec::new(),
         }
     }
@@ -175,10 +177,20 @@ impl Operator {
         self
     }
 
+    /// Declares rules for the objects of a kind, which the API server evaluates. A cluster that is too
+    /// old for them, by the version that [`installation`](Self::installation) sets, calls a webhook
+    /// that evaluates the same rules.
+    pub fn policy<K>(mut self, policy: Policy<K>) -> Self {
+        self.policies.push(policy.into_declared());
+        self
+    }
+
     /// Returns everything that the webhook server serves, to call it in a test; see
     /// [`Webhooks::call`].
     pub fn webhooks(&self) -> Webhooks {
         let (webhooks, conversions) = (self.webhooks.clone(), self.conversions.clone());
+        let policies = self.policies.iter().flat_map(|policy| policy.webhooks(&self.model));
+        let webhooks = webhooks.extend(policies);
         if conversions.all().next().is_none() {
             return webhooks;
         }
@@ -268,10 +280,16 @@ impl Operator {
         if self.migrates {
             model.grants.extend(versions::migration_grants(&model.apis));
         }
-        if let Some(path) = self.webhooks.twice() {
+        let webhooks = self.webhooks();
+        if let Some(path) = webhooks.twice() {
             return Err(Error::Invalid(format!("two webhooks have the path {path:?}")));
         }
-        model.webhooks.extend(self.webhooks.entries().cloned());
+        model.webhooks.extend(webhooks.entries().cloned());
+        for policy in &self.policies {
+            policy.check(&model)?;
+            model.grants.extend(policy.grants(&model));
+            model.policies.push(policy.model().clone());
+        }
         match model.check() {
             Ok(()) => Ok(model),
             Err(found) => Err(Error::Invalid(found.join("; "))),

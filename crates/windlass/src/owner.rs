@@ -1,8 +1,8 @@
 //! Owner references: which object controls which.
 //!
 //! **Invariant:** an owner is identified by its UID. An owner that was deleted and created again does
-//! silently own the objects of its predecessor. Only when it claims control, it replaces a reference
-//! of the same name and kind whose UID is stale.
+//! not own the objects of its predecessor. Only when it claims control of one of them, its reference
+//! replaces the stale one with the same name and kind.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
@@ -74,7 +74,7 @@ pub(crate) fn set_controller_with(
     Ok(())
 }
 
-/// Returns the reference to the managing controller.
+/// Returns the reference to the managing controller of an object, if it has one.
 pub fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
     object.meta().owner_references.iter().flatten().find(|r| r.controller == Some(true))
 }

@@ -6,6 +6,8 @@
 //! declared. The manifests of the operator follow from it, and the certificates are managed by the
 //! operator unless others provide them; see [`Certificates`].
 //!
+//! A [`Policy`] needs no server: its rules are expressions that the API server evaluates.
+//!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use windlass::webhook::{Findings, Request, Webhook};
@@ -45,6 +47,7 @@
 //! | `admission.Warnings`, `field.ErrorList` | [`Findings`] |
 //! | `admission.Handler` | [`Webhook::raw`] |
 //! | `+kubebuilder:webhook:…` | [`Webhook::settings`] |
+//! | ValidatingAdmissionPolicy, MutatingAdmissionPolicy, written by hand | [`Policy`] |
 //! | `webhook.Server`, `CertDir` | [`Manager::webhook_server`](crate::Manager::webhook_server), [`Certificates`] |
 //!
 //! **Invariant:** what the type of a handler does not know about an object is never lost: the patch is
@@ -56,6 +59,7 @@ mod handlers;
 mod http;
 mod local;
 mod patch;
+mod policy;
 mod request;
 mod review;
 
@@ -77,6 +81,8 @@ pub(crate) use certificates::{Serving, check_served};
 pub use findings::Findings;
 pub(crate) use handlers::Seed;
 pub use handlers::Webhooks;
+pub(crate) use policy::Declared;
+pub use policy::Policy;
 pub use request::{Operation, Request};
 pub(crate) use review::Answer;
 

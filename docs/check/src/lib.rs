@@ -5,6 +5,9 @@
 #[doc = include_str!("../../how-to.md")]
 pub mod how_to {}
 
+#[doc = include_str!("../../policies.md")]
+pub mod policies {}
+
 #[doc = include_str!("../../testing.md")]
 pub mod testing {}
 

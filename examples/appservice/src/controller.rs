@@ -14,7 +14,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
 use tokio::task::JoinSet;
-use windlass::cache::{Cause, Change, Informer, Scope};
+use windlass::cache::{Change, Informer, Origin, Scope};
 use windlass::client::Deletion;
 use windlass::events::{EventType, Recorder};
 use windlass::manager::RunContext;
@@ -104,7 +104,7 @@ impl Controller {
         let (mut services, this) = (self.services.subscribe(), self.clone());
         handlers.spawn(async move {
             while let Some(change) = services.recv().await {
-                this.enqueue(change.key().clone(), change.cause);
+                this.enqueue(change.key().clone(), change.origin);
             }
         });
         let (mut deployments, this) = (self.deployments.subscribe(), self.clone());
@@ -125,8 +125,8 @@ impl Controller {
     }
 
     /// Adds a key. What was there before the start can wait for what changes now.
-    fn enqueue(&self, key: Key, cause: Cause) {
-        let priority = if cause == Cause::Watch { 0 } else { LOW_PRIORITY };
+    fn enqueue(&self, key: Key, origin: Origin) {
+        let priority = if origin == Origin::Watch { 0 } else { LOW_PRIORITY };
         self.queue.add_with_priority(key, priority);
     }
 
@@ -137,12 +137,12 @@ impl Controller {
         for owner in change.old.iter().chain(&change.new).flat_map(|entry| &entry.owners) {
             let ours = *owner.kind == *kind.kind() && *owner.api_version == kind.api_version();
             if ours && owner.controller {
-                self.enqueue(Key::new(change.key().namespace(), &owner.name), change.cause);
+                self.enqueue(Key::new(change.key().namespace(), &owner.name), change.origin);
             }
         }
         let named = self.services.reader().by(&by_deployment(), change.key());
         for service in named.iter().flatten() {
-            self.enqueue(Key::of(&**service), change.cause);
+            self.enqueue(Key::of(&**service), change.origin);
         }
     }
 

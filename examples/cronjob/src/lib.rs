@@ -1,88 +1,25 @@
 //! The CronJob operator: a job at every time that a schedule names.
 //!
-//! [`CronJob`] is the custom resource, [`reconcile`] does one round, [`schedule`] decides what is
-//! due, and [`history`] sorts the jobs that exist.
+//! [`CronJob`] is the custom resource as it is stored, and [`v2`] another version of it;
+//! [`reconcile`] does one round, [`history`] sorts the jobs that exist, and [`webhook`] completes,
+//! checks and converts objects.
 
 pub mod history;
-pub mod schedule;
-
-use std::time::Duration;
+pub mod v1;
+pub mod v2;
+pub mod webhook;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::batch::v1::{Job, JobTemplateSpec};
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::PropagationPolicy;
 use serde_json::json;
 use windlass::client::Deletion;
-use windlass::{Context, Controller, Error, Next, Operator, Result, api, k8s};
+use windlass::schedule::Schedule;
+use windlass::{Context, Controller, Error, Next, Operator, Result};
 
 use crate::history::{History, SCHEDULED_AT};
-use crate::schedule::Schedule;
-
-/// Jobs on a schedule.
-#[api(
-    group = "batch.tutorial.kubebuilder.io",
-    version = "v1",
-    kind = "CronJob",
-    status = CronJobStatus,
-    column("Schedule", ".spec.schedule"),
-    column("Suspend", ".spec.suspend"),
-    column("Active", ".status.active[*].name"),
-    column("Last schedule", ".status.lastScheduleTime", type = "date"),
-    column("Age", ".metadata.creationTimestamp"),
-    cel("size(self.metadata.name) <= 52", message = "the name is part of the names of jobs: at most 52 characters")
-)]
-pub struct CronJobSpec {
-    /// When jobs run: five fields as in crontab, or `@hourly` and the like, in UTC.
-    #[k8s(min_length = 1, max_length = 256)]
-    pub schedule: String,
-    /// How late a job may start, in seconds. One that would be later is left out.
-    #[k8s(min = 0)]
-    pub starting_deadline_seconds: Option<i64>,
-    /// What happens when a job is due while another one runs.
-    #[k8s(default = ConcurrencyPolicy::Allow)]
-    pub concurrency_policy: ConcurrencyPolicy,
-    /// Whether no further jobs start.
-    #[k8s(default = false)]
-    pub suspend: bool,
-    /// The jobs.
-    pub job_template: JobTemplateSpec,
-    /// How many successful jobs are kept.
-    #[k8s(min = 0, default = 3)]
-    pub successful_jobs_history_limit: i32,
-    /// How many failed jobs are kept.
-    #[k8s(min = 0, default = 1)]
-    pub failed_jobs_history_limit: i32,
-}
-
-/// What happens when a job is due while another one runs.
-#[k8s]
-#[derive(Copy, PartialEq, Eq)]
-pub enum ConcurrencyPolicy {
-    /// Both run.
-    Allow,
-    /// The new one waits for the old one.
-    Forbid,
-    /// The old one is deleted.
-    Replace,
-}
-
-/// What the operator reports.
-#[k8s(optional)]
-#[derive(Default)]
-pub struct CronJobStatus {
-    /// The jobs that run.
-    #[k8s(list = atomic)]
-    pub active: Vec<ObjectReference>,
-    /// The latest time for which a job was made.
-    pub last_schedule_time: Option<Time>,
-    /// `Ready` is true while the schedule is valid and the last reconcile has succeeded.
-    #[k8s(list = map("type"))]
-    pub conditions: Vec<Condition>,
-    /// The generation of the spec that the conditions are about.
-    pub observed_generation: Option<i64>,
-}
+pub use crate::v1::{ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus};
 
 /// The operator: run by `main`, installed by its manifests.
 pub fn operator() -> Operator {
@@ -93,15 +30,18 @@ pub fn operator() -> Operator {
     let spec = CronJobSpec {
         schedule: "*/1 * * * *".into(),
         starting_deadline_seconds: Some(60),
-        concurrency_policy: ConcurrencyPolicy::Allow,
-        suspend: false,
+        concurrency_policy: None,
+        suspend: None,
         job_template: template.expect("is a template of jobs"),
-        successful_jobs_history_limit: 3,
-        failed_jobs_history_limit: 1,
+        successful_jobs_history_limit: None,
+        failed_jobs_history_limit: None,
     };
     Operator::new("cronjob-operator")
         .version(env!("CARGO_PKG_VERSION"))
         .api::<CronJob>()
+        .api::<v2::CronJob>()
+        .conversion(webhook::conversion())
+        .webhook(webhook::webhook())
         .sample(&CronJob::new("cronjob-sample", spec))
         .controller(controller())
 }
@@ -132,13 +72,12 @@ pub async fn reconcile(cx: Context<CronJob>) -> Result<Next> {
         status.active = history.references();
     })
     .await?;
-    let limits = (spec.successful_jobs_history_limit, spec.failed_jobs_history_limit);
-    for job in history.superfluous(limits.0, limits.1) {
+    for job in history.superfluous(spec.successful_jobs_kept(), spec.failed_jobs_kept()) {
         delete(&cx, job).await?;
     }
 
-    let schedule = Schedule::new(&spec.schedule).map_err(Error::terminal)?;
-    if spec.suspend {
+    let schedule = Schedule::new(&spec.schedule, "UTC").map_err(Error::terminal)?;
+    if spec.suspend == Some(true) {
         return Ok(Next::Done);
     }
     let created = cron_job.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -146,7 +85,7 @@ pub async fn reconcile(cx: Context<CronJob>) -> Result<Next> {
     if let Some(due) = schedule.missed(last.or(created).unwrap_or(now), now) {
         start(&cx, spec, &history, due, now).await?;
     }
-    Ok(next(&schedule, now))
+    Ok(schedule.next(now))
 }
 
 /// Starts the job of a time, unless it is too late or another job is in the way.
@@ -162,7 +101,7 @@ async fn start(
         cx.warn("TooLate", format!("the job of {due} was not started in time"));
         return Ok(());
     }
-    match spec.concurrency_policy {
+    match spec.concurrency_policy.unwrap_or_default() {
         ConcurrencyPolicy::Allow => {}
         // Its end leads to another reconcile, which finds the same time due.
         ConcurrencyPolicy::Forbid if !history.active.is_empty() => return Ok(()),
@@ -192,13 +131,4 @@ fn job(cron_job: &str, spec: &CronJobSpec, due: Timestamp) -> Job {
 async fn delete(cx: &Context<CronJob>, job: &Job) -> Result<()> {
     let deletion = Deletion::only(job).propagation(PropagationPolicy::Background);
     cx.client().api::<Job>().delete(deletion).await.map(drop)
-}
-
-/// Returns when to look again: at the next time of the schedule.
-fn next(schedule: &Schedule, now: Timestamp) -> Next {
-    let until = schedule.after(now).map(|next| next.duration_since(now));
-    match until.and_then(|until| Duration::try_from(until).ok()) {
-        Some(until) => Next::After(until),
-        None => Next::Done,
-    }
 }

@@ -14,14 +14,14 @@ fn cronjob() {
         let spec = CronJobSpec {
             schedule: "@hourly".into(),
             starting_deadline_seconds: None,
-            concurrency_policy: ConcurrencyPolicy::Forbid,
-            suspend: false,
+            concurrency_policy: Some(ConcurrencyPolicy::Forbid),
+            suspend: None,
             job_template: serde_json::from_value(json!({"spec": {"template": {"spec": {
                 "restartPolicy": "Never",
                 "containers": [{"name": "c", "image": "i"}],
             }}}}))?,
-            successful_jobs_history_limit: 1,
-            failed_jobs_history_limit: 0,
+            successful_jobs_history_limit: Some(1),
+            failed_jobs_history_limit: Some(0),
         };
         sim.apply(&CronJob::new("hourly", spec)).await?;
         sim.settle("nothing is due").await?;

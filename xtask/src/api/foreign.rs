@@ -38,6 +38,10 @@ pub const REASONS: &[(&str, &str)] = &[
     ("kube::core::object::HasStatus", "ties the status type to its kind"),
     ("kube::discovery::ApiCapabilities", "a result of kube's discovery as a `Kind`"),
     ("prometheus_client::registry::Registry", "where operators register metrics of their own"),
+    (
+        "schemars::JsonSchema",
+        "the types of a kind, against which expressions of policies are checked",
+    ),
     ("serde::Serialize", "objects are JSON"),
     ("serde::de::DeserializeOwned", "objects are JSON"),
     ("serde_json::Error", "the cause of an object that does not decode"),
@@ -48,6 +52,7 @@ pub const REASONS: &[(&str, &str)] = &[
     ("tracing_subscriber::fmt::MakeWriter", "where `log::json` writes"),
     ("tracing_subscriber::registry::LookupSpan", "`log::json` reads the fields of spans"),
     ("windlass_manifests::Model", "the installation of an operator, re-exported as `manifests`"),
+    ("windlass_manifests::model::Policy", "the manifest of a policy, from `manifests`"),
     ("windlass_manifests::model::Webhook", "the manifest of a raw webhook, from `manifests`"),
     ("windlass_manifests::rbac::Grant", "rights of an operator, re-exported as `manifests`"),
 ];

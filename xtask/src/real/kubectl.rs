@@ -1,7 +1,7 @@
 //! kubectl, for one cluster.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A kubectl that has all rights on a cluster.
@@ -15,6 +15,11 @@ pub struct Kubectl {
 impl Kubectl {
     pub fn new(program: PathBuf, kubeconfig: PathBuf) -> Self {
         Self { program, kubeconfig }
+    }
+
+    /// The kubeconfig of a user with all rights.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// Runs a command that has to succeed, and returns what it prints.

@@ -36,7 +36,7 @@ pub const EXAMPLES: &[Example] = &[
     Example { program: "appservice-controller", arguments: &[], steps: APPSERVICE },
     Example { program: "warpdrive-operator", arguments: &[], steps: WARPDRIVE },
     Example { program: "demo-operator", arguments: &[], steps: DEMO },
-    Example { program: "cronjob-operator", arguments: &[], steps: CRONJOB },
+    Example { program: "cronjob-operator", arguments: WEBHOOKS, steps: CRONJOB },
 ];
 
 const MEMCACHED: &[Step] = &[
@@ -168,7 +168,56 @@ const DEMO: &[Step] = &[
     Prints(&["get", "deployments", "-o", "name"], ""),
 ];
 
+/// Lets the API server call the webhooks of a program on this machine.
+const WEBHOOKS: &[&str] = &["--webhook-port", "9453", "--webhook-url", "https://127.0.0.1:9453"];
+
 const CRONJOB: &[Step] = &[
+    // The webhooks are installed by now: nothing sets this default but one of them.
+    Prints(
+        &["get", "mutatingwebhookconfigurations", "-o", "name"],
+        "mutatingwebhookconfiguration.admissionregistration.k8s.io/\
+         cronjob-operator-mutating-webhook-configuration-local",
+    ),
+    Prints(
+        &["get", "crd", "cronjobs.batch.tutorial.kubebuilder.io", "-o", CONVERTED_AT],
+        "https://127.0.0.1:9453/convert",
+    ),
+    Apply(
+        r#"{"apiVersion": "batch.tutorial.kubebuilder.io/v2", "kind": "CronJob",
+            "metadata": {"name": "structured", "namespace": "default"},
+            "spec": {"schedule": {"minute": "*/5", "dayOfWeek": "MON"}, "suspend": true,
+                     "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never",
+                       "containers": [{"name": "c", "image": "busybox"}]}}}}}}"#,
+    ),
+    Prints(
+        &[
+            "get",
+            "cronjobs.v1.batch.tutorial.kubebuilder.io",
+            "structured",
+            "-o",
+            "jsonpath={.spec.schedule}|{.spec.successfulJobsHistoryLimit}",
+        ],
+        "*/5 * * * MON|3",
+    ),
+    Prints(
+        &[
+            "get",
+            "cronjobs.v2.batch.tutorial.kubebuilder.io",
+            "structured",
+            "-o",
+            "jsonpath={.spec.schedule.minute}",
+        ],
+        "*/5",
+    ),
+    Refused(
+        r#"{"apiVersion": "batch.tutorial.kubebuilder.io/v2", "kind": "CronJob",
+            "metadata": {"name": "wrong", "namespace": "default"},
+            "spec": {"schedule": {"hour": "25"},
+                     "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never",
+                       "containers": [{"name": "c", "image": "busybox"}]}}}}}}"#,
+        "spec.schedule: Invalid value: \"* 25 * * *\": schedule \"* 25 * * *\": field 2 (hour)",
+    ),
+    Run(&["delete", "cronjob.batch.tutorial.kubebuilder.io", "structured", "--timeout=60s"]),
     Samples,
     // The sample is due every minute.
     Prints(
@@ -183,6 +232,9 @@ const CRONJOB: &[Step] = &[
     Run(&["delete", "cronjob.batch.tutorial.kubebuilder.io", "cronjob-sample", "--timeout=60s"]),
     Prints(&["get", "jobs", "-o", "name"], ""),
 ];
+
+/// The output format that prints where objects of a definition are converted.
+const CONVERTED_AT: &str = "jsonpath={.spec.conversion.webhook.clientConfig.url}";
 
 /// The output format that prints the status of the condition `Ready`.
 const READY: &str = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";

@@ -2,17 +2,15 @@
 //!
 //! **Invariant:** a policy without a binding does nothing.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use serde_json::Value;
-use windlass_cel::CALL_LIMIT;
+use windlass_cel::admission as cel;
 
-use super::conditions::Conditions;
 use super::criteria::Criteria;
-use super::environment::{Environment, Gives};
-use super::expression::{Expression, Scope};
 use super::{Review, text};
 use crate::builtin::rules::value;
 use crate::lookup::Lookup;
@@ -31,34 +29,28 @@ pub(crate) use validation::Validation;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// What the policies of a kind are made of.
-pub(crate) trait Rule: Sized {
+/// A kind of policies.
+pub(crate) trait Rule {
     /// The plural of the policies.
     const POLICIES: &'static str;
     /// The plural of their bindings.
     const BINDINGS: &'static str;
-
-    /// Compiles the rules of a policy.
-    fn parse(spec: &Value, environment: &Environment) -> Vec<Self>;
 }
 
 /// All policies of a kind with their bindings, read once per change.
-pub(crate) struct Policies<R>(ArcSwapOption<Read<R>>);
+pub(crate) struct Policies<R>(ArcSwapOption<Read>, PhantomData<R>);
 
 /// Policies and bindings as of their revisions.
-struct Read<R> {
+struct Read {
     at: (u64, u64),
-    policies: Vec<Policy<R>>,
+    policies: Vec<Policy>,
 }
 
 /// A policy, compiled.
-struct Policy<R> {
+struct Policy {
     name: String,
     criteria: Criteria,
-    conditions: Conditions,
-    variables: Vec<(String, Expression)>,
-    rules: Vec<R>,
-    ignores_failures: bool,
+    expressions: cel::Policy,
     reinvoked: bool,
     /// Group, version and kind of the parameters.
     param_kind: Option<(String, String, String)>,
@@ -77,7 +69,7 @@ struct Binding {
 
 impl<R> Default for Policies<R> {
     fn default() -> Self {
-        Self(ArcSwapOption::empty())
+        Self(ArcSwapOption::empty(), PhantomData)
     }
 }
 
@@ -87,7 +79,7 @@ impl<R: Rule> Policies<R> {
         self.of(server).is_empty()
     }
 
-    fn of(&self, server: &Inner) -> Arc<Read<R>> {
+    fn of(&self, server: &Inner) -> Arc<Read> {
         let at = (server.revision(GROUP, R::POLICIES), server.revision(GROUP, R::BINDINGS));
         if let Some(known) = self.0.load_full().filter(|known| known.at == at) {
             return known;
@@ -101,17 +93,17 @@ impl<R: Rule> Policies<R> {
     }
 }
 
-impl<R> Deref for Read<R> {
-    type Target = [Policy<R>];
+impl Deref for Read {
+    type Target = [Policy];
 
-    fn deref(&self) -> &[Policy<R>] {
+    fn deref(&self) -> &[Policy] {
         &self.policies
     }
 }
 
 // === impl Policy ===
 
-impl<R: Rule> Policy<R> {
+impl Policy {
     fn parse(policy: &Value, bindings: &[Arc<Value>]) -> Self {
         let (name, spec) = (object::name(policy).to_owned(), &policy["spec"]);
         let kind = &spec["paramKind"];
@@ -120,38 +112,14 @@ impl<R: Rule> Policy<R> {
             (group.to_owned(), version.to_owned(), text(kind, &["kind"]).to_owned())
         });
         let bound = bindings.iter().filter(|b| text(b, &["spec", "policyName"]) == name);
-        let mut environment = Environment::composed(param_kind.is_some());
-        let mut variables = Vec::new();
-        for variable in value::items(spec, "variables") {
-            let name = text(variable, &["name"]);
-            let source = text(variable, &["expression"]);
-            let expression = Expression::compile(source, Gives::Anything, &environment);
-            environment.declare(name, expression.compiled());
-            variables.push((name.to_owned(), expression));
-        }
         Self {
             criteria: Criteria::of_policy(&spec["matchConstraints"]),
-            conditions: Conditions::parse(&spec["matchConditions"], &environment),
-            variables,
-            rules: R::parse(spec, &environment),
-            ignores_failures: spec["failurePolicy"] == "Ignore",
+            expressions: cel::Policy::compile(spec),
             reinvoked: spec["reinvocationPolicy"] == "IfNeeded",
             bindings: bound.map(|binding| Binding::parse(binding)).collect(),
             param_kind,
             name,
         }
-    }
-
-    /// Sets the variables of a scope. Returns `true` if the policy applies at all.
-    ///
-    /// # Errors
-    /// What could not be evaluated.
-    fn prepare(&self, scope: &mut Scope<'_>) -> Result<bool, String> {
-        for (name, expression) in &self.variables {
-            let value = expression.keep(scope, CALL_LIMIT);
-            scope.variables.push((name.clone(), value));
-        }
-        self.conditions.hold(scope)
     }
 }
 
@@ -177,9 +145,9 @@ impl Inner {
     ///
     /// # Errors
     /// Why that cannot be decided.
-    async fn bound_params<R>(
+    async fn bound_params(
         &self,
-        policy: &Policy<R>,
+        policy: &Policy,
         binding: &Binding,
         review: &Review<'_>,
     ) -> Result<Vec<Option<Value>>, String> {

@@ -12,11 +12,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use serde_json::Value;
+use windlass_cel::admission::{Conditions, Environment};
 
-use super::conditions::Conditions;
 use super::criteria::{Criteria, is_exempt};
-use super::environment::Environment;
-use super::expression::Scope;
 use super::round::Round;
 use super::shown::Shown;
 use super::{Review, text};
@@ -145,7 +143,7 @@ impl Inner {
         if hook.conditions.is_empty() {
             return Ok(Some(shown));
         }
-        let held = hook.conditions.hold(&Scope::new(self, review, &shown, None));
+        let held = hook.conditions.hold(&self.scope(review, &shown, None));
         match held {
             Ok(true) => Ok(Some(shown)),
             Ok(false) => Ok(None),

@@ -8,12 +8,15 @@
 use super::Strategy;
 use crate::resource::Gvk;
 
+mod addresses;
 mod admission;
 mod api_service;
 pub mod certificate;
 mod claim;
 mod config;
+mod csi;
 mod device;
+mod device_requests;
 mod diff;
 mod endpoints;
 pub mod event;
@@ -26,6 +29,7 @@ mod namespace;
 mod netpol;
 mod node;
 mod pem;
+mod priority_level;
 mod quantity;
 mod quota;
 mod rbac;
@@ -56,17 +60,17 @@ pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
         ("", "PersistentVolumeClaim") => &claim::Claim,
         ("networking.k8s.io", "Ingress") => &ingress::Ingress,
         ("networking.k8s.io", "IngressClass") => &ingress::IngressClass,
-        ("networking.k8s.io", "IPAddress") => &ingress::IpAddress,
-        ("networking.k8s.io", "ServiceCIDR") => &ingress::ServiceCidr,
+        ("networking.k8s.io", "IPAddress") => &addresses::IpAddress,
+        ("networking.k8s.io", "ServiceCIDR") => &addresses::ServiceCidr,
         ("networking.k8s.io", "NetworkPolicy") => &netpol::NetworkPolicy,
         ("rbac.authorization.k8s.io", "Role") => &rbac::Role { cluster: false },
         ("rbac.authorization.k8s.io", "ClusterRole") => &rbac::Role { cluster: true },
         ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::Binding { cluster: false },
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &rbac::Binding { cluster: true },
         ("storage.k8s.io", "StorageClass") => &storage::StorageClass,
-        ("storage.k8s.io", "CSIDriver") => &storage::CsiDriver,
-        ("storage.k8s.io", "CSINode") => &storage::CsiNode,
-        ("storage.k8s.io", "CSIStorageCapacity") => &storage::CsiStorageCapacity,
+        ("storage.k8s.io", "CSIDriver") => &csi::CsiDriver,
+        ("storage.k8s.io", "CSINode") => &csi::CsiNode,
+        ("storage.k8s.io", "CSIStorageCapacity") => &csi::CsiStorageCapacity,
         ("storage.k8s.io", "VolumeAttachment") => &storage::VolumeAttachment,
         ("storage.k8s.io", "VolumeAttributesClass") => &storage::VolumeAttributesClass,
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
@@ -94,7 +98,9 @@ pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
         ("resource.k8s.io", "ResourceClaimTemplate") => &device::ClaimTemplate,
         ("resource.k8s.io", "ResourceSlice") => &device::Slice,
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flow::FlowSchema,
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &flow::PriorityLevel,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            &priority_level::PriorityLevel
+        }
         ("apiregistration.k8s.io", "APIService") => &api_service::ApiService,
         _ => return None,
     })

@@ -3,17 +3,12 @@
 //! indices count from the end.
 
 use serde_json::{Map, Value};
+use windlass_text::json_patch::Steps;
 
 use crate::status::{Details, Result, Status};
 
 /// The most operations a JSON patch may have.
 pub const JSON_PATCH_OPS_MAX: usize = 10_000;
-
-/// The most bytes all `copy` operations of a patch may add: copies of copies grow fast.
-const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
-
-/// How deep a patch may nest: moves can pile up what no body could hold, and walks recurse.
-const DEPTH_MAX: usize = crate::decode::DEPTH_MAX;
 
 /// Applies a JSON patch to a document.
 ///
@@ -43,9 +38,9 @@ pub fn json_patch(mut document: Value, patch: &Value) -> Result<Value> {
             ops.len()
         )));
     }
-    let mut copied = 0;
+    let mut steps = Steps::new();
     for op in ops {
-        run(&mut document, op, &mut copied).ok_or_else(rejected)?;
+        steps.apply(&mut document, op).map_err(|_| rejected())?;
     }
     Ok(document)
 }
@@ -110,155 +105,6 @@ fn merge_into(document: &mut Value, patch: &Map<String, Value>) {
     }
 }
 
-/// Carries out one operation; `None` if it fails.
-fn run(document: &mut Value, op: &Value, copied: &mut usize) -> Option<()> {
-    let text = |key: &str| op.get(key).and_then(Value::as_str);
-    let path = text("path");
-    let value = || op.get("value").cloned().unwrap_or(Value::Null);
-    match text("op")? {
-        "add" => add(document, path?, value()),
-        "remove" => remove(document, path?).map(drop),
-        "replace" => replace(document, path?, value()),
-        "move" => {
-            let moved = remove(document, text("from")?)?;
-            add(document, path?, moved)
-        }
-        "copy" => {
-            let copy = get(document, text("from")?)?.cloned().unwrap_or(Value::Null);
-            *copied += copy.to_string().len();
-            if *copied > COPY_BYTES_MAX {
-                return None;
-            }
-            add(document, path?, copy)
-        }
-        "test" => {
-            let found = get(document, path?)?.unwrap_or(&Value::Null);
-            (*found == op.get("value").cloned().unwrap_or(Value::Null)).then_some(())
-        }
-        _ => None,
-    }
-}
-
-/// The value of a path; `Some(None)` is a missing key of a map that is there.
-fn get<'a>(document: &'a Value, path: &str) -> Option<Option<&'a Value>> {
-    let (parents, last) = split(path)?;
-    let mut at = document;
-    for part in parents.split('/').skip(1) {
-        at = child(at, &unescape(part))?;
-    }
-    match at {
-        Value::Object(map) => Some(map.get(&unescape(last))),
-        Value::Array(items) => Some(Some(items.get(index(&unescape(last), items.len())?)?)),
-        _ => None,
-    }
-}
-
-fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
-    shallow(path, &value)?;
-    let (parent, key) = parent_mut(document, path)?;
-    match parent {
-        Value::Object(map) => {
-            map.insert(key, value);
-        }
-        Value::Array(items) if key == "-" => items.push(value),
-        Value::Array(items) => {
-            let at = index(&key, items.len() + 1)?;
-            items.insert(at, value);
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
-fn remove(document: &mut Value, path: &str) -> Option<Value> {
-    let (parent, key) = parent_mut(document, path)?;
-    match parent {
-        Value::Object(map) => map.remove(&key),
-        Value::Array(items) => {
-            let at = index(&key, items.len())?;
-            Some(items.remove(at))
-        }
-        _ => None,
-    }
-}
-
-fn replace(document: &mut Value, path: &str, value: Value) -> Option<()> {
-    shallow(path, &value)?;
-    if path.is_empty() {
-        // Only this operation may take the document as a whole, and only for another like it.
-        let whole = matches!(value, Value::Array(_) | Value::Object(_));
-        return whole.then(|| *document = value);
-    }
-    let (parent, key) = parent_mut(document, path)?;
-    match parent {
-        Value::Object(map) => {
-            map.insert(key, value);
-        }
-        Value::Array(items) => {
-            let at = index(&key, items.len())?;
-            items[at] = value;
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
-/// `None` if the value would be too deep at the path.
-fn shallow(path: &str, value: &Value) -> Option<()> {
-    let at = path.bytes().filter(|b| *b == b'/').count();
-    (at + depth(value) <= DEPTH_MAX).then_some(())
-}
-
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
-        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or_default(),
-        _ => 0,
-    }
-}
-
-fn parent_mut<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
-    let (parents, last) = split(path)?;
-    let mut at = document;
-    for part in parents.split('/').skip(1) {
-        let part = unescape(part);
-        at = match at {
-            Value::Object(map) => map.get_mut(&part)?,
-            Value::Array(items) => {
-                let at = index(&part, items.len())?;
-                &mut items[at]
-            }
-            _ => return None,
-        };
-    }
-    Some((at, unescape(last)))
-}
-
-fn child<'a>(at: &'a Value, key: &str) -> Option<&'a Value> {
-    match at {
-        Value::Object(map) => map.get(key),
-        Value::Array(items) => items.get(index(key, items.len())?),
-        _ => None,
-    }
-}
-
-/// The parents' path and the last part; what precedes the first slash does not count.
-fn split(path: &str) -> Option<(&str, &str)> {
-    path.rsplit_once('/')
-}
-
-/// An index below `len`; negative ones count from the end.
-fn index(text: &str, len: usize) -> Option<usize> {
-    let at: i64 = text.parse().ok()?;
-    let len = i64::try_from(len).ok()?;
-    let at = if at < 0 { at + len } else { at };
-    (0..len).contains(&at).then(|| usize::try_from(at).ok()).flatten()
-}
-
-fn unescape(part: &str) -> String {
-    part.replace("~1", "/").replace("~0", "~")
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -318,7 +164,7 @@ mod tests {
     #[test]
     fn moves_do_not_nest_without_bound() {
         let mut ops = vec![json!({"op": "add", "path": "/a", "value": {}})];
-        for _ in 0..DEPTH_MAX {
+        for _ in 0..crate::decode::DEPTH_MAX {
             ops.push(json!({"op": "add", "path": "/b", "value": {}}));
             ops.push(json!({"op": "move", "from": "/a", "path": "/b/a"}));
             ops.push(json!({"op": "move", "from": "/b", "path": "/a"}));

@@ -175,7 +175,7 @@ impl Inner {
         let mut object = Value::clone(&stored);
         names::update_status(&mut object, &others, true, &self.clock.stamp());
         if object != *stored {
-            // Whoever sees that the definition is established may use it at once.
+            // A client that sees the definition established may use it at once.
             if names::is_true(&object, "Established") && !names::is_true(&stored, "Established") {
                 self.serve(&[(Arc::from(name), Some(Arc::new(object.clone())))]);
             }

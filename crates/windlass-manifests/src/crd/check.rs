@@ -11,10 +11,14 @@ use kube::CustomResourceExt;
 use serde_json::{Map, Value};
 
 mod columns;
+mod form;
 mod keywords;
 mod rules;
 mod schema;
 mod value;
+
+/// The bytes that the warning of a deprecated version may have.
+const WARNING_MAX: usize = 256;
 
 /// How many problems of one definition are reported.
 const PROBLEMS_MAX: usize = 100;
@@ -75,6 +79,7 @@ pub fn check_crd(crd: &CustomResourceDefinition) -> Result<(), Problems> {
             report.add("", "the version has no schema");
             continue;
         };
+        deprecation(version, &mut report);
         let before = report.problems.len();
         schema::check(root, &mut report);
         if report.problems.len() == before {
@@ -122,16 +127,37 @@ impl fmt::Display for Problems {
 
 fn names(crd: &Value, report: &mut Report) {
     let names = &crd["spec"]["names"];
-    for key in ["plural", "singular"] {
-        let name = names[key].as_str().unwrap_or_default();
-        if !windlass_text::name::dns1123_label(name) {
-            report
-                .add(&format!("names.{key}"), format_args!("`{name}` is not a name in lower case"));
+    let list = |key: &str| names[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let singular = names.get("singular");
+    let single = names.get("plural").into_iter().map(|name| ("plural", name));
+    let single = single.chain(singular.map(|name| ("singular", name)));
+    let several = ["shortNames", "categories"]
+        .into_iter()
+        .flat_map(|key| list(key).iter().map(move |name| (key, name)));
+    for (key, name) in single.chain(several) {
+        let name = name.as_str().unwrap_or_default();
+        if !windlass_text::name::dns1035_faults(name).is_empty() {
+            report.add(
+                &format!("names.{key}"),
+                format_args!("`{name}` is not a name in lower case that begins with a letter"),
+            );
         }
     }
-    for name in names["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        if !windlass_text::name::dns1123_label(name) {
-            report.add("names.shortNames", format_args!("`{name}` is not a name in lower case"));
+    for (key, faults) in [
+        ("labels", windlass_text::name::label_value_faults as fn(&str) -> Vec<String>),
+        ("annotations", |_| Vec::new()),
+    ] {
+        for (name, value) in crd["metadata"][key].as_object().into_iter().flatten() {
+            if !windlass_text::name::qualified_name_faults(&name.to_lowercase()).is_empty() {
+                report.add(key, format_args!("`{name}` is not a key such as `example.com/name`"));
+            }
+            let value = value.as_str().unwrap_or_default();
+            if let Some(why) = faults(value).first() {
+                report.add(
+                    key,
+                    format_args!("the value `{value}` of `{name}` is not allowed, {why}"),
+                );
+            }
         }
     }
     let group = crd["spec"]["group"].as_str().unwrap_or_default();
@@ -149,6 +175,19 @@ fn served(versions: &[Value], report: &mut Report) {
     }
     if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
         report.add("", "exactly one version is stored, set `storage = false` on all others");
+    }
+}
+
+fn deprecation(version: &Value, report: &mut Report) {
+    let Some(warning) = version["deprecationWarning"].as_str() else { return };
+    if version["deprecated"] != true {
+        report.add("deprecated", "the version has a warning, but is not deprecated");
+    }
+    if warning.is_empty() || warning.len() > WARNING_MAX {
+        report.add("deprecated", format_args!("the warning has 1 to {WARNING_MAX} bytes"));
+    }
+    if warning.contains(|letter: char| letter.is_control()) {
+        report.add("deprecated", "the warning has line breaks or other control characters");
     }
 }
 

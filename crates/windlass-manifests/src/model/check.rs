@@ -52,6 +52,7 @@ impl Model {
             }
         }
         self.check_webhooks(&mut found);
+        self.check_policies(&mut found);
         self.check_grants(&mut found);
         if found.is_empty() { Ok(()) } else { Err(found) }
     }

@@ -18,8 +18,14 @@ pub(super) fn of(api: &Api) -> Objects {
         "kind": api.kind(),
         "metadata": {"name": format!("{}-sample", api.singular())},
     });
-    if let Some(spec) = api.schema().pointer("/properties/spec") {
-        sample["spec"] = value(spec, 0);
+    let schema = api.schema();
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let names =
+        required.filter(|name| !["apiVersion", "kind", "metadata", "status"].contains(name));
+    for name in names.chain(["spec"]) {
+        if let Some(property) = schema["properties"].get(name) {
+            sample[name] = value(property, 0);
+        }
     }
     vec![sample]
 }

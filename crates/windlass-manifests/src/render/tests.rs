@@ -94,6 +94,7 @@ fn the_layout_is_that_of_kubebuilder() {
             "config/samples/cache.example.com_v1alpha1_memcached.yaml",
             "config/samples/kustomization.yaml",
             "dist/install.yaml",
+            "docs/api.md",
         ]
     );
 }

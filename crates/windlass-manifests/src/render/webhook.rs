@@ -3,7 +3,7 @@
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, RuleWithOperations,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use serde_json::{Value, json};
 
 use super::Objects;
@@ -108,7 +108,10 @@ impl Model {
             entry.reinvocation_policy = None;
         }
         if !webhook.everywhere {
-            self.exclude_system(&mut entry);
+            let is_cluster = |rule: &RuleWithOperations| rule.scope.as_deref() == Some("Cluster");
+            let cluster = entry.rules.iter().flatten().any(is_cluster);
+            let MutatingWebhook { namespace_selector, match_conditions, .. } = &mut entry;
+            self.exclude_system(namespace_selector, match_conditions, cluster);
         }
         let mut value = serde_json::to_value(&entry).unwrap_or_default();
         value["clientConfig"] = json!({"service": {
@@ -121,20 +124,23 @@ impl Model {
 
     /// Leaves out the namespaces without which a webhook that is down could not be repaired. For
     /// kinds without a namespace, requests of the operator itself and of nodes are left out.
-    fn exclude_system(&self, entry: &mut MutatingWebhook) {
+    pub(super) fn exclude_system(
+        &self,
+        selector: &mut Option<LabelSelector>,
+        conditions: &mut Option<Vec<MatchCondition>>,
+        cluster: bool,
+    ) {
         let names = SYSTEM.iter().copied().chain([self.namespace.as_str()]);
-        let selector = entry.namespace_selector.get_or_insert_default();
-        selector.match_expressions.get_or_insert_default().push(LabelSelectorRequirement {
+        let expressions = &mut selector.get_or_insert_default().match_expressions;
+        expressions.get_or_insert_default().push(LabelSelectorRequirement {
             key: NAMESPACE_NAME.into(),
             operator: "NotIn".into(),
             values: Some(names.map(str::to_owned).collect()),
         });
-        let is_cluster = |rule: &RuleWithOperations| rule.scope.as_deref() == Some("Cluster");
-        if entry.rules.iter().flatten().any(is_cluster) {
+        if cluster {
             let account =
                 format!("system:serviceaccount:{}:{}", self.namespace, self.manager_name());
-            let conditions = entry.match_conditions.get_or_insert_default();
-            conditions.push(MatchCondition {
+            conditions.get_or_insert_default().push(MatchCondition {
                 name: "not-by-the-operator-or-a-node".into(),
                 expression: format!(
                     "request.userInfo.username != \"{account}\" && \

@@ -9,4 +9,6 @@ mod cases;
 mod compare;
 
 mod accepted;
+mod partial;
 mod shapes;
+mod traps;

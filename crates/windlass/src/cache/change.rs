@@ -11,7 +11,7 @@ use super::{Entry, Key, Malformed, Store};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 
-/// A change of one object, or a reminder of it.
+/// A change of one object, or a resync, which repeats its current state.
 ///
 /// Changes of an object that happen before its handler takes the first of them are merged into one:
 /// `old` is what the handler received last, and `new` is the newest state.
@@ -21,7 +21,7 @@ use crate::kind::{Kind, Object};
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use serde_json::json;
-/// use windlass::cache::{Cache, Cause, Change, Scope};
+/// use windlass::cache::{Cache, Origin, Change, Scope};
 /// use windlass::client::Patch;
 /// use windlass::{Client, Key};
 ///
@@ -44,7 +44,7 @@ use crate::kind::{Kind, Object};
 ///
 /// client.api::<ConfigMap>().patch(&key, &Patch::Merge(json!({"data": {"k": "v"}}))).await?;
 /// let updated = changes.recv().await.expect("the watch runs");
-/// assert!(updated.old.is_some() && updated.cause == Cause::Watch);
+/// assert!(updated.old.is_some() && updated.origin == Origin::Watch);
 /// let map = updated.object::<ConfigMap>().expect("a config map");
 /// assert_eq!(map.data.as_ref().expect("has data")["k"], "v");
 ///
@@ -62,9 +62,9 @@ pub struct Change {
     pub old: Option<Arc<Entry>>,
     /// The state now; `None` if the object was deleted.
     pub new: Option<Arc<Entry>>,
-    /// Why the handler receives the change.
-    pub cause: Cause,
-    /// Whether a deletion was not seen, but found out by a new list, or its last state could not be
+    /// Where the change comes from: the first list, the watch or a resync.
+    pub origin: Origin,
+    /// `true` if a deletion was not observed but found by a new list, or if the last state could not be
     /// read: `old` may not be the last state that the object had.
     pub last_state_unknown: bool,
     /// The state now, or the last known one.
@@ -75,13 +75,13 @@ pub struct Change {
     merged: bool,
 }
 
-/// Why a handler receives a [`Change`].
+/// Where a [`Change`] comes from.
 ///
 /// # Examples
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Namespace;
-/// use windlass::cache::{Cache, Cause, Scope};
+/// use windlass::cache::{Cache, Origin, Scope};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
@@ -89,17 +89,17 @@ pub struct Change {
 /// # let client = server.client();
 /// let namespaces = Cache::new(client).informer::<Namespace>(&Scope::default());
 /// let first = namespaces.subscribe().recv().await.expect("the watch runs");
-/// assert_eq!(first.cause, Cause::Initial);
+/// assert_eq!(first.origin, Origin::Initial);
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum Origin {
     /// The object was there before the handler was, or before the first sync.
     Initial,
     /// The object was created, changed or deleted.
     Watch,
-    /// Nothing has changed: the handler asked to be reminded of every object from time to time.
+    /// Nothing has changed: the handler asked to receive every object again from time to time.
     Resync,
 }
 
@@ -123,17 +123,17 @@ impl Change {
         let (old, new) = (old.map(&mut read).transpose()?, new.map(&mut read).transpose()?);
         let state = new.clone().or(old.clone());
         let state = state.ok_or_else(|| Error::Invalid("a change needs an object".into()))?;
-        Ok(Self { old, new, ..Self::of(state, Cause::Watch, Weak::new()) })
+        Ok(Self { old, new, ..Self::of(state, Origin::Watch, Weak::new()) })
     }
 
     /// Creates an update or, without `old`, the addition of an object.
     pub(super) fn upsert(
         old: Option<Arc<Entry>>,
         new: Arc<Entry>,
-        cause: Cause,
+        origin: Origin,
         store: &Weak<Shared>,
     ) -> Self {
-        Self { old, new: Some(new.clone()), ..Self::of(new, cause, store.clone()) }
+        Self { old, new: Some(new.clone()), ..Self::of(new, origin, store.clone()) }
     }
 
     /// Creates the deletion of an object. Until [`split`](Self::split), `old` is the state that was
@@ -144,26 +144,26 @@ impl Change {
         last_state_unknown: bool,
         store: &Weak<Shared>,
     ) -> Self {
-        let gone = Self::of(last, Cause::Watch, store.clone());
+        let gone = Self::of(last, Origin::Watch, store.clone());
         Self { old: Some(old), last_state_unknown, ..gone }
     }
 
-    fn of(state: Arc<Entry>, cause: Cause, store: Weak<Shared>) -> Self {
+    fn of(state: Arc<Entry>, origin: Origin, store: Weak<Shared>) -> Self {
         let (old, new, last_state_unknown, merged) = (None, None, false, false);
-        Self { old, new, cause, last_state_unknown, state, store, merged }
+        Self { old, new, origin, last_state_unknown, state, store, merged }
     }
 
     /// Adds a later change of the object.
     pub(super) fn merge(&mut self, later: &Self) {
         let earlier = std::mem::replace(self, later.clone());
-        if earlier.cause == Cause::Resync {
+        if earlier.origin == Origin::Resync {
             return;
         }
         self.old = earlier.old;
         self.merged = true;
         // An object of the first list stays one, also if it changes before it is taken.
-        if earlier.cause == Cause::Initial && !later.is_delete() {
-            self.cause = Cause::Initial;
+        if earlier.origin == Origin::Initial && !later.is_delete() {
+            self.origin = Origin::Initial;
         }
     }
 
@@ -176,7 +176,9 @@ impl Change {
         let last = self.state.clone();
         let deletion = Self { old: Some(last.clone()), merged: false, ..self.clone() };
         match self.old.filter(|old| self.merged && !Arc::ptr_eq(old, &last)) {
-            Some(old) => (Self::upsert(Some(old), last, Cause::Watch, &self.store), Some(deletion)),
+            Some(old) => {
+                (Self::upsert(Some(old), last, Origin::Watch, &self.store), Some(deletion))
+            }
             None => (deletion, None),
         }
     }
@@ -213,18 +215,18 @@ impl Change {
     /// before and after.
     pub(crate) fn is_old_news(&self) -> bool {
         let same = |old: &Entry, new: &Entry| old.version() == new.version();
-        self.cause != Cause::Watch
+        self.origin != Origin::Watch
             || matches!((&self.old, &self.new), (Some(old), Some(new)) if same(old, new))
     }
 
     /// Returns what happened in one word, for the log.
     pub(crate) fn word(&self) -> &'static str {
-        match (self.cause, &self.old, &self.new) {
+        match (self.origin, &self.old, &self.new) {
             (_, _, None) => "deleted",
-            (Cause::Initial, ..) => "exists",
-            (Cause::Resync, ..) => "resynced",
-            (Cause::Watch, None, _) => "created",
-            (Cause::Watch, Some(_), _) => "changed",
+            (Origin::Initial, ..) => "exists",
+            (Origin::Resync, ..) => "resynced",
+            (Origin::Watch, None, _) => "created",
+            (Origin::Watch, Some(_), _) => "changed",
         }
     }
 
@@ -252,7 +254,7 @@ impl fmt::Debug for Change {
             .field("key", self.key())
             .field("old", &version(&self.old))
             .field("new", &version(&self.new))
-            .field("cause", &self.cause)
+            .field("origin", &self.origin)
             .finish()
     }
 }

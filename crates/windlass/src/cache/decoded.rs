@@ -1,9 +1,9 @@
 //! The bounded set of objects that are kept decoded.
 //!
 //! Which objects stay is decided by second chance: a look-up marks an object, and the hand that
-//! looks for room clears a mark before it evicts. Once there is no room, an object has to come
-//! twice before another makes way for it: who reads one object after the other, and more than are
-//! kept, would only ever evict what is not read again soon.
+//! looks for room clears a mark before it evicts. Once there is no room, an object has to be
+//! read twice before it replaces another: a walk over more objects than are kept would otherwise
+//! evict those that are read all the time.
 //!
 //! **Invariant:** an object is served only for the very entry it was decoded from.
 

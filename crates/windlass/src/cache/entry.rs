@@ -28,7 +28,9 @@ thread_local! {
     static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A stored object.
+/// One object of a [`Store`](super::Store), in compact form.
+///
+/// Its fields are read without decoding it; [`decode`](Self::decode) returns the whole object.
 ///
 /// # Examples
 ///
@@ -59,7 +61,7 @@ pub struct Entry {
     pub key: Key,
     /// The UID.
     pub uid: Box<str>,
-    /// The resource version; 0 if the server sent none that is a number.
+    /// The resource version; 0 if it is not a number.
     pub version: u64,
     /// The generation of the desired state; 0 for kinds that have none.
     pub generation: i64,
@@ -67,6 +69,8 @@ pub struct Entry {
     pub deleting: bool,
     /// Only metadata was requested.
     pub(super) partial: bool,
+    /// It may have annotations that switch something for this object.
+    pub(super) switched: bool,
     pub(super) labels: Labels,
     /// The owners.
     pub owners: Box<[Owner]>,

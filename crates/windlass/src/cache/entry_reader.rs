@@ -99,6 +99,7 @@ impl EntryReader {
             generation: meta.generation.unwrap_or(0),
             deleting: meta.deletion_timestamp.is_some(),
             partial: self.partial,
+            switched: meta.annotations.0,
             labels: Labels::pack(&meta.labels.0),
             owners,
             body,

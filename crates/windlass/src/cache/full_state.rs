@@ -42,14 +42,14 @@ impl<K: Ord + Clone, V: Clone> FullStateStore<K, V> {
         Self { inner: Mutex::new(Inner { entries: BTreeMap::new(), push: Box::new(push) }) }
     }
 
-    /// Inserts an entry and passes on everything.
+    /// Inserts an entry, and calls the function with all values.
     pub fn insert(&self, key: K, value: V) {
         self.change(|entries| {
             entries.insert(key, value);
         });
     }
 
-    /// Removes an entry and passes on everything.
+    /// Removes an entry, and calls the function with all values that are left.
     pub fn remove(&self, key: &K) {
         self.change(|entries| {
             entries.remove(key);

@@ -28,8 +28,8 @@ use crate::error::{Error, Result};
 /// Declare it with [`controller::Builder::index`](crate::controller::Builder::index) or
 /// [`Cache::declare`](super::Cache::declare), and use it with
 /// [`List::by`](crate::List::by). Two indexes with the same name and types are one index, so
-/// a function that returns an `Index` may be called wherever the index is needed. What the function
-/// captures must follow from the name.
+/// a function that returns an `Index` may be called wherever the index is needed. Indexes of
+/// one name have to compute the same values for an object, whatever their functions capture.
 ///
 /// # Examples
 ///

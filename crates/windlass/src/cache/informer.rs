@@ -32,7 +32,7 @@ use crate::ordered_watch;
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use windlass::Key;
-/// use windlass::cache::{Cache, Cause, Informer, Scope, SyncState};
+/// use windlass::cache::{Cache, Origin, Informer, Scope, SyncState};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> windlass::Result<()> {
@@ -52,7 +52,7 @@ use crate::ordered_watch;
 /// // Every subscription receives the present first, and then all changes.
 /// let mut changes = maps.subscribe();
 /// let first = changes.recv().await.expect("the watch runs");
-/// assert_eq!((first.key(), first.cause), (&key, Cause::Initial));
+/// assert_eq!((first.key(), first.origin), (&key, Origin::Initial));
 /// # Ok(())
 /// # }
 /// ```
@@ -66,8 +66,10 @@ pub(super) struct Core {
     pub(super) store: Store,
     pub(super) states: Arc<SyncStates>,
     pub(super) stats: Arc<WatchStats>,
-    /// The namespaces that are cached; empty for all.
+    /// The namespaces that are cached; empty for all, and for those that come and go.
     pub(super) namespaces: BTreeSet<String>,
+    /// Namespaces come and go.
+    pub(super) chosen: bool,
     /// The indexes that are declared for the kind.
     pub(super) indexes: Mutex<Vec<IndexGuard>>,
     /// Ends the tasks of the watch.
@@ -87,12 +89,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         self.core.store.reader().keep(keep)
     }
 
-    /// Returns the store.
+    /// Returns the store that the watch keeps up to date.
     pub fn store(&self) -> &Store {
         &self.core.store
     }
 
-    /// Returns the state of the watch.
+    /// Returns the state of the watch now; [`synced`](Self::synced) waits for it.
     pub fn state(&self) -> SyncState {
         self.core.states.get()
     }
@@ -142,7 +144,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
         HandlerGuard::spawn(&self.core, resync, ready, handler)
     }
 
-    /// Reads the figures of the watch.
+    /// Returns the statistics of the watch.
     pub fn stats(&self) -> InformerStats {
         InformerStats::read(&self.core.store, &self.core.stats)
     }

@@ -65,7 +65,7 @@ impl<K: Object> List<K, Cache> {
         self
     }
 
-    /// Returns the objects, by key.
+    /// Returns the objects, sorted by key.
     ///
     /// # Errors
     ///
@@ -78,11 +78,11 @@ impl<K: Object> List<K, Cache> {
         Ok(core.store.reader::<K>().decode(entries, self.query.limit))
     }
 
-    /// Returns the keys, in order, without decoding the objects.
+    /// Returns the keys, sorted, without decoding the objects.
     ///
     /// # Errors
     ///
-    /// As [`items`](Self::items).
+    /// Fails as [`items`](Self::items) does.
     pub fn keys(&self) -> Result<Vec<Key>> {
         let core = match &self.index {
             // An index of whole objects does not know those of which only metadata are cached.
@@ -93,11 +93,11 @@ impl<K: Object> List<K, Cache> {
         Ok(entries.map(|entry| entry.key().clone()).collect())
     }
 
-    /// Returns the names, in the order of the keys, without decoding the objects.
+    /// Returns the names, sorted by key, without decoding the objects.
     ///
     /// # Errors
     ///
-    /// As [`items`](Self::items).
+    /// Fails as [`items`](Self::items) does.
     pub fn names(&self) -> Result<Vec<String>> {
         Ok(self.keys()?.iter().map(|key| key.name().to_string()).collect())
     }

@@ -53,6 +53,8 @@ pub struct Scope {
     pub(super) labels: Option<Selector>,
     pub(super) fields: Option<String>,
     pub(super) metadata_only: bool,
+    /// The namespaces are those that the cache is set to, and come and go.
+    pub(super) chosen: bool,
 }
 
 /// The settings of a cache.
@@ -139,6 +141,7 @@ impl Scope {
     pub(super) fn same_part(&self, other: &Self) -> bool {
         let text = |labels: &Option<Selector>| labels.as_ref().map(ToString::to_string);
         self.namespaces == other.namespaces
+            && self.chosen == other.chosen
             && self.fields == other.fields
             && text(&self.labels) == text(&other.labels)
     }
@@ -155,6 +158,9 @@ impl fmt::Display for Scope {
         if !self.namespaces.is_empty() {
             let namespaces: Vec<&str> = self.namespaces.iter().map(String::as_str).collect();
             write!(f, " in {}", namespaces.join(","))?;
+        }
+        if self.chosen {
+            f.write_str(" in chosen namespaces")?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::Key;
 use super::Malformed;
 use super::malformed::redacted;
+use super::switched::Switched;
 
 /// The outline of an object.
 #[derive(Deserialize)]
@@ -38,6 +39,7 @@ pub(super) struct OutlineMeta<'a> {
     pub(super) deletion_timestamp: Option<IgnoredAny>,
     #[serde(borrow)]
     pub(super) labels: Pairs<'a>,
+    pub(super) annotations: Switched,
     #[serde(borrow)]
     pub(super) owner_references: Many<OutlineOwner<'a>>,
     #[serde(borrow)]

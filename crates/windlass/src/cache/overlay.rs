@@ -95,6 +95,16 @@ impl Overlays {
         }
     }
 
+    /// Adds a source.
+    pub(super) fn add_source(&mut self) {
+        self.reached.push(0);
+    }
+
+    /// Forgets what a source has sent, because another one takes its place.
+    pub(super) fn restart(&mut self, source: usize) {
+        self.reached[source] = 0;
+    }
+
     /// Returns the version up to which a source has sent everything.
     pub(super) fn reached(&self, source: usize) -> u64 {
         self.reached[source]

@@ -13,6 +13,7 @@ use windlass_protobuf::{Envelope, JsonOptions, MAGIC, Message, Metadata, Reason,
 
 use super::Malformed;
 use super::outline::{Many, Outline, OutlineMeta, OutlineOwner, Pairs, Text};
+use super::switched::Switched;
 use super::target::Target;
 
 /// Reads messages of one kind.
@@ -95,6 +96,7 @@ impl ProtobufReader {
                 generation: Some(metadata.generation),
                 deletion_timestamp: metadata.deleting.then_some(IgnoredAny),
                 labels: Pairs(metadata.labels),
+                annotations: Switched::among(metadata.annotations.iter().map(|(name, _)| &**name)),
                 owner_references: Many(owners.collect()),
                 managed_fields: None,
             },

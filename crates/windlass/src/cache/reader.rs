@@ -76,7 +76,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         Self { store, decoded, keep }
     }
 
-    /// Returns the object of a key.
+    /// Returns the object of a key; `None` if it does not exist or does not decode.
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         self.decoded.shown(key, |slot| slot.object().ok()).flatten().or_else(|| {
             let entry = self.store.entry(key)?;
@@ -90,12 +90,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reader<K> {
         shown.or_else(|| self.store.entry(key)).map(|entry| self.object_of(entry))
     }
 
-    /// Returns all objects by key.
+    /// Returns all objects, sorted by key.
     pub fn list(&self) -> Vec<Arc<K>> {
         self.decode(self.store.entries(), None)
     }
 
-    /// Returns the objects that an index files under a value, by key.
+    /// Returns the objects that an index files under a value, sorted by key.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ use crate::list::List;
 // === impl Cache ===
 
 impl Cache {
-    /// Returns an object; `None` if it does not exist.
+    /// Returns an object from the cache; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// Fails as [`get`](Self::get) does.
     ///
     /// ```
     /// use kube::core::DynamicObject;
@@ -65,17 +65,17 @@ impl Cache {
         })
     }
 
-    /// Returns a list of all objects of a kind, to be narrowed.
+    /// Returns a list of all cached objects of a kind, to be narrowed and then read.
     pub fn list<K: Object<DynamicType = ()>>(&self) -> List<K> {
         self.list_of(&Kind::of::<K>())
     }
 
-    /// Returns a list of all objects of a kind that is known at run time only, as any type.
+    /// Returns a list of all cached objects of a kind that is known at run time only, as any type.
     pub fn list_of<K: Object>(&self, kind: &Kind) -> List<K> {
         List::new(self.clone(), kind.clone())
     }
 
-    /// Returns an object as JSON.
+    /// Returns an object as JSON, with fields that no Rust type knows; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -130,9 +130,13 @@ impl Cache {
 impl Core {
     /// Fails for a namespace that is not cached.
     pub(super) fn within(&self, kind: &Kind, namespace: Option<&str>) -> Result<()> {
-        let Some(namespace) = namespace.filter(|_| !self.namespaces.is_empty()) else {
+        let Some(namespace) = namespace else { return Ok(()) };
+        if self.chosen {
+            return self.chosen(kind, namespace);
+        }
+        if self.namespaces.is_empty() {
             return Ok(());
-        };
+        }
         if self.namespaces.contains(namespace) {
             return Ok(());
         }
@@ -140,6 +144,21 @@ impl Core {
         Err(Error::Invalid(format!(
             "{kind} is cached in {} only: read it in {namespace} with Client::api",
             known.join(", ")
+        )))
+    }
+
+    /// Fails for a namespace that is not chosen now, or not read yet.
+    fn chosen(&self, kind: &Kind, namespace: &str) -> Result<()> {
+        if self.states.holds(namespace) {
+            return Ok(());
+        }
+        if self.states.has(namespace) {
+            let state = format!("namespace {namespace} was chosen just now");
+            return Err(Error::NotSynced { kind: kind.to_string(), state });
+        }
+        Err(Error::Invalid(format!(
+            "{kind} is cached in chosen namespaces only, and {namespace} is not chosen: read it with \
+             Client::api"
         )))
     }
 }

@@ -22,6 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
 use super::informer::Core;
+use super::namespaces::{Choice, Chosen, Namespaces};
 use super::options::{CacheOptions, Scope};
 use super::state::SyncState;
 use super::{Entry, Informer, Key};
@@ -68,6 +69,7 @@ pub struct Cache {
 }
 
 /// A cache that may have ended.
+#[derive(Clone)]
 pub(crate) struct WeakCache(Weak<Shared>);
 
 struct Shared {
@@ -75,6 +77,8 @@ struct Shared {
     options: CacheOptions,
     /// The namespaces of kinds that no scope is set for; empty for all.
     namespaces: Vec<String>,
+    /// The namespaces, if they come and go.
+    chosen: Option<Chosen>,
     /// The scopes that kinds are limited to.
     scopes: BTreeMap<Kind, Scope>,
     kinds: RwLock<BTreeMap<Kind, Vec<Opened>>>,
@@ -99,22 +103,28 @@ impl Cache {
         Self::with(client, CacheOptions::default())
     }
 
-    /// Creates a cache with other settings.
+    /// Creates a cache with settings other than the defaults.
     pub fn with(client: kube::Client, options: CacheOptions) -> Self {
-        Self::limited(client, options, Vec::new(), BTreeMap::new())
+        Self::limited(client, options, Namespaces::All, BTreeMap::new())
     }
 
     /// Creates a cache of these namespaces, and of these parts of kinds.
     pub(crate) fn limited(
         client: kube::Client,
         options: CacheOptions,
-        namespaces: Vec<String>,
+        namespaces: Namespaces,
         scopes: BTreeMap<Kind, Scope>,
     ) -> Self {
+        let (namespaces, chosen) = match namespaces {
+            Namespaces::All => (Vec::new(), None),
+            Namespaces::Fixed(names) => (names, None),
+            Namespaces::Chosen(choice) => (Vec::new(), Some(Chosen::new(choice))),
+        };
         let shared = Shared {
             client,
             options,
             namespaces,
+            chosen,
             scopes,
             kinds: RwLock::default(),
             declared: Mutex::default(),
@@ -203,6 +213,7 @@ impl Cache {
         let mut scope = self.shared.scopes.get(kind).cloned().unwrap_or_default();
         if kind.namespaced() && scope.namespaces.is_empty() {
             scope.namespaces = self.shared.namespaces.iter().cloned().collect();
+            scope.chosen = self.shared.chosen.is_some();
         }
         scope
     }
@@ -223,8 +234,16 @@ impl Cache {
 
     /// Stops answering reads.
     pub(crate) fn clear(&self) {
+        self.shared.chosen.iter().for_each(Chosen::end);
         self.shared.kinds.write().clear();
         self.shared.pending.send_modify(BTreeSet::clear);
+    }
+
+    /// Chooses other namespaces from now on, if this cache was made for that.
+    pub(crate) fn choose_namespaces(&self, choice: Choice) {
+        if let Some(chosen) = &self.shared.chosen {
+            chosen.choose(choice);
+        }
     }
 
     /// Lets [`synced`](Self::synced) wait for kinds that a controller declares, until it starts.
@@ -237,11 +256,13 @@ impl Cache {
         self.shared.pending.send_modify(|pending| pending.retain(|kind| !kinds.contains(kind)));
     }
 
-    /// Waits until the cache holds a kind, so that what is not in it does not exist.
+    /// Waits until all objects of a kind are in the cache, so that an object that is missing there
+    /// does not exist.
     ///
     /// # Errors
     ///
-    /// Fails if the kind is not cached, or not read within that time; at once if it cannot be.
+    /// Fails if nobody caches the kind, if the server refuses or does not serve it, or when the time is
+    /// up.
     pub async fn synced(&self, kind: &Kind, within: Duration) -> Result<()> {
         let began = Instant::now();
         let core = match self.opened(kind) {

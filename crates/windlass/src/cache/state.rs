@@ -1,8 +1,11 @@
 //! The state of a watch: a value to read and to wait on.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -56,16 +59,34 @@ pub enum SyncState {
 
 /// The states of all sources of a store, and the one that represents them.
 pub(super) struct SyncStates {
-    states: Mutex<Vec<SyncState>>,
+    sources: Mutex<Sources>,
     /// Whole objects are wanted; `false` as long as metadata will do.
     whole: ordered_watch::Sender<bool>,
     /// All sources have brought whole objects.
     complete: AtomicBool,
-    /// Which sources have brought everything once.
-    brought: Mutex<Vec<bool>>,
-    /// All of them have: what is missing is not there.
+    /// Every source has brought everything once: what is missing is not there.
     filled: AtomicBool,
+    /// The namespaces of which that is so, if they come and go.
+    held: ArcSwap<BTreeSet<String>>,
     joint: ordered_watch::Sender<SyncState>,
+}
+
+#[derive(Default)]
+struct Sources {
+    all: Vec<SourceState>,
+    /// All sources of now were added.
+    known: bool,
+}
+
+#[derive(Clone)]
+struct SourceState {
+    /// The namespace, if namespaces come and go.
+    namespace: Option<String>,
+    state: SyncState,
+    /// It has brought everything once.
+    brought: bool,
+    /// Its namespace is not cached any more.
+    ended: bool,
 }
 
 // === impl SyncState ===
@@ -114,46 +135,100 @@ impl fmt::Display for SyncState {
 impl SyncStates {
     pub(super) fn new(sources: usize, whole: bool) -> Self {
         Self {
-            states: Mutex::new(vec![SyncState::Pending; sources]),
+            sources: Mutex::new(Sources {
+                all: vec![SourceState::new(None); sources],
+                known: true,
+            }),
             whole: ordered_watch::Sender::new(whole),
             complete: AtomicBool::new(whole),
-            brought: Mutex::new(vec![false; sources]),
             filled: AtomicBool::new(false),
+            held: ArcSwap::default(),
             joint: ordered_watch::Sender::new(SyncState::Pending),
         }
     }
 
+    /// Creates the states of sources that come and go.
+    pub(super) fn of_chosen(whole: bool) -> Self {
+        let states = Self::new(0, whole);
+        states.sources.lock().known = false;
+        states
+    }
+
+    /// Adds the source of a namespace.
+    pub(super) fn add(&self, source: usize, namespace: &str) {
+        let mut sources = self.sources.lock();
+        let added = SourceState::new(Some(namespace.to_owned()));
+        match sources.all.get_mut(source) {
+            Some(free) => *free = added,
+            None => sources.all.push(added),
+        }
+        self.publish(&sources);
+    }
+
+    /// Ends a source whose namespace is not cached any more.
+    pub(super) fn end(&self, source: usize) {
+        let mut sources = self.sources.lock();
+        sources.all[source].ended = true;
+        self.publish(&sources);
+    }
+
+    /// Notes that all sources of now were added.
+    pub(super) fn sources_known(&self) {
+        let mut sources = self.sources.lock();
+        sources.known = true;
+        self.publish(&sources);
+    }
+
+    /// Returns `true` if the first list of a namespace is there.
+    pub(super) fn holds(&self, namespace: &str) -> bool {
+        self.held.load().contains(namespace)
+    }
+
+    /// Returns `true` if a namespace is cached, or will be when its first list is there.
+    pub(super) fn has(&self, namespace: &str) -> bool {
+        let sources = self.sources.lock();
+        sources.active().any(|source| source.namespace.as_deref() == Some(namespace))
+    }
+
     /// Notes the state of a source; `narrow` if that brings metadata only.
     pub(super) fn set(&self, source: usize, state: SyncState, narrow: bool) {
-        let mut states = self.states.lock();
+        let mut sources = self.sources.lock();
         // Metadata do not sync a watch of which more is wanted by now.
         if narrow && state.synced() && *self.whole.borrow() {
             return;
         }
+        let of = &mut sources.all[source];
         // A watch that is stale already keeps the time at which it broke, not the reason.
-        states[source] = match (&states[source], state) {
+        of.state = match (&of.state, state) {
             (SyncState::Stale { since, .. }, SyncState::Stale { reason, .. }) => {
                 SyncState::Stale { since: *since, reason }
             }
             (_, state) => state,
         };
-        if states[source].synced() {
-            let mut brought = self.brought.lock();
-            brought[source] = true;
-            // Also if another one is stale by now.
-            if brought.iter().all(|brought| *brought) {
-                self.filled.store(true, Ordering::Release);
-            }
-        }
-        if !narrow && states.iter().all(SyncState::synced) {
+        of.brought |= of.state.synced();
+        if !narrow && sources.active().all(|source| source.state.synced()) {
             self.complete.store(true, Ordering::Release);
         }
-        self.publish(&states);
+        self.publish(&sources);
     }
 
-    fn publish(&self, states: &[SyncState]) {
-        let joint = states.iter().min_by_key(|state| state.rank()).cloned();
-        let joint = joint.unwrap_or(SyncState::Pending);
+    fn publish(&self, sources: &Sources) {
+        // Also if another one is stale by now.
+        if sources.known && sources.active().all(|source| source.brought) {
+            self.filled.store(true, Ordering::Release);
+        }
+        let brought = sources.active().filter(|source| source.brought);
+        let held: BTreeSet<String> =
+            brought.filter_map(|source| source.namespace.clone()).collect();
+        if **self.held.load() != held {
+            self.held.store(Arc::new(held));
+        }
+        let worst = sources.active().map(|source| &source.state).min_by_key(|state| state.rank());
+        let joint = match worst {
+            Some(state) => state.clone(),
+            None if sources.known => SyncState::Synced { version: 0 },
+            None => SyncState::Pending,
+        };
         self.joint.send_if_modified(|at| {
             let changed = *at != joint;
             *at = joint;
@@ -163,10 +238,13 @@ impl SyncStates {
 
     /// Asks for whole objects from now on; nothing is synced until they are there.
     pub(super) fn upgrade_to_full(&self) {
-        let mut states = self.states.lock();
+        let mut sources = self.sources.lock();
         if !self.whole.send_replace(true) {
-            states.fill(SyncState::Pending);
-            self.publish(&states);
+            sources.all.iter_mut().for_each(|source| source.state = SyncState::Pending);
+            if sources.known && sources.active().next().is_none() {
+                self.complete.store(true, Ordering::Release);
+            }
+            self.publish(&sources);
         }
     }
 
@@ -191,11 +269,29 @@ impl SyncStates {
     }
 
     pub(super) fn get(&self) -> SyncState {
+        #[cfg(test)]
+        super::Work::count_state();
         self.joint.borrow().clone()
     }
 
     pub(super) fn watch(&self) -> ordered_watch::Receiver<SyncState> {
         self.joint.subscribe()
+    }
+}
+
+// === impl Sources ===
+
+impl Sources {
+    fn active(&self) -> impl Iterator<Item = &SourceState> {
+        self.all.iter().filter(|source| !source.ended)
+    }
+}
+
+// === impl SourceState ===
+
+impl SourceState {
+    fn new(namespace: Option<String>) -> Self {
+        Self { namespace, state: SyncState::Pending, brought: false, ended: false }
     }
 }
 

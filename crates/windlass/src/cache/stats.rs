@@ -1,11 +1,11 @@
-//! The figures of a watch.
+//! The statistics of a watch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Store;
 use super::reflector::WatchStats;
 
-/// The figures of a watch.
+/// The statistics of a watch.
 ///
 /// # Examples
 ///

@@ -9,6 +9,7 @@
 //! **Invariant:** what is reported to a handler is already in the store.
 
 mod indexing;
+mod sources;
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -100,6 +101,8 @@ pub(super) struct StoreScope {
     pub(super) labels: Option<Selector>,
     /// Objects are selected by fields, which cannot be evaluated here.
     pub(super) by_fields: bool,
+    /// Namespaces come and go.
+    pub(super) chosen: bool,
 }
 
 pub(super) struct Shared {
@@ -309,6 +312,8 @@ impl Store {
     }
 
     pub(super) fn state(&self) -> arc_swap::Guard<Arc<State>> {
+        #[cfg(test)]
+        super::Work::count_store();
         self.shared.state.load()
     }
 
@@ -364,6 +369,8 @@ impl Store {
 
     /// Runs a change of the writer, publishes the result and then notifies the handlers.
     fn write<T>(&self, change: impl FnOnce(&mut Writer) -> T) -> T {
+        #[cfg(test)]
+        super::Work::count_store();
         let mut writer = self.shared.writer.lock();
         let result = change(&mut writer);
         if let Some(state) = writer.publish() {

@@ -19,7 +19,7 @@ use crate::clock;
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Namespace;
-/// use windlass::cache::{Cache, Cause, Scope, Subscription};
+/// use windlass::cache::{Cache, Origin, Scope, Subscription};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -31,7 +31,7 @@ use crate::clock;
 /// let received = tokio::spawn(async move {
 ///     let mut names = Vec::new();
 ///     while let Some(change) = changes.recv().await {
-///         assert_eq!(change.cause, Cause::Initial, "nobody changes a namespace here");
+///         assert_eq!(change.origin, Origin::Initial, "nobody changes a namespace here");
 ///         names.push(change.key().name().to_owned());
 ///         if names.contains(&"default".to_owned()) {
 ///             break;

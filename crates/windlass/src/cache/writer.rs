@@ -9,6 +9,7 @@
 //! **Invariant:** a relist becomes visible at once and as a whole.
 
 mod indexing;
+mod sources;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -19,7 +20,7 @@ use super::batch::Delta;
 use super::mailbox::Mailbox;
 use super::overlay::{Overlays, Target};
 use super::store::{Shared, State, StoreScope};
-use super::{Cause, Change, Entry, Key, select};
+use super::{Change, Entry, Key, Origin, select};
 use indexing::{Missed, UsedIndexer};
 
 pub(super) struct Writer {
@@ -35,6 +36,8 @@ pub(super) struct Writer {
     mailboxes: Vec<Arc<Mailbox>>,
     scope: StoreScope,
     sources: Vec<Source>,
+    /// All sources of now were added.
+    sources_known: bool,
     overlays: Overlays,
     relists: u32,
     changes: Vec<Change>,
@@ -49,6 +52,8 @@ pub(super) struct Writer {
 struct Source {
     synced: bool,
     relist: Option<Relist>,
+    /// Its namespace is not cached any more.
+    ended: bool,
 }
 
 /// A relist under way.
@@ -64,6 +69,7 @@ impl Writer {
         let sources: Vec<_> = scope.namespaces.iter().map(|_| Source::default()).collect();
         let selective = scope.labels.is_some() || scope.by_fields;
         let overlays = Overlays::new(sources.len(), selective);
+        let sources_known = !scope.chosen;
         Self {
             store,
             shared,
@@ -74,6 +80,7 @@ impl Writer {
             mailboxes: Vec::new(),
             scope,
             sources,
+            sources_known,
             overlays,
             relists: 0,
             changes: Vec::new(),
@@ -118,8 +125,14 @@ impl Writer {
 
     /// Returns the version all sources have reached.
     pub(super) fn version(&self) -> u64 {
-        let synced = self.sources.iter().all(|source| source.synced);
-        let versions = (0..self.sources.len()).map(|source| self.overlays.reached(source));
+        // A namespace that was chosen just now has nothing to say about the others.
+        let known = |source: &usize| match self.scope.chosen {
+            true => self.sources[*source].synced,
+            false => true,
+        };
+        let synced = self.scope.chosen || self.all_synced();
+        let sources = (0..self.sources.len()).filter(known);
+        let versions = sources.map(|source| self.overlays.reached(source));
         versions.min().filter(|_| synced).unwrap_or(0)
     }
 
@@ -150,10 +163,10 @@ impl Writer {
 
     pub(super) fn subscribe(&mut self, mailbox: Arc<Mailbox>) {
         for entry in self.all_watched() {
-            let (entry, cause) = (entry.clone(), Cause::Initial);
-            mailbox.deliver(&Change::upsert(None, entry, cause, &self.shared));
+            let (entry, origin) = (entry.clone(), Origin::Initial);
+            mailbox.deliver(&Change::upsert(None, entry, origin, &self.shared));
         }
-        if self.sources.iter().all(|source| source.synced) {
+        if self.all_synced() {
             mailbox.sync_point();
         }
         self.mailboxes.push(mailbox);
@@ -170,8 +183,8 @@ impl Writer {
 
     pub(super) fn resync(&self, mailbox: &Mailbox) {
         for entry in self.all_watched() {
-            let (old, cause) = (Some(entry.clone()), Cause::Resync);
-            mailbox.resync(Change::upsert(old, entry.clone(), cause, &self.shared));
+            let (old, origin) = (Some(entry.clone()), Origin::Resync);
+            mailbox.resync(Change::upsert(old, entry.clone(), origin, &self.shared));
         }
     }
 
@@ -277,9 +290,9 @@ impl Writer {
         }
         self.overlays.listed(source, version);
         self.show_views();
-        let was_synced = self.sources.iter().all(|source| source.synced);
+        let was_synced = self.all_synced();
         self.sources[source].synced = true;
-        self.sync_point |= !was_synced && self.sources.iter().all(|source| source.synced);
+        self.sync_point |= !was_synced && self.all_synced();
     }
 
     /// Stores an object that a source has sent, and returns the watched state before.
@@ -315,6 +328,7 @@ impl Writer {
 
     fn fed_by(&self, source: usize, key: &Key) -> bool {
         match &self.scope.namespaces[source] {
+            _ if self.sources[source].ended => false,
             None => true,
             Some(namespace) => key.namespace() == Some(namespace),
         }
@@ -356,8 +370,8 @@ impl Writer {
     }
 
     fn change(&mut self, old: Option<Arc<Entry>>, new: Arc<Entry>, initial: bool) {
-        let cause = if initial && old.is_none() { Cause::Initial } else { Cause::Watch };
-        self.changes.push(Change::upsert(old, new, cause, &self.shared));
+        let origin = if initial && old.is_none() { Origin::Initial } else { Origin::Watch };
+        self.changes.push(Change::upsert(old, new, origin, &self.shared));
     }
 
     fn gone(&mut self, old: Arc<Entry>, last: Arc<Entry>, unknown: bool) {

@@ -43,7 +43,8 @@ impl<K: Object> Api<K> {
     /// Lets the observer look at a write, and waits as long as it asks for.
     pub(super) async fn observe(&self, request: &ApiRequest, key: &Key) -> Option<OnAnswer> {
         let options = &self.client.options;
-        let observer = options.observer.as_ref().filter(|_| !options.dry_run)?;
+        let sent = !options.dry_run && options.paused.is_none();
+        let observer = options.observer.as_ref().filter(|_| sent)?;
         let observed = observer.clone().begin(&PendingWrite {
             kind: &self.kind,
             key,

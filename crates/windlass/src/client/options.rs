@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::{Client, WriteObserver};
+use crate::error::Error;
 
 /// The default deadline of a request.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,6 +26,23 @@ pub(super) struct Options {
     /// Most bytes of an answer that are read.
     pub(super) answer_max: usize,
     pub(super) observer: Option<Arc<dyn WriteObserver>>,
+    /// Nothing but a status is written.
+    pub(super) paused: Option<Paused>,
+}
+
+/// Why and how long a client writes nothing but a status.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Paused {
+    until: Option<Timestamp>,
+}
+
+// === impl Paused ===
+
+impl Paused {
+    /// The error of the request `action`, which is not sent.
+    pub(super) fn error(self, action: &str) -> Error {
+        Error::Paused { action: action.into(), until: self.until }
+    }
 }
 
 impl Default for Options {
@@ -36,6 +56,7 @@ impl Default for Options {
             timeout: TIMEOUT,
             answer_max: ANSWER_MAX,
             observer: None,
+            paused: None,
         }
     }
 }
@@ -160,6 +181,12 @@ impl Client {
     /// Returns this client without the fence, for the lease itself and for what runs without it.
     pub(crate) fn unfenced(&self) -> Self {
         self.with(|o| o.unfenced = true)
+    }
+
+    /// Returns this client with all writes refused but those of a status, because the object that it
+    /// works for is paused.
+    pub(crate) fn paused(&self, until: Option<Timestamp>) -> Self {
+        self.with(|o| o.paused = Some(Paused { until }))
     }
 
     /// Returns this client with an observer of its writes.

@@ -3,7 +3,7 @@
 use tower::ServiceExt;
 
 use super::Client;
-use super::transport::mutates;
+use super::transport::{mutates, mutates_more_than_status};
 
 impl Client {
     /// Returns a plain `kube::Client` over the same connection, behind the same fence.
@@ -33,7 +33,9 @@ impl Client {
     /// # }
     /// ```
     pub fn kube(&self) -> kube::Client {
-        if self.options.unfenced || !self.shared.fence.armed() {
+        let paused = self.options.paused;
+        let fenced = !self.options.unfenced && self.shared.fence.armed();
+        if !fenced && paused.is_none() {
             return self.shared.kube.clone();
         }
         let (inner, fence) = (self.shared.kube.clone(), self.shared.fence.clone());
@@ -44,6 +46,14 @@ impl Client {
                     return inner.send(request).await.map_err(tower::BoxError::from);
                 }
                 let action = format!("{} {}", request.method(), request.uri().path());
+                if let Some(paused) = paused
+                    && mutates_more_than_status(request.method(), request.uri().path())
+                {
+                    return Err(tower::BoxError::from(paused.error(&action)));
+                }
+                if !fenced {
+                    return inner.send(request).await.map_err(tower::BoxError::from);
+                }
                 tokio::select! {
                     biased;
                     closed = fence.closed() => Err(tower::BoxError::from(closed.error(action))),

@@ -20,7 +20,10 @@ const BUSY_WAIT_MAX: Duration = Duration::from_secs(10);
 impl Client {
     /// Sends a request and reads the whole answer.
     pub(crate) async fn send(&self, request: ApiRequest) -> Result<Bytes> {
-        crate::controller::note_request(&request.action);
+        if let Some(paused) = self.options.paused.filter(|_| request.mutates_more_than_status()) {
+            return Err(paused.error(&request.action));
+        }
+        super::requests::note(&request.action);
         let after = self.options.timeout;
         let deadline = crate::clock::after(after);
         let mut tries = 0;

@@ -89,6 +89,11 @@ impl ApiRequest {
         mutates(&self.method, self.url.path())
     }
 
+    /// Returns `true` if the request changes anything but a status.
+    pub(crate) fn mutates_more_than_status(&self) -> bool {
+        mutates_more_than_status(&self.method, self.url.path())
+    }
+
     fn to_http(&self) -> Result<Request<Body>, http::Error> {
         Request::builder()
             .method(self.method.clone())
@@ -112,6 +117,26 @@ pub(crate) fn mutates(method: &Method, path: &str) -> bool {
     let review = path.starts_with("/apis/authorization.k8s.io/")
         || path.starts_with("/apis/authentication.k8s.io/");
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) && !review
+}
+
+/// Returns `true` if a request with this method and path changes anything but a status.
+pub(crate) fn mutates_more_than_status(method: &Method, path: &str) -> bool {
+    mutates(method, path) && subresource(path) != Some("status")
+}
+
+/// Returns the subresource that a path names, such as `status`.
+fn subresource(path: &str) -> Option<&str> {
+    let mut parts = path.trim_matches('/').split('/');
+    let versions = if parts.next()? == "api" { 1 } else { 2 };
+    let parts: Vec<&str> = parts.skip(versions).collect();
+    match parts[..] {
+        // Namespaces are objects, and have objects within them.
+        ["namespaces", _, sub @ ("status" | "finalize")] => Some(sub),
+        ["namespaces", _, _, _, sub, ..] => Some(sub),
+        ["namespaces", ..] => None,
+        [_, _, sub, ..] => Some(sub),
+        _ => None,
+    }
 }
 
 /// Sends a request and returns a successful answer, with its body still to be read.
@@ -219,6 +244,25 @@ mod tests {
             (status.code, status.reason.as_str(), &*status.message),
             (409, "Conflict", "no")
         );
+    }
+
+    #[test]
+    fn a_status_is_not_mistaken_for_an_object_of_that_name() {
+        for (path, status) in [
+            ("/api/v1/namespaces/a/pods/b/status", true),
+            ("/apis/example.com/v1/namespaces/a/shops/b/status", true),
+            ("/api/v1/nodes/a/status", true),
+            ("/api/v1/namespaces/a/status", true),
+            ("/api/v1/namespaces/a/configmaps/status", false),
+            ("/apis/example.com/v1/namespaces/status/shops/status", false),
+            ("/apis/example.com/v1/shops/status", false),
+            ("/api/v1/namespaces/status", false),
+            ("/apis/apps/v1/namespaces/a/deployments/status/scale", false),
+            ("/api", false),
+        ] {
+            assert_eq!(mutates_more_than_status(&Method::PATCH, path), !status, "{path}");
+        }
+        assert!(!mutates_more_than_status(&Method::GET, "/api/v1/nodes/a"));
     }
 
     #[test]

@@ -86,8 +86,8 @@ impl<K: Object> Builder<K> {
 
     /// Reconciles only after changes of the reconciled objects that `predicate` lets pass.
     ///
-    /// Several predicates all have to let a change pass. Changes of other watched kinds have
-    /// [`Watch::when`].
+    /// With several predicates, a change has to pass all of them. Changes of other watched kinds are
+    /// filtered with [`Watch::when`].
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;

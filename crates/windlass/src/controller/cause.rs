@@ -113,7 +113,8 @@ pub enum Cause {
     },
     /// Nothing changed: every object is reconciled again from time to time.
     Resync,
-    /// Somebody asked for it: a channel, a source of keys, or a handle of the controller.
+    /// Somebody asked for it: a channel, a source of keys, a handle of the controller, or the
+    /// annotation `windlass.dev/reconcile` of the object.
     Requested,
 }
 

@@ -25,6 +25,7 @@ use crate::cache::{Cache, Declared, Key, Scope};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::metrics::HandlerFigures;
+use crate::ordered_watch;
 
 /// A controller of any kind.
 pub(crate) trait Component: Send {
@@ -52,7 +53,8 @@ pub(crate) type Run =
 
 /// The parts of a controller that run once its workers may.
 struct Workers<K: Object> {
-    count: usize,
+    /// How many there are at most; a handle can change it.
+    limit: ordered_watch::Sender<usize>,
     streams: KeyStreams,
     channels: Vec<BoxStream<'static, Key>>,
     worker: Arc<Worker<K>>,
@@ -90,6 +92,7 @@ impl<K: Object> Component for Controller<K> {
         let loops = Arc::new(loops);
         let client = client.observed_by(loops.clone());
         let (causes, runs) = (Arc::new(CauseTable::default()), Arc::new(Runs::default()));
+        let limit = ordered_watch::Sender::new(options.workers);
         let handle = ControllerHandle::new(super::handle::Inner {
             name: options.name.as_str().into(),
             kind: options.kind.clone(),
@@ -101,6 +104,9 @@ impl<K: Object> Component for Controller<K> {
             metrics: metrics.clone(),
             loops,
             runs: runs.clone(),
+            switch_prefix: env.switch_prefix.clone(),
+            workers: options.workers,
+            limit: limit.clone(),
         });
         register_handlers(env, &display_name, &handle);
         let cache = client.cached();
@@ -123,6 +129,7 @@ impl<K: Object> Component for Controller<K> {
                 children: Memory::default(),
                 references: options.references,
                 parts: ReportedParts::default(),
+                switch_prefix: env.switch_prefix.clone(),
                 stopping: env.stopping.clone(),
             }),
             queue,
@@ -136,9 +143,8 @@ impl<K: Object> Component for Controller<K> {
             runs,
             ids: AttemptIds::new(env.seed_of(&options.name)),
         };
-        let (count, streams) = (options.workers, handle.streams());
-        let worker = Arc::new(worker);
-        let workers = Workers { count, streams, channels: options.channels, worker };
+        let (streams, worker) = (handle.streams(), Arc::new(worker));
+        let workers = Workers { limit, streams, channels: options.channels, worker };
         let run: Run = Box::new(move |stop, abort| Box::pin(workers.run(stop, abort)));
         Ok(Prepared { handle, leader: options.leader, run })
     }
@@ -181,10 +187,10 @@ impl<K: Object> Workers<K> {
             controller = %shared.controller,
             controllerGroup = shared.kind.group(),
             controllerKind = shared.kind.kind(),
-            "worker count" = self.count,
+            "worker count" = *self.limit.borrow(),
             "Starting workers"
         );
-        pool::run(self.worker, self.count, stop, abort).await;
+        pool::run(self.worker, self.limit.subscribe(), stop, abort).await;
         tracing::info!(
             controller = %shared.controller,
             controllerGroup = shared.kind.group(),

@@ -15,8 +15,9 @@ use super::cause::{Cause, Causes};
 use super::children::Memory;
 use super::reference::References;
 use super::report::{Notes, ReportedParts};
+use super::switches::{Pause, Switches};
 use crate::apply::Applied;
-use crate::cache::{Cached, Key, Malformed, Reader};
+use crate::cache::{Cached, Key, Malformed};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::condition::ConditionBuilder;
@@ -103,9 +104,18 @@ struct Inner<K> {
     decoded: OnceLock<Arc<K>>,
     failures: u32,
     causes: Causes,
+    /// What is switched for this object, which is rare.
+    day_two: Option<Box<DayTwo>>,
     /// How many objects and lists were read from the cache.
     reads: AtomicU32,
     notes: Mutex<Notes>,
+}
+
+/// What annotations of the object ask for.
+struct DayTwo {
+    switches: Switches,
+    /// The pause, with the client that respects it.
+    paused: Option<(Pause, Client)>,
 }
 
 /// The parts that all reconciles of a controller share.
@@ -119,6 +129,8 @@ pub(crate) struct Shared {
     pub(crate) children: Memory,
     pub(crate) references: Option<Arc<References>>,
     pub(crate) parts: ReportedParts,
+    /// The prefix of the annotations that switch something for one object.
+    pub(crate) switch_prefix: Arc<str>,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -133,12 +145,12 @@ impl<K: kind::Object> Context<K> {
     pub(super) fn new(
         before: Option<Self>,
         shared: &Arc<Shared>,
-        reader: &Reader<K>,
+        object: Option<Cached<K>>,
         key: Key,
         failures: u32,
         causes: Causes,
     ) -> Result<Self, Malformed> {
-        let object = reader.object(&key);
+        let day_two = object.as_ref().and_then(|object| DayTwo::of(object, shared));
         let decoded = OnceLock::new();
         if let Some(fresh) = object.as_ref().map(Cached::verify).transpose()?.flatten() {
             drop(decoded.set(fresh));
@@ -149,11 +161,12 @@ impl<K: kind::Object> Context<K> {
             (inner.key, inner.failures) = (key, failures);
             (inner.object, inner.decoded) = (object, decoded);
             (inner.causes, *inner.reads.get_mut()) = (causes, 0);
+            inner.day_two = day_two;
             *inner.notes.get_mut() = Notes::default();
             return Ok(before);
         }
         let (shared, notes, reads) = (shared.clone(), Mutex::default(), AtomicU32::new(0));
-        let inner = Inner { shared, key, object, decoded, failures, causes, reads, notes };
+        let inner = Inner { shared, key, object, decoded, failures, causes, day_two, reads, notes };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -192,6 +205,16 @@ impl<K: kind::Object> Context<K> {
     /// The named parts that each object had last.
     pub(super) fn reported_parts(&self) -> &ReportedParts {
         &self.0.shared.parts
+    }
+
+    /// What annotations switch for this object.
+    pub(super) fn switches(&self) -> Option<&Switches> {
+        self.0.day_two.as_deref().map(|day_two| &day_two.switches)
+    }
+
+    /// The pause of this object.
+    pub(super) fn pause(&self) -> Option<&Pause> {
+        self.0.day_two.as_deref()?.paused.as_ref().map(|(pause, _)| pause)
     }
 
     /// What the reconcile has to say besides its result. Not to be held across an await.
@@ -265,7 +288,10 @@ impl<K: kind::Object> Context<K> {
     /// Returns the client: requests to the server, with the controller's name as field owner, and
     /// reads of everything in the cache.
     pub fn client(&self) -> &Client {
-        &self.0.shared.client
+        match self.0.day_two.as_deref() {
+            Some(DayTwo { paused: Some((_, client)), .. }) => client,
+            _ => &self.0.shared.client,
+        }
     }
 
     /// Returns how many reconciles of this key in a row have failed before.
@@ -387,6 +413,20 @@ impl<K: kind::Object> Context<K> {
     /// Returns the recorder, for events about other objects.
     pub fn recorder(&self) -> &Recorder {
         &self.0.shared.recorder
+    }
+}
+
+// === impl DayTwo ===
+
+impl DayTwo {
+    fn of<K>(object: &Cached<K>, shared: &Shared) -> Option<Box<Self>> {
+        let switches = Switches::of(object, &shared.switch_prefix)?;
+        let pause = switches.pause(&shared.switch_prefix, shared.clock.now());
+        let paused = pause.map(|pause| {
+            let client = shared.client.paused(pause.until);
+            (pause, client)
+        });
+        Some(Box::new(Self { switches, paused }))
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct ControllerEnv {
     pub(crate) metrics: Metrics,
     pub(crate) stopping: CancellationToken,
     pub(crate) seed: u64,
+    /// The prefix of the annotations that switch something for one object.
+    pub(crate) switch_prefix: Arc<str>,
     /// The name of the cluster; empty for the home cluster.
     pub(crate) cluster: String,
 }

@@ -7,15 +7,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::cause::flag;
 use super::key_sink::KeySink;
 use super::map_output::MapError;
 use super::map_retries::MapRetries;
+use super::settled::is_settled;
+use super::source::Mapper;
+use super::switches::Switched;
 use super::worker::panic_text;
 use super::{Predicate, Watch};
-use crate::cache::{Change, Key};
+use crate::cache::{Change, Key, Origin};
 use crate::client::Client;
 use crate::kind::Kind;
-use crate::queue::LOW_PRIORITY;
+use crate::queue::{Add, LOW_PRIORITY};
+
+/// The priority of objects of the first list that may have something to do.
+const UNSETTLED_PRIORITY: i32 = LOW_PRIORITY / 2;
 
 /// The handler of one watch of a controller.
 pub(super) struct EventHandler {
@@ -24,6 +31,8 @@ pub(super) struct EventHandler {
     pub(super) sink: KeySink,
     pub(super) client: Client,
     pub(super) panics: Arc<AtomicU64>,
+    /// The prefix of the annotations that switch something for one object.
+    pub(super) switch_prefix: Arc<str>,
     pub(super) watch: Watch,
     pub(super) retries: MapRetries,
 }
@@ -33,16 +42,26 @@ pub(super) struct EventHandler {
 impl EventHandler {
     /// Queues the keys that a change concerns.
     pub(super) fn handle(self: &Arc<Self>, change: Change) {
+        let switched = self.switched(&change);
         let passes = self.watch.predicate.as_ref().is_none_or(|p| self.passes(p, &change));
-        if passes && !self.enqueue(&change) {
+        if (passes || switched.any) && !self.enqueue(&change, switched.requested) {
             self.retries.add(change, self);
+        }
+    }
+
+    /// Returns what somebody switched for the reconciled object by this change. No predicate can
+    /// ignore that.
+    fn switched(&self, change: &Change) -> Switched {
+        match self.watch.mapper {
+            Mapper::Itself => Switched::by(change, &self.switch_prefix),
+            _ => Switched::default(),
         }
     }
 
     /// Maps the changes of an object again for which the map function failed.
     pub(super) fn retry(self: &Arc<Self>, object: &Key) {
         for change in self.retries.take(object) {
-            if !self.enqueue(&change) {
+            if !self.enqueue(&change, false) {
                 self.retries.add(change, self);
             }
         }
@@ -65,7 +84,7 @@ impl EventHandler {
     }
 
     /// Queues the keys that one change concerns. Returns `false` if the map function failed.
-    fn enqueue(&self, change: &Change) -> bool {
+    fn enqueue(&self, change: &Change, requested: bool) -> bool {
         let keys = catch_unwind(AssertUnwindSafe(|| {
             self.watch.keys(change, &self.reconciled, self.client.cached())
         }));
@@ -82,9 +101,7 @@ impl EventHandler {
                 return false;
             }
         };
-        // Objects that did not change must not delay those that did.
-        let usual = if change.is_old_news() { LOW_PRIORITY } else { 0 };
-        let priority = self.watch.priority.unwrap_or(usual);
+        let priority = self.watch.priority.unwrap_or_else(|| self.usual_priority(change));
         for key in &*keys {
             tracing::trace!(
                 controller = %self.name,
@@ -95,9 +112,23 @@ impl EventHandler {
                 change = change.word(),
                 "Queued"
             );
-            self.sink.changed(key, &self.watch.kind, change, priority);
+            let flags = if requested { flag::REQUESTED } else { 0 };
+            let add = Add::default().priority(priority).flags(flags);
+            self.sink.changed(key, &self.watch.kind, change, add);
         }
         true
+    }
+
+    /// Objects that did not change must not delay those that did, and after a start those with
+    /// nothing left to do must not delay the others.
+    fn usual_priority(&self, change: &Change) -> i32 {
+        match (change.is_old_news(), change.origin, &self.watch.mapper, &change.new) {
+            (false, ..) => 0,
+            (true, Origin::Initial, Mapper::Itself, Some(object)) if !is_settled(object) => {
+                UNSETTLED_PRIORITY
+            }
+            _ => LOW_PRIORITY,
+        }
     }
 
     fn report_failure(&self, object: &Key, error: &MapError) {

@@ -24,6 +24,7 @@ use crate::clock::FAR;
 use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::metrics::ControllerMetrics;
+use crate::ordered_watch;
 use crate::queue::{Add, QueueStats, WorkQueue};
 
 /// The delay before a look at a kind that cannot be read is repeated.
@@ -71,6 +72,11 @@ pub(super) struct Inner {
     pub(super) metrics: ControllerMetrics,
     pub(super) loops: Arc<WriteLoopDetector>,
     pub(super) runs: Arc<Runs>,
+    pub(super) switch_prefix: Arc<str>,
+    /// The workers that its author wants.
+    pub(super) workers: usize,
+    /// The workers that there are at most.
+    pub(super) limit: ordered_watch::Sender<usize>,
 }
 
 /// An object of which only the metadata is read.
@@ -103,6 +109,20 @@ impl ControllerHandle {
     /// Queues a key for a reconcile.
     pub fn enqueue(&self, key: Key) {
         self.0.sink.request(key, Add::default());
+    }
+
+    /// Returns the most workers that run at once.
+    pub(crate) fn workers(&self) -> usize {
+        *self.0.limit.borrow()
+    }
+
+    /// Sets the most workers that run at once; `None` is what the author of the controller wants.
+    #[cfg(feature = "operator")]
+    pub(crate) fn set_workers(&self, workers: Option<usize>) {
+        let workers = workers.unwrap_or(self.0.workers);
+        if self.0.limit.send_replace(workers) != workers {
+            self.0.metrics.set_workers(workers);
+        }
     }
 
     /// Returns the statistics of the queue.
@@ -228,6 +248,7 @@ impl ControllerHandle {
             sink: inner.sink.clone(),
             client: inner.client.clone(),
             panics: inner.panics.clone(),
+            switch_prefix: inner.switch_prefix.clone(),
             watch,
             retries: MapRetries::default(),
         });

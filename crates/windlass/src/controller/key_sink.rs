@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::cause::flag;
 use super::cause_table::CauseTable;
-use crate::cache::{Cause, Change, Key};
+use crate::cache::{Change, Key, Origin};
 use crate::kind::Kind;
 use crate::queue::{Add, WorkQueue};
 
@@ -42,19 +42,19 @@ impl KeySink {
     }
 
     /// Adds a key because an object of `kind` changed.
-    pub(super) fn changed(&self, key: &Key, kind: &Kind, change: &Change, priority: i32) {
+    pub(super) fn changed(&self, key: &Key, kind: &Kind, change: &Change, add: Add) {
         if !self.fits(key) {
-            return self.changed(&Key::cluster(key.name()), kind, change, priority);
+            return self.changed(&Key::cluster(key.name()), kind, change, add);
         }
-        let flags = match change.cause {
-            Cause::Initial => flag::STARTED,
+        let flags = match change.origin {
+            Origin::Initial => flag::STARTED,
             _ if change.is_old_news() => flag::RESYNC,
             _ => {
                 self.causes.changed(key, kind, change);
                 flag::OBJECTS
             }
         };
-        self.queue.add_with(key, Add::default().priority(priority).flags(flags));
+        self.queue.add_with(key, add.flags(flags));
     }
 
     /// Returns `true` if a key can be that of an object of the controller's kind.

@@ -12,6 +12,7 @@
 //! **Invariant:** no worker outlives the pool, also if the future of [`run`] is dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -21,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 use super::worker::{Scratch, Worker};
 use crate::cache::Key;
 use crate::kind::Object;
-use crate::queue::Work;
+use crate::ordered_watch;
+use crate::queue::{Add, Work};
 
 /// How often slow reconciles and unneeded workers are looked for.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
@@ -32,6 +34,10 @@ const TURNS_MAX: u32 = 32;
 /// What all workers of a pool share.
 struct Pool<K: Object> {
     worker: Arc<Worker<K>>,
+    /// The most workers.
+    limit: ordered_watch::Receiver<usize>,
+    /// The workers that run.
+    running: AtomicUsize,
     stop: CancellationToken,
     abort: CancellationToken,
 }
@@ -44,19 +50,20 @@ struct Checks {
     unneeded: Option<Instant>,
 }
 
-/// Runs a pool of up to `workers` workers until `stop`, then waits for running reconciles until
-/// `abort`.
+/// Runs a pool of up to `limit` workers until `stop`, then waits for running reconciles until
+/// `abort`. The limit can change at any time.
 pub(super) async fn run<K: Object>(
     worker: Arc<Worker<K>>,
-    workers: usize,
+    limit: ordered_watch::Receiver<usize>,
     stop: CancellationToken,
     abort: CancellationToken,
 ) {
     // Aborts its tasks when it is dropped.
     let mut tasks = JoinSet::new();
     let abort_if_dropped = abort.child_token().drop_guard();
-    let pool = Arc::new(Pool { worker, stop, abort: abort_if_dropped.token().clone() });
-    pool.spawn_workers(&mut tasks, workers.max(1)).await;
+    let (running, abort_token) = (AtomicUsize::new(0), abort_if_dropped.token().clone());
+    let pool = Arc::new(Pool { worker, limit, running, stop, abort: abort_token });
+    pool.spawn_workers(&mut tasks).await;
     pool.worker.queue.shutdown();
     tokio::select! {
         biased;
@@ -70,22 +77,26 @@ pub(super) async fn run<K: Object>(
 
 impl<K: Object> Pool<K> {
     /// Spawns a worker for each key that finds none, until the pool has to stop.
-    async fn spawn_workers(self: &Arc<Self>, tasks: &mut JoinSet<()>, workers: usize) {
+    async fn spawn_workers(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let queue = &self.worker.queue;
+        let mut limits = self.limit.clone();
         let mut checks = Checks::default();
         loop {
             while tasks.try_join_next().is_some() {}
             let next_check = checks.run(&self.worker, !tasks.is_empty());
+            let limit = (*limits.borrow_and_update()).max(1);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
-                work = queue.get_unclaimed(), if tasks.len() < workers => match work {
+                work = queue.get_unclaimed(), if tasks.len() < limit => match work {
                     Some(work) => {
+                        self.running.fetch_add(1, Ordering::Relaxed);
                         tasks.spawn(self.clone().work(work));
                     }
                     None => return,
                 },
                 _ = tasks.join_next(), if !tasks.is_empty() => {}
+                Ok(()) = limits.changed() => {}
                 () = sleep_until(next_check) => {}
             }
             tokio::task::consume_budget().await;
@@ -99,6 +110,12 @@ impl<K: Object> Pool<K> {
         while let Some(work) = next
             && !self.stop.is_cancelled()
         {
+            if self.leave_if_surplus() {
+                // Somebody else reconciles it: it is queued again when it is dropped.
+                let add = Add::default().priority(work.priority()).flags(work.flags());
+                queue.add_with(work.key(), add);
+                return;
+            }
             self.worker.work_on(&work, &self.abort, &mut scratch).await;
             turns = turns.wrapping_add(1);
             next = if turns % TURNS_MAX == 0 {
@@ -112,6 +129,14 @@ impl<K: Object> Pool<K> {
                 next = queue.get().await;
             }
         }
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if there are more workers than allowed by now, so that this one has to end.
+    fn leave_if_surplus(&self) -> bool {
+        let limit = (*self.limit.borrow()).max(1);
+        let leave = |running: usize| (running > limit).then(|| running - 1);
+        self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, leave).is_ok()
     }
 }
 

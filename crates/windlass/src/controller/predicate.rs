@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kube::core::{DynamicObject, PartialObjectMeta, Selector, SelectorExt};
 
-use crate::cache::{Cause, Change, Entry};
+use crate::cache::{Change, Entry, Origin};
 use crate::kind::Object;
 
 type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
@@ -22,7 +22,7 @@ type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 /// ```
 /// use k8s_openapi::api::apps::v1::Deployment;
 /// use windlass::Predicate;
-/// use windlass::cache::{Cause, Change};
+/// use windlass::cache::{Origin, Change};
 ///
 /// let mut old = Deployment::default();
 /// old.metadata.name = Some("a".into());
@@ -41,7 +41,7 @@ type Test = Arc<dyn Fn(&Change) -> bool + Send + Sync>;
 ///
 /// // A resync passes, unless the predicate is evaluated for resyncs too.
 /// let mut resync = labels;
-/// resync.cause = Cause::Resync;
+/// resync.origin = Origin::Resync;
 /// let never = Predicate::new(|_| false);
 /// assert!(never.passes(&resync) && !never.resyncs().passes(&resync));
 /// # Ok::<(), windlass::Error>(())
@@ -145,7 +145,7 @@ impl Predicate {
 
     /// Returns `true` if `change` leads to a reconcile.
     pub fn passes(&self, change: &Change) -> bool {
-        (change.cause == Cause::Resync && !self.resyncs) || (self.test)(change)
+        (change.origin == Origin::Resync && !self.resyncs) || (self.test)(change)
     }
 }
 
@@ -210,15 +210,15 @@ mod tests {
         Change::between(Some(&object(&json!({}))), Some(&object(&change))).unwrap()
     }
 
-    fn same(cause: Cause) -> Change {
+    fn same(origin: Origin) -> Change {
         let same = object(&json!({}));
         let mut change = Change::between(Some(&same), Some(&same)).unwrap();
-        change.cause = cause;
+        change.origin = origin;
         change
     }
 
     fn resync() -> Change {
-        same(Cause::Resync)
+        same(Origin::Resync)
     }
 
     fn created() -> Change {

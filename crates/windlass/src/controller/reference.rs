@@ -70,7 +70,7 @@ impl<K: Object> Builder<K> {
     /// [`Context::reference`].
     ///
     /// Only the metadata of the kind is cached, unless the kind is also declared with `owns`,
-    /// `watches` or `reads`. The role of the operator gets the verbs `get`, `list` and `watch`.
+    /// `watch` or `reads`. The role of the operator gets the verbs `get`, `list` and `watch`.
     pub fn references<T: Object<DynamicType = ()>>(mut self) -> Self {
         let kind = Kind::of::<T>();
         self.referenced.insert(kind.clone());

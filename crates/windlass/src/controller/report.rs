@@ -5,7 +5,10 @@
 //! - `Ready`: whether all parts are ready, or the error of the reconcile;
 //! - `Reconciling` and `Stalled`, which exist only while they are `True`;
 //! - one condition for each part that the reconcile reported by name;
-//! - `status.observedGeneration`.
+//! - `Paused`, which exists only while the object is paused by annotation;
+//! - `status.observedGeneration`, and `status.lastHandledReconcileAt` if the schema has it.
+//!
+//! A reconcile that ended because the object is paused decides nothing: `Ready` stays as it was.
 //!
 //! The condition of a part that a successful reconcile no longer reports is removed, if this process
 //! has written it: what it says may not be true any more.
@@ -15,6 +18,7 @@
 //! **Invariant:** equal outcomes send nothing: a transition time changes only with its status.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -23,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::reference::Asked;
+use super::switches::Pause;
 use super::{Context, Next};
 use crate::cache::Key;
 use crate::condition::{self, ConditionBuilder};
@@ -34,6 +39,10 @@ use crate::readiness::{Readiness, is_built_in};
 const MESSAGE_MAX: usize = 2000;
 /// Most named parts of an object.
 const PARTS_MAX: usize = 64;
+/// Most bytes of the value by which somebody asked for a reconcile.
+const REQUEST_MAX: usize = 1024;
+/// The reasons of the condition `Paused`.
+const PAUSED_REASONS: [&str; 2] = ["PausedByAnnotation", "InvalidAnnotation"];
 /// Most objects whose parts are remembered.
 const OBJECTS_MAX: usize = 100_000;
 
@@ -56,6 +65,8 @@ struct Status {
     observed_generation: Option<i64>,
     #[serde(default)]
     conditions: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_handled_reconcile_at: Option<String>,
 }
 
 /// The outcome of a reconcile, as conditions show it.
@@ -67,21 +78,25 @@ struct Outcome {
 
 /// The types of the conditions that were written for named parts, by object.
 #[derive(Debug, Default)]
-pub(crate) struct ReportedParts(Mutex<HashMap<Key, BTreeSet<String>>>);
+pub(crate) struct ReportedParts {
+    parts: Mutex<HashMap<Key, BTreeSet<String>>>,
+    /// The schema of the kind has no `lastHandledReconcileAt`.
+    drops_requests: AtomicBool,
+}
 
 // === impl ReportedParts ===
 
 impl ReportedParts {
     /// Returns the parts that were reported before and are not any more.
     fn missing(&self, key: &Key, parts: &[(String, Readiness)]) -> Vec<String> {
-        let known = self.0.lock();
+        let known = self.parts.lock();
         let known = known.get(key).into_iter().flatten();
         known.filter(|type_| parts.iter().all(|(now, _)| now != *type_)).cloned().collect()
     }
 
     /// Remembers what was written; what is `missing` is not there any more.
     fn wrote(&self, key: &Key, parts: &[(String, Readiness)], missing: &[String]) {
-        let mut all = self.0.lock();
+        let mut all = self.parts.lock();
         if parts.is_empty() && !all.contains_key(key) {
             return;
         }
@@ -96,8 +111,16 @@ impl ReportedParts {
         }
     }
 
+    fn keeps_requests(&self) -> bool {
+        !self.drops_requests.load(Ordering::Relaxed)
+    }
+
+    fn drops_requests(&self) {
+        self.drops_requests.store(true, Ordering::Relaxed);
+    }
+
     fn forget(&self, key: &Key) {
-        self.0.lock().remove(key);
+        self.parts.lock().remove(key);
     }
 }
 
@@ -149,7 +172,10 @@ impl<K: Object> Context<K> {
     ///
     /// Fails if the status cannot be written, or if the kind has no conditions in its schema.
     pub(super) async fn write_conditions(&self, result: &Result<Next>) -> Result<()> {
-        let Some(outcome) = Outcome::of(result, &self.notes().summary()) else { return Ok(()) };
+        let outcome = Outcome::of(result, &self.notes().summary());
+        if outcome.is_none() && self.pause().is_none() {
+            return Ok(());
+        }
         let Some(found) = self.found() else {
             self.reported_parts().forget(self.key());
             return Ok(());
@@ -175,10 +201,14 @@ impl<K: Object> Context<K> {
         let start = |type_: &str, holds: Option<bool>| {
             ConditionBuilder::new(type_.into(), holds, generation, self.clock())
         };
+        let handled = outcome.as_ref().and_then(|_| self.handled_request());
         let wrote = self
             .status_as(|status: &mut Status| {
-                if generation.is_some() {
+                if generation.is_some() && outcome.is_some() {
                     status.observed_generation = generation;
+                }
+                if handled.is_some() {
+                    status.last_handled_reconcile_at = handled.map(Into::into);
                 }
                 for (type_, part) in &parts {
                     let condition = start(type_, holds(part));
@@ -187,16 +217,32 @@ impl<K: Object> Context<K> {
                 for type_ in &missing {
                     condition::remove(&mut status.conditions, type_);
                 }
-                outcome.set(&mut status.conditions, start);
+                if let Some(outcome) = &outcome {
+                    outcome.set(&mut status.conditions, start);
+                }
+                set_paused(self.pause(), &mut status.conditions, start);
             })
             .await?;
         self.reported_parts().wrote(self.key(), &parts, &missing);
-        if wrote { self.check_schema() } else { Ok(()) }
+        if wrote && outcome.is_some() { self.check_schema(handled) } else { Ok(()) }
     }
 
-    /// Fails if the server dropped the conditions.
-    fn check_schema(&self) -> Result<()> {
+    /// Returns the value by which somebody asked for this reconcile, if the status has room for it.
+    fn handled_request(&self) -> Option<&str> {
+        let request = self.switches()?.request().filter(|value| value.len() <= REQUEST_MAX)?;
+        let room = !is_built_in(self.kind().group()) && self.reported_parts().keeps_requests();
+        Some(request).filter(|_| room && self.pause().is_none())
+    }
+
+    /// Fails if the server dropped the conditions. A request that it dropped is not written again.
+    fn check_schema(&self, handled: Option<&str>) -> Result<()> {
         let kept = self.client().cached().json(self.kind(), self.key())?;
+        let recorded = |object: &Value| {
+            object.pointer("/status/lastHandledReconcileAt").and_then(Value::as_str) == handled
+        };
+        if handled.is_some() && !kept.as_ref().is_none_or(recorded) {
+            self.reported_parts().drops_requests();
+        }
         let dropped = kept.is_some_and(|object| {
             let all = object.pointer("/status/conditions").and_then(Value::as_array);
             !all.is_some_and(|all| all.iter().any(|condition| condition["type"] == "Ready"))
@@ -220,7 +266,9 @@ impl Outcome {
     fn of(result: &Result<Next>, parts: &Readiness) -> Option<Self> {
         let error = match result {
             Ok(_) => return Some(Self { ready: parts.clone(), retries: false }),
-            Err(error) if error.is_conflict() || error.is_fenced() => return None,
+            Err(error) if error.is_conflict() || error.is_fenced() || error.is_paused() => {
+                return None;
+            }
             Err(error) => error,
         };
         let message = error.chain();
@@ -252,6 +300,24 @@ impl Outcome {
             }
             false => condition::remove(all, "Stalled"),
         }
+    }
+}
+
+/// Sets the condition of a pause, or removes it when the pause is over.
+fn set_paused(
+    pause: Option<&Pause>,
+    all: &mut Vec<Value>,
+    start: impl Fn(&str, Option<bool>) -> ConditionBuilder,
+) {
+    match pause {
+        Some(pause) => {
+            let reason = PAUSED_REASONS[usize::from(pause.invalid)];
+            start("Paused", Some(true)).reason(reason).message(&*pause.message).set(all);
+        }
+        None => all.retain(|condition| {
+            let reason = condition["reason"].as_str().unwrap_or_default();
+            condition["type"] != "Paused" || !PAUSED_REASONS.contains(&reason)
+        }),
     }
 }
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::cause::Causes;
-use super::requests::Log;
 use crate::cache::Key;
+use crate::client::RequestLog;
 
 /// Most runs that are remembered.
 const RUNS_MAX: usize = 256;
@@ -39,7 +39,7 @@ pub(super) struct Run {
     pub(super) causes: Causes,
     /// How many objects and lists were read from the cache through the context.
     pub(super) reads: u32,
-    pub(super) requests: Log,
+    pub(super) requests: RequestLog,
     pub(super) outcome: &'static str,
     pub(super) error: Option<String>,
     /// After which time the key is reconciled again, whatever happens.

@@ -241,7 +241,9 @@ impl Watch {
     /// Sets the priority of the keys of this watch; larger ones are reconciled first.
     ///
     /// By default changes have priority 0, and the first list and resyncs
-    /// [`LOW_PRIORITY`](crate::queue::LOW_PRIORITY).
+    /// [`LOW_PRIORITY`](crate::queue::LOW_PRIORITY). Reconciled objects of the first list that are not
+    /// settled come before the others: an object is settled if its condition `Ready` is `True` for
+    /// its current generation.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self

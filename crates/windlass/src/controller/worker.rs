@@ -18,10 +18,11 @@ use super::cause::{Causes, flag};
 use super::cause_table::CauseTable;
 use super::conflicts::Conflicts;
 use super::context::Shared;
-use super::requests::Requests;
 use super::runs::{Run as PastRun, Runs};
+use super::switches::Switches;
 use super::{Context, Next, Reconciler};
-use crate::cache::{Key, Malformed, Reader};
+use crate::cache::{Cached, Key, Malformed, Reader};
+use crate::client::Requests;
 use crate::error::{Error, Result};
 use crate::events::EventType;
 use crate::kind::Object;
@@ -78,10 +79,14 @@ pub(crate) struct Worker<K: Object> {
 pub(super) struct Scratch<K: Object> {
     cx: Option<Context<K>>,
     run: Option<Run>,
+    /// The object of the current reconcile.
+    object: Option<Cached<K>>,
     requests: Arc<Requests>,
     /// What is known about the current reconcile, besides its result.
     causes: Causes,
     reads: u32,
+    /// The write that was not sent because the object is paused.
+    paused: Option<String>,
 }
 
 /// How a reconcile ended.
@@ -103,7 +108,7 @@ struct AttemptGuard<'a> {
 impl<K: Object> Default for Scratch<K> {
     fn default() -> Self {
         let (requests, causes) = (Arc::default(), Causes::default());
-        Self { cx: None, run: None, requests, causes, reads: 0 }
+        Self { cx: None, run: None, object: None, requests, causes, reads: 0, paused: None }
     }
 }
 
@@ -149,6 +154,9 @@ impl<K: Object> Worker<K> {
     ) {
         let shared = &self.shared;
         let key = work.key();
+        let (flags, causes) = (work.flags(), self.causes.take(key, work.flags()));
+        scratch.object = self.reader.object(key);
+        let log_level = scratch.object.as_ref().and_then(|object| self.log_level(object));
         let span = tracing::info_span!(
             "reconcile",
             controller = %shared.controller,
@@ -158,8 +166,8 @@ impl<K: Object> Worker<K> {
             name = key.name(),
             reconcileID = tracing::field::Empty,
             causes = tracing::field::Empty,
+            logLevel = log_level,
         );
-        let (flags, causes) = (work.flags(), self.causes.take(key, work.flags()));
         if !span.is_disabled() {
             span.record("reconcileID", tracing::field::display(self.ids.next()));
             span.record("causes", causes.text());
@@ -181,10 +189,22 @@ impl<K: Object> Worker<K> {
             self.queue.add_with(key, Add::default().priority(work.priority()).after(next));
             Ended { outcome: "panic", error: Some(panic), next: Some(next) }
         });
-        let Ended { outcome, error, next } = ended;
+        let Ended { outcome, error, next } = match scratch.paused.take() {
+            Some(refused) => Ended { outcome: "paused", error: Some(refused), ..ended },
+            None => ended,
+        };
         let (reads, requests) = (scratch.reads, scratch.requests.take());
         let (key, ended) = (key.clone(), Instant::now());
         self.runs.add(PastRun { key, ended, took, causes, reads, requests, outcome, error, next });
+    }
+
+    /// Returns the level from which on reconciles of an object are logged, if it has one of its own.
+    fn log_level(&self, object: &Cached<K>) -> Option<&'static str> {
+        let prefix = &self.shared.switch_prefix;
+        let level = Switches::of(object, prefix)?.log_level(prefix).ok()??;
+        #[cfg(feature = "log")]
+        crate::log::raise(level);
+        Some(level.as_str())
     }
 
     async fn attempt(
@@ -231,10 +251,11 @@ impl<K: Object> Worker<K> {
 
     async fn reconcile(&self, key: &Key, scratch: &mut Scratch<K>) -> Result<Next> {
         let failures = self.queue.failures(key);
-        let before = scratch.cx.take();
+        let (before, object) = (scratch.cx.take(), scratch.object.take());
         let causes = std::mem::take(&mut scratch.causes);
-        let cx = Context::new(before, &self.shared, &self.reader, key.clone(), failures, causes)
+        let cx = Context::new(before, &self.shared, object, key.clone(), failures, causes)
             .map_err(|malformed| self.undecodable(key, &malformed))?;
+        cx.heed(&self.shared.switch_prefix);
         let run = self.reconciler.clone().run(cx.clone(), &mut scratch.run);
         let result = match self.timeout {
             None => run.await,
@@ -250,6 +271,16 @@ impl<K: Object> Worker<K> {
         };
         let result = self.report(&cx, result.map(|next| cx.next(next))).await;
         cx.settle_references(result.is_ok());
+        let result = match result {
+            Err(error) if error.is_paused() => {
+                let refused = error.chain();
+                tracing::debug!(refused, "Paused");
+                cx.event("Paused", refused.clone());
+                scratch.paused = Some(refused);
+                Ok(cx.next(Next::Done))
+            }
+            result => result,
+        };
         (scratch.cx, scratch.causes, scratch.reads) = cx.cleared();
         result
     }
@@ -262,6 +293,8 @@ impl<K: Object> Worker<K> {
         // Boxed, so that other controllers need no memory for it.
         match (Box::pin(cx.write_conditions(&result)).await, result) {
             (Err(error), Ok(_)) => Err(error),
+            // Otherwise nobody would write the condition of a pause before the next change.
+            (Err(error), Err(refused)) if refused.is_paused() => Err(error),
             (Err(error), result) => {
                 tracing::debug!(error = error.chain(), "the conditions cannot be written");
                 result
@@ -274,7 +307,8 @@ impl<K: Object> Worker<K> {
     async fn report_panic(&self, key: &Key, error: Error) -> Result<Next> {
         let failures = self.queue.failures(key);
         let causes = Causes::default();
-        match Context::new(None, &self.shared, &self.reader, key.clone(), failures, causes) {
+        let object = self.reader.object(key);
+        match Context::new(None, &self.shared, object, key.clone(), failures, causes) {
             Ok(cx) if self.conditions => self.report(&cx, Err(error)).await,
             _ => Err(error),
         }

@@ -66,19 +66,19 @@ type Change = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
 // === impl Fields ===
 
 impl Fields {
-    /// The same fields, except for those that only one of the versions has.
+    /// Starts with fields that are the same in both versions, except for those that only one has.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A field has another name or place in the stored version: paths such as `.spec.size`, `old` of
+    /// Declares that a field has another name or place in the stored version: paths such as `.spec.size`, `old` of
     /// this version and `new` of the stored one.
     pub fn moved(mut self, old: &str, new: &str) -> Self {
         self.moves.push(Move { old: old.into(), new: new.into(), functions: None });
         self
     }
 
-    /// A field has another form in the stored version, and possibly another place.
+    /// Declares that a field has another form in the stored version, and possibly another place.
     pub fn changed<A, B>(
         mut self,
         old: &str,

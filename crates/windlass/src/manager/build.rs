@@ -26,6 +26,8 @@ impl Manager {
         crate::panic::install_hook();
         check_names(&self.others)?;
         let stopping = CancellationToken::new();
+        #[cfg(feature = "operator")]
+        let settings = self.settings()?;
         let replica = Replica::new(self.seed, self.replica.take());
         let (clusters, publishers) = self.clusters(&replica, &stopping)?;
         let components = std::mem::take(&mut self.components);
@@ -63,6 +65,8 @@ impl Manager {
             metrics_address: metrics.as_ref().map(Server::bound),
             webhook_address: webhooks.as_ref().map(Server::bound),
             jumps: Mutex::default(),
+            #[cfg(feature = "operator")]
+            settings,
             stopping,
         });
         state.add_builtin_checks();
@@ -116,6 +120,7 @@ impl Manager {
                 metrics: self.registry.clone(),
                 stopping: stopping.clone(),
                 seed: replica.seed(),
+                switch_prefix: self.switch_prefix.clone(),
                 cluster: name.clone(),
             };
             Ok((Cluster { name, ground }, publisher))

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use kube::core::Selector;
 
 #[cfg(feature = "operator")]
 use super::assembly::host_in;
 use super::checks::Probe;
 use super::serving::Serving;
 use super::{Checks, RunContext, Runnable};
-use crate::cache::{CacheOptions, Scope};
+use crate::cache::{CacheOptions, Choice, Namespaces, Scope};
 use crate::clock::Clock;
-use crate::controller::{Component, Controller};
+use crate::controller::{Component, Controller, SWITCH_PREFIX};
 use crate::error::Result;
 use crate::events::EventsApi;
 use crate::kind::{Kind, Object};
@@ -65,7 +68,7 @@ pub struct Manager {
     pub(super) components: Vec<(String, Box<dyn Component>)>,
     pub(super) runnables: Vec<(bool, Runnable)>,
     pub(super) name: String,
-    pub(super) namespaces: Vec<String>,
+    pub(super) namespaces: Namespaces,
     pub(super) scopes: BTreeMap<Kind, Scope>,
     pub(super) cache: CacheOptions,
     pub(super) lease: Option<LeaseOptions>,
@@ -78,6 +81,9 @@ pub struct Manager {
     pub(super) events_api: Option<EventsApi>,
     pub(super) seed: Option<u64>,
     pub(super) replica: Option<String>,
+    pub(super) switch_prefix: Arc<str>,
+    #[cfg(feature = "operator")]
+    pub(super) settings_file: Option<std::path::PathBuf>,
 }
 
 // === impl Manager ===
@@ -92,7 +98,7 @@ impl Manager {
             components: Vec::new(),
             runnables: Vec::new(),
             name: "windlass".into(),
-            namespaces: Vec::new(),
+            namespaces: Namespaces::All,
             scopes: BTreeMap::new(),
             cache: CacheOptions::default(),
             lease: None,
@@ -104,6 +110,9 @@ impl Manager {
             events_api: Some(EventsApi::default()),
             seed: None,
             replica: None,
+            switch_prefix: SWITCH_PREFIX.into(),
+            #[cfg(feature = "operator")]
+            settings_file: None,
         }
     }
 
@@ -229,7 +238,58 @@ impl Manager {
 
     /// Caches namespaced kinds in these namespaces only; in all namespaces by default.
     pub fn namespaces<'a>(mut self, namespaces: impl IntoIterator<Item = &'a str>) -> Self {
-        self.namespaces = namespaces.into_iter().map(str::to_string).collect();
+        self.namespaces = Namespaces::Fixed(namespaces.into_iter().map(str::to_string).collect());
+        self
+    }
+
+    /// Caches namespaced kinds in the namespaces that match a label selector, at any time.
+    ///
+    /// When a namespace begins to match, its objects are read and reconciled. When it does not match
+    /// any more, its objects are treated as deleted: they are not in the cache, and their keys are
+    /// reconciled once more, without an object. Reads in other namespaces fail.
+    ///
+    /// Each kind has one watch per namespace, so this is for some hundred namespaces. The role of the
+    /// operator has to allow `list` and `watch` of namespaces.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+    /// use kube::core::Expression;
+    /// use serde_json::json;
+    /// use windlass::client::Patch;
+    /// use windlass::{Context, Controller, Key, Manager, Next};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = windlass::Client::new(server.client());
+    /// # let mut map = ConfigMap::default();
+    /// # map.metadata.name = Some("a".into());
+    /// # map.metadata.namespace = Some("default".into());
+    /// # client.api().create(&map).await?;
+    /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
+    /// let maps = Controller::<ConfigMap>::builder("maps").build(move |cx: Context<ConfigMap>| {
+    ///     let sender = sender.clone();
+    ///     async move {
+    ///         let _ = sender.send((cx.key().clone(), cx.object().is_some())).await;
+    ///         Ok(Next::Done)
+    ///     }
+    /// });
+    /// let blue = Expression::Equal("team".into(), "blue".into());
+    /// let manager = Manager::new(server.client()).namespace_selector(blue.into());
+    /// let handle = manager.add(maps).spawn()?;
+    /// handle.ready().await;
+    /// let namespaces = handle.client().api::<Namespace>();
+    /// let paint = |team| Patch::Merge(json!({"metadata": {"labels": {"team": team}}}));
+    /// namespaces.patch(&Key::cluster("default"), &paint("blue")).await?;
+    /// let key = Key::namespaced("default", "a");
+    /// assert_eq!(seen.recv().await, Some((key.clone(), true)));
+    /// namespaces.patch(&Key::cluster("default"), &paint("red")).await?;
+    /// assert_eq!(seen.recv().await, Some((key, false)));
+    /// # handle.stop().await
+    /// # }
+    /// ```
+    pub fn namespace_selector(mut self, selector: Selector) -> Self {
+        self.namespaces = Namespaces::Chosen(Choice::Labels(selector));
         self
     }
 
@@ -332,6 +392,16 @@ impl Manager {
         Fut: Future<Output = Result<()>> + Send + 'static,
     {
         self.checks.add(Probe::Ready, name, check);
+        self
+    }
+
+    /// Sets the prefix of the annotations by which people pause an object (`PREFIX/paused`), have it
+    /// reconciled (`PREFIX/reconcile`) or log more of it (`PREFIX/log-level`); `windlass.dev` by
+    /// default.
+    ///
+    /// [`Context::is_paused`](crate::Context::is_paused) has an example.
+    pub fn annotation_prefix(mut self, prefix: &str) -> Self {
+        self.switch_prefix = prefix.into();
         self
     }
 

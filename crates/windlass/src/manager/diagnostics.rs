@@ -30,6 +30,10 @@ pub(super) fn report(state: &State) -> Value {
     let (jumps, last) = *state.jumps.lock();
     let last =
         last.map(|jump| json!({"at": jump.at.to_string(), "seconds": jump.by.as_secs_f64()}));
+    #[cfg(feature = "operator")]
+    let settings = state.settings.as_ref().map(super::settings_file::SettingsFile::report);
+    #[cfg(not(feature = "operator"))]
+    let settings = Value::Null;
     json!({
         "ready": *state.ready.borrow(),
         "behind": state.behind(),
@@ -37,6 +41,7 @@ pub(super) fn report(state: &State) -> Value {
         "clusters": clusters,
         "controllers": controllers,
         "lease": lease,
+        "settings": settings,
         "clock": {"jumps": jumps, "lastJump": last},
     })
 }
@@ -81,6 +86,7 @@ fn controller(cluster: &str, controller: &ControllerHandle) -> Value {
         "kind": controller.kind().to_string(),
         "cluster": cluster,
         "watches": watches,
+        "workers": controller.workers(),
         "handlerPanics": controller.handler_panics(),
         "reconciles": controller.outcomes(),
         "updateLoops": controller.loops(),

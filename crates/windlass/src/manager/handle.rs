@@ -57,7 +57,7 @@ impl Handle {
         Self { state, task }
     }
 
-    /// The client of the home cluster. It reads from the cache, and writes only while this process
+    /// Returns the client of the home cluster. It reads from the cache, and writes only while this process
     /// holds the lease, if the manager uses one.
     ///
     /// What every replica has to do before one of them leads, such as installing a
@@ -87,7 +87,7 @@ impl Handle {
         &self.state.clients[0].1
     }
 
-    /// The client of a named cluster.
+    /// Returns the client of a named cluster, if the manager has it.
     pub fn cluster(&self, name: &str) -> Option<&Client> {
         self.state.clients.iter().find(|(known, _)| known == name).map(|(_, client)| client)
     }
@@ -184,17 +184,17 @@ impl Handle {
         self.state.metrics.encode()
     }
 
-    /// The address of the server for probes, once it listens.
+    /// Returns the address of the server for probes, once it listens.
     pub fn probe_address(&self) -> Option<SocketAddr> {
         self.state.probe_address.as_ref().and_then(|address| *address.read())
     }
 
-    /// The address of the server for metrics, once it listens.
+    /// Returns the address of the server for metrics, once it listens.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.state.metrics_address.as_ref().and_then(|address| *address.read())
     }
 
-    /// The address of the server for webhooks, once it listens.
+    /// Returns the address of the server for webhooks, once it listens.
     pub fn webhook_address(&self) -> Option<SocketAddr> {
         self.state.webhook_address.as_ref().and_then(|address| *address.read())
     }
@@ -221,7 +221,7 @@ impl Handle {
         self.state.checks.run(Probe::Ready).await
     }
 
-    /// The status of the lease, if the manager uses one.
+    /// Returns the status of the lease, if the manager uses one.
     pub fn lease(&self) -> Option<LeaseStatus> {
         let (_, status) = self.state.lease.as_ref()?;
         let mut status = status.borrow().clone();
@@ -230,7 +230,7 @@ impl Handle {
         Some(status)
     }
 
-    /// The state of every watch, index, queue and lease, as on the diagnostics page.
+    /// Returns the state of every watch, index, queue and lease, as on the diagnostics page.
     ///
     /// This is a document for people; fields may be added and changed in every release.
     pub fn diagnostics(&self) -> Value {
@@ -245,7 +245,7 @@ impl Handle {
     /// Drops the manager with everything that it runs, as a crash of the process would: nothing
     /// drains, no event is sent, and the lease expires.
     ///
-    /// Tasks that the author's code has spawned run on.
+    /// Tasks that the author's code has spawned continue.
     ///
     /// ```
     /// use windlass::Manager;

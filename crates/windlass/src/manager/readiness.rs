@@ -81,3 +81,49 @@ pub(super) async fn follow(state: Arc<State>, caches: Gate) {
     state.synced.store(true, Ordering::Release);
     state.ready.send_replace(true);
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+    use windlass_apiserver::ApiServer;
+
+    use super::*;
+    use crate::cache::Work;
+    use crate::client::Client;
+    use crate::controller::{Controller, Next};
+    use crate::manager::Manager;
+
+    /// Returns what one probe reads if this many config maps are cached.
+    async fn cost_of_a_probe(objects: usize) -> Work {
+        let server = ApiServer::start();
+        let maps = Client::new(server.client()).api::<ConfigMap>();
+        for number in 0..objects {
+            let mut map = ConfigMap::default();
+            map.metadata.namespace = Some("default".into());
+            map.metadata.name = Some(format!("map-{number}"));
+            maps.create(&map).await.expect("created");
+        }
+        let controller = Controller::<ConfigMap>::builder("maps")
+            .owns::<Secret>()
+            .reads::<Service>()
+            .build(|_| async { Ok(Next::Done) });
+        let running = Manager::new(server.client()).add(controller).spawn().expect("starts");
+        assert!(running.ready().await);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Work::take();
+        assert!(running.readyz().await.is_ok());
+        let cost = Work::take();
+        assert!(running.diagnostics()["clusters"][0]["watches"][0]["objects"].is_number());
+        assert!(Work::take().stores > 0, "a read of the stores would be counted");
+        running.stop().await.expect("stops");
+        cost
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_readiness_probe_reads_one_state_per_kind_and_no_object() {
+        for objects in [1, 500] {
+            let cost = cost_of_a_probe(objects).await;
+            assert_eq!(cost, Work { states: 3, stores: 0 }, "{objects} objects");
+        }
+    }
+}

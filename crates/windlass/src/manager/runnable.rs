@@ -58,7 +58,7 @@ pub struct RunContext {
 // === impl RunContext ===
 
 impl RunContext {
-    /// Completes when the runnable has to end.
+    /// Waits until the manager begins to stop: the runnable should return then.
     ///
     /// # Cancel safety
     ///

@@ -88,6 +88,10 @@ impl Runtime {
         caches.arrived(&kinds);
         let prepared = prepared?;
         let handle = prepared.handle.clone();
+        #[cfg(feature = "operator")]
+        if let Some(settings) = &self.state.settings {
+            settings.apply_to(&handle);
+        }
         self.state.controllers.lock().push((cluster.name.clone(), handle.clone()));
         let group = if prepared.leader { leaders } else { others };
         group.add(Job::controller(prepared));

@@ -22,6 +22,7 @@ pub(crate) struct ControllerMetrics {
     timeouts: Counter,
     time: Histogram,
     active: Gauge,
+    limit: Gauge,
 }
 
 /// How a reconcile ended, as in the label `result`.
@@ -47,9 +48,10 @@ impl ControllerMetrics {
             families.reconcile_total.get_or_create_owned(&labels)
         };
         result("requeue");
-        let workers = i64::try_from(workers).unwrap_or(i64::MAX);
-        families.max_concurrent.get_or_create(&labels).set(workers);
+        let limit = families.max_concurrent.get_or_create_owned(&labels);
+        limit.set(i64::try_from(workers).unwrap_or(i64::MAX));
         Self {
+            limit,
             success: result("success"),
             error: result("error"),
             requeue_after: result("requeue_after"),
@@ -62,6 +64,12 @@ impl ControllerMetrics {
             time: families.reconcile_time.get_or_create_owned(&labels),
             active: families.active_workers.get_or_create_owned(&labels),
         }
+    }
+
+    /// Records how many reconciles run at once at most.
+    #[cfg(feature = "operator")]
+    pub(crate) fn set_workers(&self, workers: usize) {
+        self.limit.set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
     /// Records the begin of a reconcile.

@@ -34,6 +34,8 @@ pub(super) struct Definition {
     pub(super) stored: Vec<String>,
     pub(super) group: String,
     served: BTreeSet<String>,
+    /// Whether a webhook converts between the versions.
+    converts: bool,
     kind: Kind,
     resource_version: String,
     note: Option<Note>,
@@ -65,6 +67,7 @@ impl Definition {
             served: served.map(|version| version.name.clone()).collect(),
             resource_version: found.metadata.resource_version.clone()?,
             note: note.and_then(|text| serde_json::from_str(text).ok()),
+            converts: spec.conversion.as_ref().is_some_and(|how| how.strategy == "Webhook"),
             storage,
             kind,
         })
@@ -98,6 +101,16 @@ impl Definition {
     /// The kind of the storage version, if that is served.
     pub(super) fn stored_kind(&self) -> Option<Kind> {
         self.served.contains(&self.storage).then(|| self.kind.clone())
+    }
+
+    /// The kinds of all served versions, if a webhook converts between them.
+    pub(super) fn converted_kinds(&self) -> Vec<Kind> {
+        let versions = self.served.iter().filter(|_| self.converts);
+        let kind = |version: &String| {
+            let kind = Kind::new(&self.group, version, self.kind.kind(), self.kind.plural());
+            if self.kind.namespaced() { kind } else { kind.cluster_scoped() }
+        };
+        versions.map(kind).collect()
     }
 
     /// Returns `true` if an entry of `managedFields` is of a version that is not served.

@@ -34,6 +34,30 @@ pub(super) async fn revision(client: &Client, kind: &Kind) -> Result<u64> {
     })
 }
 
+/// Returns why the conversion webhook does not answer, or `None` if it does, or if there is nothing to
+/// convert.
+///
+/// An object is read in every served version, so that the API server has to convert it. Without its
+/// webhook an API server could not rewrite objects of old versions, and would drop the managed fields
+/// of those that it can write.
+pub(super) async fn unconverted(
+    client: &Client,
+    definition: &Definition,
+) -> Result<Option<String>> {
+    for kind in definition.converted_kinds() {
+        match client.api_of::<Meta>(&kind).list().limit(1).items().await {
+            Ok(_) => {}
+            Err(error) if error.status().is_some_and(|status| status.code >= 500) => {
+                let version = kind.version();
+                let why = error.chain();
+                return Ok(Some(format!("objects cannot be read as {version}: {why}")));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
 /// Writes all objects that are not newer than `since`, and cleans the managed fields of all.
 pub(super) async fn rewrite(
     cx: &RunContext,
@@ -54,6 +78,9 @@ pub(super) async fn rewrite(
             }
             page => page?,
         };
+        if let Some(why) = unconverted(&cx.client, definition).await? {
+            return Err(Error::Other(why.into()));
+        }
         for object in &objects {
             let outcome = one(&cx.client, definition, kind, &object.metadata, since).await;
             match outcome {

@@ -81,6 +81,10 @@ pub(super) struct RunArgs {
     #[arg(long, env = "WATCH_NAMESPACE", value_delimiter = ',', value_name = "NAMESPACES",
         value_parser = namespace)]
     pub(super) namespaces: Vec<String>,
+    /// The file with settings that can change while the operator runs: log, workers, controllers,
+    /// namespaces or namespaceSelector. What it mentions replaces the flags.
+    #[arg(long, env = "OPERATOR_CONFIG", value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
     /// The kubeconfig to use; by default KUBECONFIG, ~/.kube/config, or the pod's service account.
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,

@@ -36,7 +36,7 @@ pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
     })
 }
 
-async fn config(path: Option<&Path>) -> Result<kube::Config> {
+pub(super) async fn config(path: Option<&Path>) -> Result<kube::Config> {
     let found = match path {
         None => kube::Config::infer().await.map_err(|error| error.to_string()),
         Some(path) => match Kubeconfig::read_from(path) {
@@ -66,7 +66,7 @@ pub(super) enum Place {
 // === impl Place ===
 
 impl Place {
-    fn of(config: &kube::Config, path: Option<&Path>) -> Self {
+    pub(super) fn of(config: &kube::Config, path: Option<&Path>) -> Self {
         if path.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
             return Self::Pod;
         }
@@ -123,6 +123,9 @@ fn settings(manager: Manager, args: RunArgs, lease: Option<String>) -> Result<Ma
         manager.probes(&args.health_probe_bind_address).metrics(&args.metrics_bind_address);
     if !args.namespaces.is_empty() {
         manager = manager.namespaces(args.namespaces.iter().map(String::as_str));
+    }
+    if let Some(file) = args.config {
+        manager = manager.settings_file(file);
     }
     if args.metrics_secure {
         let tls = match &args.metrics_cert_path {

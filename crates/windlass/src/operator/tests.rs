@@ -202,8 +202,13 @@ async fn every_metric_of_alerts_and_dashboard_exists() {
 }
 
 mod webhooks {
+    use k8s_openapi::api::admissionregistration::v1::{
+        ValidatingWebhook, ValidatingWebhookConfiguration,
+    };
+
     use super::*;
-    use crate::operator::connect::{Place, webhooks};
+    use crate::client::Client;
+    use crate::operator::connect::{Place, config, webhooks};
     use crate::webhook::{Findings, Webhook};
 
     fn served() -> Operator {
@@ -264,5 +269,61 @@ mod webhooks {
             running.abort();
             assert_eq!(shown.contains("webhook-certificate"), serves, "{words:?} {place:?}");
         }
+    }
+
+    /// The names and the first URLs of the validating configurations of a server.
+    async fn installed(client: &Client) -> Vec<(String, Option<String>)> {
+        let api = client.api::<ValidatingWebhookConfiguration>();
+        let all = api.list().items().await.expect("listed");
+        let url = |webhooks: &Option<Vec<ValidatingWebhook>>| {
+            webhooks.as_ref()?.first()?.client_config.url.clone()
+        };
+        let named =
+            all.iter().filter_map(|one| Some((one.metadata.name.clone()?, url(&one.webhooks))));
+        named.collect()
+    }
+
+    #[tokio::test]
+    async fn next_to_a_cluster_on_this_machine_the_command_line_needs_no_flags() {
+        let file = std::env::temp_dir().join(format!("windlass-local-{}", std::process::id()));
+        let text = windlass_apiserver::pki::kubeconfig("https://127.0.0.1:6443", None, "t", None);
+        let file_name = file.to_str().expect("a name").to_owned();
+        for (text, expected) in [
+            (text.clone(), Place::SameMachine),
+            (text.replace("windlass", "kind"), Place::Outside),
+            (text.replace("127.0.0.1", "10.0.0.7"), Place::Outside),
+        ] {
+            std::fs::write(&file, text).expect("written");
+            let args = parse(&["--kubeconfig", &file_name]).expect("valid").run;
+            let path = args.kubeconfig.as_deref();
+            let config = config(path).await.expect("readable");
+            let place = Place::of(&config, path);
+            assert_eq!(place, expected);
+
+            let server = windlass_apiserver::ApiServer::start();
+            let client = Client::new(server.client());
+            let check = Webhook::<Shop>::new().validate(|_| async { Ok(Findings::new()) });
+            let operator = operator().webhook(check);
+            let model = operator.model().expect("valid");
+            let crd: CustomResourceDefinition =
+                serde_json::from_value(model.definitions().remove(0)).expect("a definition");
+            client.api().create(&crd).await.expect("created");
+            let manager = operator.manager(server.client());
+            let manager = webhooks(manager, &args, &model, place).expect("valid");
+            let running = manager.spawn().expect("valid");
+            running.ready().await;
+            let Some(address) = running.webhook_address() else {
+                assert_eq!(place, Place::Outside, "nobody could call it");
+                running.abort();
+                continue;
+            };
+            let url = format!("https://127.0.0.1:{}/validate-example-com-v1-shop", address.port());
+            let name = "shop-operator-validating-webhook-configuration-local".to_owned();
+            while installed(&client).await != [(name.clone(), Some(url.clone()))] {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            running.abort();
+        }
+        std::fs::remove_file(&file).expect("removed");
     }
 }

@@ -37,7 +37,7 @@ impl Add {
         self
     }
 
-    /// Sets flags that the worker who takes the key gets: those of all adds since the key was
+    /// Sets flags that the worker of the key gets: those of all adds since the key was
     /// handed out last.
     pub(crate) fn flags(mut self, flags: u8) -> Self {
         self.flags |= flags;

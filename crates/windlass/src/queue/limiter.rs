@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// Decides how long a key is delayed after a failure.
 ///
 /// The queue counts the failures of each key. It owns its limiter and calls it while the queue is
-/// locked: a limiter that blocks or takes long stops all workers and everybody who adds keys, and
+/// locked: a limiter that blocks or takes long stops all workers and all adds of keys, and
 /// one that calls the same queue never returns.
 ///
 /// # Examples

@@ -41,7 +41,7 @@ pub struct QueueStats {
     pub(crate) queue_latency: Histogram,
     /// How long keys were worked on.
     pub(crate) work_duration: Histogram,
-    /// The sum of the times for which the present keys have been worked on.
+    /// The time for which the keys in progress have been worked on, added up.
     pub unfinished: Duration,
     /// The longest of these times.
     pub longest: Duration,

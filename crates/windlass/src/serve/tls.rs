@@ -275,4 +275,117 @@ mod tests {
             .expect("written");
         std::fs::remove_dir_all(&dir).expect("removed");
     }
+
+    /// A certificate for `localhost` that ends after some days from now, and its key.
+    fn pair(days: i64) -> (String, String) {
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).expect("a name");
+        let now = std::time::SystemTime::now();
+        let day = Duration::from_secs(86_400);
+        let away = day * u32::try_from(days.abs()).expect("few days");
+        let end = if days < 0 { now - away } else { now + away };
+        params.not_before = (now - day * 100).into();
+        params.not_after = end.into();
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("signed");
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// A directory as kubelet mounts a Secret: `tls.crt` and `tls.key` lead over the link `..data` to
+    /// a directory with one state of the Secret.
+    struct Mount {
+        dir: PathBuf,
+        states: usize,
+    }
+
+    impl Mount {
+        fn new(name: &str, pair: &(String, String)) -> Self {
+            let dir = std::env::temp_dir().join(format!("windlass-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&dir).expect("created");
+            for file in ["tls.crt", "tls.key"] {
+                let target = Path::new("..data").join(file);
+                std::os::unix::fs::symlink(target, dir.join(file)).expect("linked");
+            }
+            let mut mount = Self { dir, states: 0 };
+            mount.swap(pair);
+            mount
+        }
+
+        /// Replaces both files in one step.
+        fn swap(&mut self, (chain, key): &(String, String)) {
+            self.states += 1;
+            let state = format!("..state-{}", self.states);
+            std::fs::create_dir_all(self.dir.join(&state)).expect("created");
+            std::fs::write(self.dir.join(&state).join("tls.crt"), chain).expect("written");
+            std::fs::write(self.dir.join(&state).join("tls.key"), key).expect("written");
+            std::os::unix::fs::symlink(&state, self.dir.join("..data_tmp")).expect("linked");
+            std::fs::rename(self.dir.join("..data_tmp"), self.dir.join("..data")).expect("swapped");
+        }
+
+        fn write(&self, file: &str, content: &str) {
+            std::fs::write(self.dir.join("..data").join(file), content).expect("written");
+        }
+    }
+
+    impl Drop for Mount {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+
+    /// Follows the files for long enough to see a change.
+    async fn follow(tls: &Tls) -> Option<CertificateDer<'static>> {
+        tokio::select! {
+            biased;
+            never = tls.follow() => match never {},
+            () = tokio::time::sleep(READ_EVERY + READ_EVERY / 2) => {}
+        }
+        tls.served()
+    }
+
+    fn der(pair: &(String, String)) -> Option<CertificateDer<'static>> {
+        CertificateDer::from_pem_slice(pair.0.as_bytes()).ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_that_are_swapped_as_kubelet_does_are_served() {
+        let (first, second) = (pair(90), pair(90));
+        let mut mount = Mount::new("swapped", &first);
+        let tls = Tls::from_dir(&mount.dir).expect("usable");
+        assert_eq!(follow(&tls).await, der(&first));
+        mount.swap(&second);
+        assert_eq!(follow(&tls).await, der(&second));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_written_files_never_replace_a_certificate() {
+        let (first, second) = (pair(90), pair(90));
+        let mount = Mount::new("halves", &first);
+        let tls = Tls::from_dir(&mount.dir).expect("usable");
+        mount.write("tls.crt", &second.0[..second.0.len() / 2]);
+        assert_eq!(follow(&tls).await, der(&first), "a certificate without an end");
+        mount.write("tls.crt", "");
+        assert_eq!(follow(&tls).await, der(&first), "an empty file");
+        mount.write("tls.crt", &second.0);
+        assert_eq!(follow(&tls).await, der(&first), "the key belongs to the other one");
+        mount.write("tls.key", &second.1);
+        assert_eq!(follow(&tls).await, der(&second));
+        std::fs::remove_file(mount.dir.join("..data")).expect("removed");
+        assert_eq!(follow(&tls).await, der(&second), "the mount is gone");
+    }
+
+    #[cfg(feature = "webhook")]
+    #[tokio::test(start_paused = true)]
+    async fn files_with_an_expired_certificate_make_the_pod_unready_until_they_are_renewed() {
+        use crate::webhook::check_served;
+
+        let (valid, expired) = (pair(90), pair(-1));
+        let mut mount = Mount::new("expired", &expired);
+        let tls = Tls::from_dir(&mount.dir).expect("usable");
+        let now = crate::clock::Clock::default().now();
+        let check = |served: Option<CertificateDer<'_>>| check_served(served.as_deref(), now);
+        let error = check(tls.served()).expect_err("has expired").to_string();
+        assert!(error.starts_with("the certificate expired at "), "{error}");
+        mount.swap(&valid);
+        check(follow(&tls).await).expect("is valid");
+    }
 }

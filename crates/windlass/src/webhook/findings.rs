@@ -45,32 +45,32 @@ pub struct Findings {
 // === impl Findings ===
 
 impl Findings {
-    /// Nothing was found yet, which accepts the request.
+    /// Starts without errors and warnings, which accepts the request.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The field has a value that is not valid.
+    /// Adds an error: the field has a value that is not valid.
     pub fn invalid(&mut self, path: &str, value: impl Serialize, detail: &str) {
         self.push("FieldValueInvalid", path, with(&valued("Invalid value", &value), detail));
     }
 
-    /// The field has to have a value. The detail may be empty.
+    /// Adds an error: the field has to have a value. The detail may be empty.
     pub fn required(&mut self, path: &str, detail: &str) {
         self.push("FieldValueRequired", path, with("Required value", detail));
     }
 
-    /// The field may not be set, or not be changed by this user.
+    /// Adds an error: the field may not be set, or not be changed by this user.
     pub fn forbidden(&mut self, path: &str, detail: &str) {
         self.push("FieldValueForbidden", path, with("Forbidden", detail));
     }
 
-    /// The value has to be unique and is not.
+    /// Adds an error: the value has to be unique and is not.
     pub fn duplicate(&mut self, path: &str, value: impl Serialize) {
         self.push("FieldValueDuplicate", path, valued("Duplicate value", &value));
     }
 
-    /// The value is not one of those that are supported.
+    /// Adds an error: the value is not one of those that are supported.
     pub fn not_supported(&mut self, path: &str, value: impl Serialize, supported: &[&str]) {
         let known: Vec<String> = supported.iter().map(|text| quote(text)).collect();
         let detail = match known.is_empty() {
@@ -81,18 +81,18 @@ impl Findings {
         self.push("FieldValueNotSupported", path, body);
     }
 
-    /// The value names something that does not exist.
+    /// Adds an error: the value names something that does not exist.
     pub fn not_found(&mut self, path: &str, value: impl Serialize) {
         self.push("FieldValueNotFound", path, valued("Not found", &value));
     }
 
-    /// The text has more bytes than allowed.
+    /// Adds an error: the text has more bytes than allowed.
     pub fn too_long(&mut self, path: &str, max: usize) {
         let detail = format!("may not be more than {max} bytes");
         self.push("FieldValueTooLong", path, with("Too long", &detail));
     }
 
-    /// The list has more items than allowed.
+    /// Adds an error: the list has more items than allowed.
     pub fn too_many(&mut self, path: &str, actual: usize, max: usize) {
         let items = if max == 1 { "item" } else { "items" };
         let body = format!("Too many: {actual}: must have at most {max} {items}");

@@ -109,15 +109,20 @@ impl Default for Webhooks {
 }
 
 impl Webhooks {
-    /// No webhooks.
+    /// Starts without webhooks.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds the webhooks of a kind.
     #[expect(clippy::should_implement_trait, reason = "webhooks are not numbers")]
-    pub fn add<K>(mut self, webhook: Webhook<K>) -> Self {
-        for served in webhook.into_served() {
+    pub fn add<K>(self, webhook: Webhook<K>) -> Self {
+        self.extend(webhook.into_served())
+    }
+
+    /// Adds entries with the code behind them.
+    pub(crate) fn extend(mut self, all: impl IntoIterator<Item = Served>) -> Self {
+        for served in all {
             let path = served.entry.path.clone();
             if self.served.insert(path.clone(), served).is_some() || path == CONVERT {
                 self.twice.get_or_insert(path);

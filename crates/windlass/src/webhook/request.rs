@@ -58,6 +58,7 @@ pub struct Request<K> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
+#[non_exhaustive]
 pub enum Operation {
     /// It is created.
     Create,

@@ -13,7 +13,7 @@ use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::{DynamicObject, Expression, ObjectMeta, Selector};
 use serde_json::json;
 use windlass::Kind;
-use windlass::cache::{Cache, CacheOptions, Cause, Change, Key, Scope, Subscription, SyncState};
+use windlass::cache::{Cache, CacheOptions, Change, Key, Origin, Scope, Subscription, SyncState};
 use windlass_apiserver::fault::Fault;
 use windlass_apiserver::{ApiServer, Status, User};
 
@@ -68,12 +68,14 @@ async fn a_streaming_list_and_its_watch_follow_the_server() {
     informer.synced(LONG).await.unwrap();
     assert_eq!(informer.reader().get(&key("a")).unwrap().data.as_ref().unwrap()["v"], "x");
     let mut events = informer.subscribe();
-    assert_eq!(next(&mut events).await.cause, Cause::Initial);
+    assert_eq!(next(&mut events).await.origin, Origin::Initial);
 
     let b = create(&server, "b", "y").await;
     let added = next(&mut events).await;
     assert!(
-        added.old.is_none() && added.cause == Cause::Watch && added.entry().version == version(&b)
+        added.old.is_none()
+            && added.origin == Origin::Watch
+            && added.entry().version == version(&b)
     );
     assert!(informer.reader().get(&key("b")).unwrap().metadata.managed_fields.is_none());
 
@@ -188,7 +190,7 @@ async fn an_object_that_leaves_the_selection_is_gone() {
     let listed = informer.reader().list();
     assert_eq!(listed.iter().map(Key::of).collect::<Vec<_>>(), [key("a")]);
     let mut events = informer.subscribe();
-    assert_eq!(next(&mut events).await.cause, Cause::Initial);
+    assert_eq!(next(&mut events).await.origin, Origin::Initial);
     let mut changed = config("a", "y");
     changed.metadata.resource_version = a.metadata.resource_version;
     let changed = configs(&server).replace("a", &PostParams::default(), &changed).await.unwrap();

@@ -14,12 +14,12 @@ use windlass_apiserver::ApiServer;
 use crate::common::{eventually, key, manager};
 use crate::proxy::Log;
 
-fn shops() -> Kind {
+pub fn shops() -> Kind {
     Kind::new("example.com", "v1", "Shop", "shops")
 }
 
 /// A server that serves shops; their status is as free as `status` allows.
-async fn world(status: Value) -> (ApiServer, Api<DynamicObject>) {
+pub async fn world(status: Value) -> (ApiServer, Api<DynamicObject>) {
     let server = ApiServer::start();
     let client = Client::new(server.client());
     let definition: CustomResourceDefinition = serde_json::from_value(json!({
@@ -42,11 +42,11 @@ async fn world(status: Value) -> (ApiServer, Api<DynamicObject>) {
     (server, client.api_of::<DynamicObject>(&shops()))
 }
 
-fn open() -> Value {
+pub fn open() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-fn shop(spec: &Value) -> DynamicObject {
+pub fn shop(spec: &Value) -> DynamicObject {
     serde_json::from_value(json!({
         "apiVersion": "example.com/v1", "kind": "Shop",
         "metadata": {"name": "a", "namespace": "default"}, "spec": spec,
@@ -70,7 +70,7 @@ async fn reconcile(cx: Context<DynamicObject>) -> Result<Next> {
 }
 
 /// Returns the conditions, one per line, and the transition time of `Ready`.
-async fn conditions(api: &Api<DynamicObject>) -> (Vec<String>, String) {
+pub async fn conditions(api: &Api<DynamicObject>) -> (Vec<String>, String) {
     let shop = api.get(&key("a")).await.expect("read").expect("is there");
     let status = &shop.data["status"];
     let mut lines = Vec::new();

@@ -94,9 +94,9 @@ async fn a_finalizer_runs_its_cleanup_before_the_object_goes() {
                     _ => Ok(()),
                 }
             });
-            match done.await? {
-                Finalizing::Active | Finalizing::Finalized => Ok(Next::Done),
-            }
+            let done = done.await?;
+            assert!(matches!(done, Finalizing::Active | Finalizing::Finalized));
+            Ok(Next::Done)
         }
     };
     let controller = Controller::<ConfigMap>::builder("clean").build(reconcile);

@@ -25,6 +25,8 @@ async fn the_example_of_a_finished_operator_takes_a_shop_through_its_life() {
         [
             "PricesFound=False Ready=False Reconciling=True",
             "PricesFound=True Ready=True SettingsReady=True VisitorsReady=True settings visitors",
+            "Paused=True PricesFound=True Ready=True SettingsReady=True VisitorsReady=True settings \
+             visitors",
             "PricesFound=True Ready=True SettingsReady=True VisitorsReady=True settings",
             "",
         ]

@@ -294,6 +294,30 @@ async fn a_migration_waits_until_no_old_replica_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_migration_waits_until_the_conversion_webhook_answers() {
+    let (server, client) = upgraded(0).await;
+    // What is stored in the new version can be rewritten without the webhook, but loses managed fields.
+    let mut lamp = v2::Lamp::new("new", v2::LampSpec { power: 7, color: None });
+    lamp.metadata.namespace = Some("default".into());
+    client.api().create(&lamp).await.expect("created");
+    server.register_webhook(WEBHOOK, |_| async { json!({"kind": "Nonsense"}) });
+    let running = new_operator().manager(server.client()).spawn().expect("starts");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(stored_versions(&client).await, ["v1", "v2"]);
+    let definition = client.api::<CustomResourceDefinition>().get(&Key::cluster(NAME)).await;
+    let definition = definition.expect("readable").expect("there");
+    let notes = definition.metadata.annotations.clone().unwrap_or_default();
+    assert!(!notes.contains_key("windlass.dev/storage-migration"), "it has begun: {notes:?}");
+    let conversion = conversion();
+    server.register_webhook(WEBHOOK, move |review| {
+        let answer = conversion.review(review);
+        async { answer }
+    });
+    assert!(migrated(&client).await, "it never continued");
+    running.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
 async fn managed_fields_of_versions_that_are_not_served_are_dropped() {
     let (server, client) = upgraded(2).await;
     let lamps = client.field_owner("old-tool").api::<old::Lamp>();

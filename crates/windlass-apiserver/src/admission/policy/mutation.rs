@@ -1,30 +1,21 @@
 //! MutatingAdmissionPolicy: rules that change a write.
 
 use serde_json::Value;
-use windlass_cel::CALL_LIMIT;
 
 use super::{Binding, Policy, Rule};
+use crate::admission::Review;
 use crate::admission::criteria::is_exempt;
-use crate::admission::environment::{Environment, Gives};
-use crate::admission::expression::{Expression, Scope};
 use crate::admission::round::Round;
 use crate::admission::shown::Shown;
-use crate::admission::{Review, text};
-use crate::builtin::rules::value;
 use crate::handler::Call;
-use crate::merge::{json_patch, merge_configuration};
+use crate::merge::merge_configuration;
 use crate::object;
 use crate::schema::shape_of;
 use crate::server::Inner;
 use crate::status::{Cause, Result, Status};
 
-/// One change of a policy.
-pub(crate) enum Mutation {
-    /// A piece of the object, merged into it.
-    Configuration(Expression),
-    /// Steps of a JSON patch.
-    Steps(Expression),
-}
+/// Mutating policies.
+pub(crate) enum Mutation {}
 
 /// Names of a policy, a binding and a parameter.
 pub(crate) type Invocation = (String, String, String);
@@ -46,58 +37,14 @@ struct Problem {
 impl Rule for Mutation {
     const POLICIES: &'static str = "mutatingadmissionpolicies";
     const BINDINGS: &'static str = "mutatingadmissionpolicybindings";
-
-    fn parse(spec: &Value, environment: &Environment) -> Vec<Self> {
-        let parse = |mutation: &Value| match text(mutation, &["patchType"]) {
-            "JSONPatch" => {
-                let source = text(mutation, &["jsonPatch", "expression"]);
-                Self::Steps(Expression::compile(source, Gives::Steps, environment))
-            }
-            _ => {
-                let source = text(mutation, &["applyConfiguration", "expression"]);
-                Self::Configuration(Expression::compile(source, Gives::Object, environment))
-            }
-        };
-        value::items(spec, "mutations").iter().map(parse).collect()
-    }
 }
 
-impl Mutation {
-    /// What the object becomes.
-    ///
-    /// # Errors
-    /// Why the policy is of no use.
-    fn made(&self, scope: &Scope<'_>, shown: &Shown, object: &Value) -> Result<Value, String> {
-        match self {
-            Self::Configuration(expression) => {
-                let mut patch = expression.patch(scope, CALL_LIMIT)?;
-                object::set_type(&mut patch, &shown.kind.api_version(), &shown.kind.kind);
-                let own = shown.kind == shown.resource.gvk;
-                let shape = if own { shown.resource.shape.clone() } else { shape_of(&shown.kind) };
-                let merged = merge_configuration(object, &patch, &shape);
-                merged.map_err(|why| format!("error applying patch: {why}"))
-            }
-            Self::Steps(expression) => {
-                let steps = expression.patch(scope, CALL_LIMIT)?;
-                let mut made = object.clone();
-                for step in steps.as_array().into_iter().flatten() {
-                    match json_patch(made, &Value::Array(vec![step.clone()])) {
-                        Ok(next) => made = next,
-                        // A test that fails means that nothing is to be done.
-                        Err(_) if step["op"] == "test" => return Ok(object.clone()),
-                        Err(_) => {
-                            let (op, path) = (text(step, &["op"]), text(step, &["path"]));
-                            return Err(format!(
-                                "JSON Patch: {op} operation does not apply: doc is missing path: \
-                                 {path}: missing value"
-                            ));
-                        }
-                    }
-                }
-                Ok(made)
-            }
-        }
-    }
+/// Merges a part of an object, as a policy makes it, into an object.
+fn merge(shown: &Shown, object: &Value, mut patch: Value) -> Result<Value, String> {
+    object::set_type(&mut patch, &shown.kind.api_version(), &shown.kind.kind);
+    let own = shown.kind == shown.resource.gvk;
+    let shape = if own { shown.resource.shape.clone() } else { shape_of(&shown.kind) };
+    merge_configuration(object, &patch, &shape)
 }
 
 impl Inner {
@@ -145,7 +92,7 @@ impl Inner {
 
     async fn mutate_bound(
         &self,
-        policy: &Policy<Mutation>,
+        policy: &Policy,
         binding: &Binding,
         review: &mut Review<'_>,
         call: &Call,
@@ -158,21 +105,22 @@ impl Inner {
         for params in &params {
             let param = params.as_ref().map(|p| object::name(p).to_owned()).unwrap_or_default();
             let key = (policy.name.clone(), binding.name.clone(), param);
-            for (index, mutation) in policy.rules.iter().enumerate() {
+            for (index, mutation) in policy.expressions.mutations().iter().enumerate() {
                 // Each change sees what the one before made.
                 let resource = policy.criteria.matched(self, review).map_err(Failure::Refused)?;
                 let Some(resource) = resource else { break };
                 let shown = self.show(review, resource, call).await.map_err(Failure::Refused)?;
                 let Some(object) = &shown.object else { break };
                 let made = {
-                    let mut scope = Scope::new(self, review, &shown, params.as_ref());
-                    if !policy.prepare(&mut scope).map_err(Failure::Policy)? {
+                    let mut scope = self.scope(review, &shown, params.as_ref());
+                    if !policy.expressions.applies(&mut scope).map_err(Failure::Policy)? {
                         break;
                     }
                     if index == 0 && round.skips(&key) {
                         break;
                     }
-                    mutation.made(&scope, &shown, object).map_err(Failure::Policy)?
+                    let made = mutation.apply(&scope, object, |patch| merge(&shown, object, patch));
+                    made.map_err(Failure::Policy)?
                 };
                 let taken = self.take_patched(review, &shown, made, call).await;
                 if taken.map_err(Failure::Refused)? {
@@ -188,14 +136,14 @@ impl Inner {
     }
 }
 
-impl Policy<Mutation> {
+impl Policy {
     fn problem(&self, text: String, invalid: bool) -> Option<Problem> {
-        (!self.ignores_failures).then_some(Problem { text, invalid })
+        (!self.expressions.ignores_failures()).then_some(Problem { text, invalid })
     }
 }
 
 impl Binding {
-    fn message(&self, policy: &Policy<Mutation>, why: &str) -> String {
+    fn message(&self, policy: &Policy, why: &str) -> String {
         format!("policy '{}' with binding '{}' denied request: {why}", policy.name, self.name)
     }
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_cel::admission::{Environment, Gives};
 use windlass_cel::{Decl, Shape as Kind};
 
-use crate::admission::environment::{Environment, Gives};
 use crate::admission::text;
 use crate::builtin::rules::value;
 use crate::resource::{Gvk, Resource};

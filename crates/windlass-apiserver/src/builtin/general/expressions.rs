@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use windlass_cel::Expression;
+use windlass_cel::admission::{Environment, Gives, Unusable};
 
 use super::names::push;
 use super::tools::{has, items, text};
-use crate::admission::environment::{Environment, Gives, Unusable};
 use crate::builtin::rules::names::qualified_name;
 use crate::status::{FieldError, FieldErrors};
 

@@ -22,7 +22,7 @@ use kube::discovery::{Discovery, verbs};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use windlass::cache::{Cause, Change, Informer, Scope};
+use windlass::cache::{Change, Informer, Origin, Scope};
 use windlass::events::Recorder;
 use windlass::manager::RunContext;
 use windlass::queue::WorkQueue;
@@ -148,7 +148,7 @@ impl Collector {
 
     /// Applies one change to the graph and queues the objects that it affects.
     fn see(&self, kind: &Kind, change: &Change) {
-        if change.cause == Cause::Resync {
+        if change.origin == Origin::Resync {
             return;
         }
         let mut graph = self.graph.lock();

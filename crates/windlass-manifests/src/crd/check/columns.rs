@@ -17,6 +17,9 @@ pub(super) fn check(root: &Map<String, Value>, version: &Value, report: &mut Rep
     for column in version["additionalPrinterColumns"].as_array().into_iter().flatten() {
         let name = column["name"].as_str().unwrap_or_default();
         let place = format!("column {name}");
+        if name.is_empty() {
+            report.add(&place, "a column has a name");
+        }
         target(root, text(column, "jsonPath"), &place, report);
         let format = text(column, "format");
         if !format.is_empty() && !FORMATS.contains(&format) {
@@ -82,8 +85,11 @@ fn selectable(root: &Map<String, Value>, version: &Value, report: &mut Report) {
             ),
         );
     }
-    for field in fields {
+    for (at, field) in fields.iter().enumerate() {
         let path = text(field, "jsonPath");
+        if fields[..at].iter().any(|other| text(other, "jsonPath") == path) {
+            report.add("selectable", format_args!("`{path}` is named twice"));
+        }
         if path.starts_with(".metadata") {
             report.add("selectable", format_args!("`{path}` is selectable anyway or not at all"));
         } else if path.contains('[') {
@@ -118,6 +124,8 @@ fn scale(root: &Map<String, Value>, version: &Value, report: &mut Report) {
         }
         if !path.starts_with(below) {
             report.add("scale", format_args!("the path `{path}` does not begin with `{below}`"));
+        } else if path.contains('[') {
+            report.add("scale", format_args!("the path `{path}` leads into a list"));
         } else if let Some(schema) = target(root, path, "scale", report)
             && kind(&schema) != wanted
         {

@@ -50,7 +50,7 @@ pub(super) fn check(schema: &Map<String, Value>, path: &str, report: &mut Report
     for (lower, upper) in PAIRS {
         let bound = |keyword| schema.get(keyword).and_then(Value::as_f64);
         if let (Some(least), Some(most)) = (bound(lower), bound(upper))
-            && least > most
+            && (least > most || (least == most && is_exclusive(schema)))
         {
             report.add(
                 path,
@@ -73,6 +73,11 @@ pub(super) fn check(schema: &Map<String, Value>, path: &str, report: &mut Report
             report.add(path, format_args!("the value {allowed} of `enum` {why}"));
         }
     }
+}
+
+/// Returns `true` if a bound is not itself a possible value.
+fn is_exclusive(schema: &Map<String, Value>) -> bool {
+    is_set(schema, "exclusiveMinimum") || is_set(schema, "exclusiveMaximum")
 }
 
 fn applies(schema: &Map<String, Value>, wanted: &str) -> bool {

@@ -2,13 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use super::{Report, is_set, keywords, kind, value};
+use super::{Report, form, is_set, keywords, kind, value};
 use crate::schema::{INT_OR_STRING, PRESERVE};
 
 /// Checks a schema and everything inside.
 pub(super) fn check(root: &Map<String, Value>, report: &mut Report) {
     if is_set(root, "nullable") {
         report.add("", "the root cannot be null");
+    }
+    if kind(root) != "object" || root.contains_key("additionalProperties") {
+        report.add("", "the root is an object with fields");
     }
     node(root, "", report);
 }
@@ -28,11 +31,8 @@ fn node(schema: &Map<String, Value>, path: &str, report: &mut Report) {
     {
         report.add(path, format_args!("the default {why}"));
     }
-    for keyword in ["allOf", "anyOf", "oneOf"] {
-        for part in schema.get(keyword).and_then(Value::as_array).into_iter().flatten() {
-            inside(schema, part, keyword, path, report);
-        }
-    }
+    form::logic(schema, path, report);
+    form::rules(schema, path, report);
     if let Some(Value::Object(properties)) = schema.get("properties") {
         for (name, child) in
             properties.iter().filter_map(|(name, child)| Some((name, child.as_object()?)))
@@ -100,29 +100,17 @@ fn types(schema: &Map<String, Value>, path: &str, report: &mut Report) {
         "array" => report.add(path, "a list needs a type for its items"),
         other => report.add(path, format_args!("`{other}` is not a type")),
     }
+    if int_or_string && (is_set(schema, PRESERVE) || embedded) {
+        report.add(
+            path,
+            "an int-or-string has no fields, remove `preserve_unknown` and `embedded_resource`",
+        );
+    }
     let described = schema.contains_key("properties") || is_set(schema, PRESERVE);
     if embedded && (kind(schema) != "object" || schema.contains_key("additionalProperties")) {
         report.add(path, "an embedded resource is an object, use a struct or `RawExtension`");
     } else if embedded && !described {
         report.add(path, "an embedded resource needs fields or `preserve_unknown`");
-    }
-}
-
-/// The parts of `allOf` and its like narrow values, and say nothing else.
-fn inside(
-    schema: &Map<String, Value>,
-    part: &Value,
-    keyword: &str,
-    path: &str,
-    report: &mut Report,
-) {
-    let Some(part) = part.as_object() else { return };
-    let is_int_or_string = is_set(schema, INT_OR_STRING) && part.len() == 1;
-    for forbidden in ["type", "description", "default", "nullable", "title", "additionalProperties"]
-    {
-        if part.contains_key(forbidden) && !(forbidden == "type" && is_int_or_string) {
-            report.add(path, format_args!("`{forbidden}` is not allowed inside of `{keyword}`"));
-        }
     }
 }
 
@@ -139,8 +127,15 @@ fn list(schema: &Map<String, Value>, path: &str, report: &mut Report) {
     let items = schema.get("items").and_then(Value::as_object);
     match (list_type, items) {
         (Some("map"), Some(items)) => {
-            for key in keys.into_iter().flatten().filter_map(Value::as_str) {
+            let keys: Vec<&str> = keys.into_iter().flatten().filter_map(Value::as_str).collect();
+            if keys.is_empty() {
+                report.add(path, "a list of type `map` has keys: `list = map(\"key\")`");
+            }
+            for (at, key) in keys.iter().enumerate() {
                 map_key(items, key, path, report);
+                if keys[..at].contains(key) {
+                    report.add(path, format_args!("`{key}` is named twice as a key of the list"));
+                }
             }
         }
         (Some("set"), Some(items)) => {

@@ -7,10 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Cache;
 use crate::cache::Scope;
-use crate::cache::batch::Batch;
 use crate::cache::index::{self, IndexId};
 use crate::cache::informer::Core;
-use crate::cache::reflector::{Reflector, Rules};
+use crate::cache::namespaces::Reflectors;
+use crate::cache::reflector::Rules;
 use crate::cache::state::SyncStates;
 use crate::cache::store::{Store, StoreScope};
 use crate::cache::target::Target;
@@ -25,6 +25,7 @@ impl Cache {
         let options = &shared.options;
         let resource = kind.api_resource();
         let namespaces: Vec<Option<String>> = match scope.namespaces.is_empty() {
+            _ if scope.chosen => Vec::new(),
             true => vec![None],
             false => scope.namespaces.iter().cloned().map(Some).collect(),
         };
@@ -32,38 +33,47 @@ impl Cache {
             namespaces: namespaces.clone(),
             labels: scope.labels.clone(),
             by_fields: scope.fields.is_some(),
+            chosen: scope.chosen,
         };
         let transform = options.transform.clone();
         let store = Store::new(resource.clone(), options.store, store_scope, transform);
-        let states = Arc::new(SyncStates::new(namespaces.len(), !scope.metadata_only));
-        let stats = Arc::default();
-        let token = CancellationToken::new();
-        let rules = self.rules(states.whole());
+        let states = Arc::new(match scope.chosen {
+            true => SyncStates::of_chosen(!scope.metadata_only),
+            false => SyncStates::new(namespaces.len(), !scope.metadata_only),
+        });
+        let mut rules = self.rules(states.whole());
         // Kinds whose watches break together must not come back together.
-        let seed = format!("{}.{}", kind.plural(), kind.group())
+        rules.seed = format!("{}.{}", kind.plural(), kind.group())
             .bytes()
             .fold(rules.seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        for (source, namespace) in namespaces.into_iter().enumerate() {
-            let target = Target {
-                kind: resource.clone(),
-                namespace,
+        let stats = Arc::default();
+        let reflectors = Reflectors {
+            client: shared.client.clone(),
+            target: Target {
+                kind: resource,
+                namespace: None,
                 labels: scope.labels.as_ref().map(ToString::to_string),
                 fields: scope.fields.clone(),
                 metadata_only: scope.metadata_only,
-            };
-            let reflector = Reflector::new(
-                shared.client.clone(),
-                target,
-                Rules { seed: seed.wrapping_add(source as u64), ..rules.clone() },
-                Batch::new(source, store.clone(), states.clone()),
-                Arc::clone(&stats),
-            );
-            tokio::spawn(token.clone().run_until_cancelled_owned(reflector.run()));
+            },
+            rules,
+            store: store.clone(),
+            states: states.clone(),
+            stats: Arc::clone(&stats),
+        };
+        let token = CancellationToken::new();
+        for (source, namespace) in namespaces.into_iter().enumerate() {
+            reflectors.spawn(source, namespace, token.clone());
+        }
+        if let Some(chosen) = shared.chosen.as_ref().filter(|_| scope.chosen) {
+            let follow = reflectors.follow(chosen.names(self.downgrade()), token.clone());
+            tokio::spawn(token.clone().run_until_cancelled_owned(follow));
         }
         let owners = store.declare_entries(IndexId::owners(), Arc::new(index::owners));
         let indexes = Mutex::new(owners.into_iter().collect());
-        let namespaces = scope.namespaces.clone();
-        Arc::new(Core { store, states, stats, namespaces, indexes, _running: token.drop_guard() })
+        let (namespaces, chosen) = (scope.namespaces.clone(), scope.chosen);
+        let _running = token.drop_guard();
+        Arc::new(Core { store, states, stats, namespaces, chosen, indexes, _running })
     }
 
     fn rules(&self, whole: ordered_watch::Receiver<bool>) -> Rules {

@@ -18,7 +18,7 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::cache::{Cache, CacheOptions, Cause, Change, Informer, Scope, Subscription};
+use crate::cache::{Cache, CacheOptions, Change, Informer, Origin, Scope, Subscription};
 
 /// One answer of the script.
 #[derive(Clone)]
@@ -199,9 +199,9 @@ pub(crate) fn ending(parts: impl IntoIterator<Item = Part>) -> Answer {
 /// Describes a change in a line.
 pub(crate) fn line(change: &Change) -> String {
     let (name, version) = (change.key().name(), change.entry().version());
-    match (change.cause, &change.old, &change.new) {
-        (Cause::Resync, ..) => format!("resync {name}"),
-        (Cause::Initial, None, _) => format!("initial {name} {version}"),
+    match (change.origin, &change.old, &change.new) {
+        (Origin::Resync, ..) => format!("resync {name}"),
+        (Origin::Initial, None, _) => format!("initial {name} {version}"),
         (_, None, _) => format!("added {name} {version}"),
         (_, Some(old), Some(_)) => format!("updated {name} {} -> {version}", old.version()),
         (_, _, None) => {

@@ -184,7 +184,7 @@ async fn an_own_deletion_outlives_a_list_from_before_the_object_was_created() {
 #[test]
 fn an_object_that_own_writes_take_out_of_the_selection_and_back_is_read_as_it_is() {
     let web = Selector::from(Expression::Equal("app".into(), "web".into()));
-    let scope = StoreScope { namespaces: vec![None], labels: Some(web), by_fields: false };
+    let scope = StoreScope { namespaces: vec![None], labels: Some(web), ..StoreScope::default() };
     let kind = ApiResource::erase::<ConfigMap>(&());
     let store = Store::new(kind, StoreOptions::default(), scope, None);
     let key = Key::namespaced("n", "a");

@@ -96,7 +96,7 @@ fn authority_params(
     params
 }
 
-/// Reads all certificates of a PEM file; what is none is left out.
+/// Reads all certificates of a PEM file; everything else is left out.
 pub(super) fn read(pem: &str) -> Vec<Certificate> {
     let all = CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok);
     all.filter_map(|der| Certificate::from_der(&der)).collect()

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use parking_lot::Mutex;
-use windlass_apiserver::ApiServer;
+use windlass_apiserver::{ApiServer, Options};
 
 use super::keeper::Names;
 use super::*;
@@ -45,7 +45,17 @@ struct World {
 
 impl World {
     async fn new(policy: &'static str) -> Self {
-        let server = ApiServer::start();
+        Self::of(policy, ApiServer::start()).await
+    }
+
+    /// A cluster whose API server has a clock that is ahead by some minutes, or behind.
+    async fn with_clock(ahead: i64) -> Self {
+        let start = Clock::default().now() + jiff::SignedDuration::from_mins(ahead);
+        let options = Options { start_time: Some(start), ..Options::default() };
+        Self::of("Fail", ApiServer::with_options(options).expect("starts")).await
+    }
+
+    async fn of(policy: &'static str, server: ApiServer) -> Self {
         let client = Client::new(server.client());
         let webhooks = Webhooks::new().add(webhook(policy));
         let mut model = Model::new("map-operator");
@@ -206,6 +216,18 @@ async fn certificates_rotate_under_load_without_a_failed_request() {
         assert!(samples[late].iter().all(|then| now.trusted.contains(&then.issuer)), "at {at}");
     }
     second.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clocks_of_api_servers_may_be_behind_or_ahead() {
+    for ahead in [-50, 2] {
+        let world = World::with_clock(ahead).await;
+        let (running, _) = world.start("first");
+        tokio::time::sleep(MINUTE).await;
+        // Long enough for each certificate to be replaced.
+        world.write_for(40 * MINUTE).await;
+        running.stop().await.expect("stops");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,12 +3,22 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use windlass_cel::{CompileError, Decl, Expression, Shape, Type, Variable};
+use crate::{CompileError, Decl, Expression, Shape, Type, Variable};
 
-/// The variables an expression may use.
+/// The variables that an expression may use.
+///
+/// ```
+/// use windlass_cel::admission::{Environment, Gives};
+///
+/// let environment = Environment::new(false);
+/// environment.compile("object.spec.size <= 5", Gives::Bool, true).unwrap();
+/// let wrong = environment.compile("request.name", Gives::Bool, true).unwrap_err();
+/// assert_eq!(wrong.to_string(), "must evaluate to bool but got string");
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Environment {
-    params: bool,
+pub struct Environment {
+    /// What `params` looks like, if there is a variable of that name.
+    params: Option<Arc<Decl>>,
     /// What `object` and `oldObject` look like.
     object: Arc<Decl>,
     /// The policy's own variables so far; `None` if it cannot have any.
@@ -17,7 +27,7 @@ pub(crate) struct Environment {
 
 /// What an expression has to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gives {
+pub enum Gives {
     /// True or false.
     Bool,
     /// A text.
@@ -34,7 +44,7 @@ pub(crate) enum Gives {
 
 /// Why an expression is of no use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unusable {
+pub enum Unusable {
     /// It is wrong.
     Invalid(String),
     /// A constant part of it fails.
@@ -59,7 +69,8 @@ pub(super) fn namespace_decl() -> &'static Decl {
 impl Environment {
     /// The variables of a policy or webhook; `params` is `true` if there is one of that name.
     pub fn new(params: bool) -> Self {
-        Self { params, object: Arc::new(Decl::dynamic()), variables: None }
+        let any = || Arc::new(Decl::dynamic());
+        Self { params: params.then(any), object: any(), variables: None }
     }
 
     /// The environment of expressions that may use variables of the policy.
@@ -72,6 +83,11 @@ impl Environment {
         Self { object, ..self }
     }
 
+    /// The environment of expressions for parameters of this shape.
+    pub fn params(self, params: Arc<Decl>) -> Self {
+        Self { params: Some(params), ..self }
+    }
+
     /// Adds a variable of the policy; one that does not compile may be anything.
     pub fn declare(&mut self, name: &str, expression: Option<&Expression>) {
         let ty = expression.map_or(Type::Dyn, |expression| expression.ty().clone());
@@ -79,13 +95,15 @@ impl Environment {
     }
 
     /// Compiles an expression; `authorizer` is `true` if it may ask for permissions.
+    ///
+    /// # Errors
+    /// Why it does not compile, or that it gives something else.
     pub fn compile(
         &self,
         text: &str,
         gives: Gives,
         authorizer: bool,
     ) -> Result<Expression, Unusable> {
-        let any = || Arc::new(Decl::dynamic());
         let mut variables = vec![
             Variable::new("object", self.object.clone()),
             Variable::new("oldObject", self.object.clone()),
@@ -103,8 +121,8 @@ impl Environment {
         if authorizer {
             variables.push(Variable::authorizer());
         }
-        if self.params {
-            variables.push(Variable::new("params", any()));
+        if let Some(params) = &self.params {
+            variables.push(Variable::new("params", params.clone()));
         }
         let patches = matches!(gives, Gives::Object | Gives::Steps);
         let compile = if patches { Expression::compile_patch } else { Expression::compile };

@@ -1,28 +1,34 @@
 //! Match conditions: expressions that narrow down what a webhook or a policy is for.
 
 use serde_json::Value;
-use windlass_cel::{MATCH_LIMIT, Output};
 
-use super::aggregate;
 use super::environment::{Environment, Gives};
-use super::expression::{Expression, Scope};
+use super::program::{Program, Scope};
+use crate::{MATCH_LIMIT, Output};
 
 /// The conditions of one webhook or policy.
-pub(super) struct Conditions(Vec<Expression>);
+#[derive(Debug)]
+pub struct Conditions(Vec<Program>);
 
 impl Conditions {
     /// Compiles conditions that may use the variables of an environment.
     pub fn parse(list: &Value, environment: &Environment) -> Self {
         let list = list.as_array().into_iter().flatten();
         let texts = list.map(|condition| condition["expression"].as_str().unwrap_or_default());
-        Self(texts.map(|text| Expression::compile(text, Gives::Bool, environment)).collect())
+        Self(texts.map(|text| Program::compile(text, Gives::Bool, environment)).collect())
     }
 
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether all of them hold for a request.
+    /// Returns `true` if a condition uses a variable.
+    pub fn uses(&self, name: &str) -> bool {
+        self.0.iter().any(|condition| condition.uses(name))
+    }
+
+    /// Returns `true` if all of them hold for a request.
     ///
     /// # Errors
     /// What could not be evaluated, when none of the others says no.
@@ -32,10 +38,25 @@ impl Conditions {
             match condition.run(scope, MATCH_LIMIT) {
                 Ok(Output::Bool(true)) => {}
                 Ok(Output::Bool(false)) => return Ok(false),
-                Ok(_) => errors.push(format!("expression '{}' gives no boolean", condition.text)),
+                Ok(_) => errors.push(format!("expression '{}' gives no boolean", condition.text())),
                 Err(error) => errors.push(error),
             }
         }
         aggregate(errors).map_or(Ok(true), Err)
+    }
+}
+
+/// Several problems as one text, each included once.
+fn aggregate(problems: Vec<String>) -> Option<String> {
+    let mut seen: Vec<String> = Vec::new();
+    for problem in problems {
+        if !seen.contains(&problem) {
+            seen.push(problem);
+        }
+    }
+    match seen.len() {
+        0 => None,
+        1 => seen.pop(),
+        _ => Some(format!("[{}]", seen.join(", "))),
     }
 }

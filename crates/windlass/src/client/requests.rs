@@ -1,23 +1,23 @@
-//! The requests that one reconcile sends.
+//! The requests that one task sends, for diagnostics.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Most requests of a reconcile that are named.
+/// Most requests that are named.
 const NAMED_MAX: usize = 16;
 
 tokio::task_local! {
     static CURRENT: Arc<Requests>;
 }
 
-/// The requests of one reconcile, as far as its own task sends them.
+/// The requests that are sent while one future runs, by the task that polls it.
 #[derive(Debug, Default)]
-pub(crate) struct Requests(Mutex<Log>);
+pub(crate) struct Requests(Mutex<RequestLog>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Log {
+pub(crate) struct RequestLog {
     /// What was sent first, such as `patch ConfigMap default/a`.
     pub(crate) named: Vec<String>,
     pub(crate) count: u32,
@@ -26,19 +26,19 @@ pub(crate) struct Log {
 // === impl Requests ===
 
 impl Requests {
-    /// Runs a reconcile whose requests are noted here.
+    /// Runs a future whose requests are noted here.
     pub(crate) fn of<F: Future>(self: &Arc<Self>, run: F) -> impl Future<Output = F::Output> {
         CURRENT.scope(self.clone(), run)
     }
 
     /// Takes what was noted.
-    pub(crate) fn take(&self) -> Log {
+    pub(crate) fn take(&self) -> RequestLog {
         std::mem::take(&mut self.0.lock())
     }
 }
 
-/// Notes a request, if it is sent by a reconcile.
-pub(crate) fn note(action: &str) {
+/// Notes a request, if it is sent within [`Requests::of`].
+pub(super) fn note(action: &str) {
     let _ = CURRENT.try_with(|current| {
         let mut log = current.0.lock();
         log.count = log.count.saturating_add(1);

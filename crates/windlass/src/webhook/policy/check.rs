@@ -1,0 +1,186 @@
+//! Finds wrong expressions before a policy is installed.
+//!
+//! The API server reads `object` and `params` as they are, so that a misspelled field shows only when
+//! a request is denied. Here the types of both are known.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+use windlass_cel::admission::{Environment, Gives};
+use windlass_cel::{Decl, Expression, Schema, Shape};
+use windlass_manifests::schema;
+
+use super::{Declared, Described};
+use crate::error::{Error, Result};
+use crate::webhook::is_builtin;
+
+/// The highest estimate of a rule in a definition; the same is asked of policies.
+const COST_MAX: u64 = 10_000_000;
+/// Estimates from here on come from texts of unknown length, such as `string(1)`, and mean nothing.
+const COST_UNKNOWN: u64 = 1_000_000_000_000_000_000;
+/// How many labels, annotations and the like objects are taken to have.
+const METADATA_MAX: u64 = 100;
+
+/// Compiles all expressions of a policy against the types of its objects and parameters.
+///
+/// # Errors
+///
+/// Fails with one sentence about the first expression that is wrong.
+pub(super) fn check(policy: &Declared) -> Result<()> {
+    let spec = policy.model.spec(false);
+    let changes = policy.model.spec(true);
+    let mut checker = Checker::new(policy);
+    for condition in items(&spec, "matchConditions") {
+        let environment = checker.plain.clone();
+        checker.compile("condition", &condition["expression"], Gives::Bool, true, &environment)?;
+    }
+    for variable in items(&spec, "variables") {
+        let environment = checker.composed.clone();
+        let expression = &variable["expression"];
+        let compiled =
+            checker.compile("variable", expression, Gives::Anything, true, &environment)?;
+        let name = variable["name"].as_str().unwrap_or_default();
+        checker.composed.declare(name, compiled.as_ref());
+    }
+    let environment = checker.composed.clone();
+    let compile = |what: &str, value: &Value, field: &str, gives: Gives, authorizer: bool| {
+        checker.compile(what, &value[field], gives, authorizer, &environment).map(drop)
+    };
+    for validation in items(&spec, "validations") {
+        compile("validation", validation, "expression", Gives::Bool, true)?;
+        compile("message", validation, "messageExpression", Gives::Text, false)?;
+    }
+    for annotation in items(&spec, "auditAnnotations") {
+        compile("audit annotation", annotation, "valueExpression", Gives::TextOrNull, true)?;
+    }
+    for mutation in items(&changes, "mutations") {
+        compile("merge", &mutation["applyConfiguration"], "expression", Gives::Object, true)?;
+        compile("patch", &mutation["jsonPatch"], "expression", Gives::Steps, true)?;
+    }
+    Ok(())
+}
+
+struct Checker<'a> {
+    policy: &'a Declared,
+    /// For conditions, which do not see variables.
+    plain: Environment,
+    composed: Environment,
+    /// Whether estimates mean something: the schemas of Kubernetes have no bounds.
+    bounded: bool,
+}
+
+// === impl Checker ===
+
+impl<'a> Checker<'a> {
+    fn new(policy: &'a Declared) -> Self {
+        let object = declared(&policy.object);
+        let params = policy.params.as_ref().map(declared);
+        let typed = |environment: Environment| {
+            let environment = environment.of(object.clone());
+            match &params {
+                Some(params) => environment.params(params.clone()),
+                None => environment,
+            }
+        };
+        Self {
+            policy,
+            plain: typed(Environment::new(false)),
+            composed: typed(Environment::composed(false)),
+            bounded: !is_builtin(policy.object.kind.group()),
+        }
+    }
+
+    /// Compiles an expression, if there is one.
+    fn compile(
+        &self,
+        what: &str,
+        expression: &Value,
+        gives: Gives,
+        authorizer: bool,
+        environment: &Environment,
+    ) -> Result<Option<Expression>> {
+        let Some(expression) = expression.as_str() else { return Ok(None) };
+        let wrong = |why: &str| {
+            let (name, kind) = (&self.policy.model.name, self.policy.object.kind.kind());
+            Error::Invalid(format!(
+                "policy {name:?}: the {what} {expression:?} is wrong for {kind}: {why}"
+            ))
+        };
+        let compiled = environment.compile(expression, gives, authorizer);
+        let compiled = compiled.map_err(|error| wrong(&one_line(&error.to_string())))?;
+        let cost = compiled.worst_cost();
+        if self.bounded && (COST_MAX + 1..COST_UNKNOWN).contains(&cost) {
+            return Err(wrong(&format!(
+                "it may cost {cost}, more than {COST_MAX}: bound the lists and texts that it reads \
+                 with `max_items` and `max_length`"
+            )));
+        }
+        Ok(Some(compiled))
+    }
+}
+
+/// The schema of the metadata of all objects, with bounds that keep estimates useful.
+pub(super) fn metadata() -> Value {
+    let mut metadata = schema::of::<ObjectMeta>();
+    let fields = metadata["properties"].as_object_mut().into_iter().flatten();
+    for (name, field) in fields {
+        let bound = match field["type"].as_str() {
+            Some("array") => "maxItems",
+            Some("object") => "maxProperties",
+            Some("string") if field.get("format").is_none() => "maxLength",
+            _ => continue,
+        };
+        field[bound] = if name == "name" { 253.into() } else { METADATA_MAX.into() };
+    }
+    metadata
+}
+
+fn declared(described: &Described) -> Arc<Decl> {
+    let schema = Schema::parse(&described.schema());
+    Arc::new(decl(&schema, described.kind.kind()))
+}
+
+/// Declares what a schema describes; what it does not describe may be anything.
+fn decl(schema: &Schema, name: &str) -> Decl {
+    let open = schema.preserve_unknown == Some(true);
+    let Some(mut made) = Decl::from_schema(schema, false, name).filter(|_| !open) else {
+        return Decl::dynamic();
+    };
+    made.shape = match made.shape {
+        Shape::List(item, kind) => match schema.items.as_deref() {
+            Some(items) => Shape::List(Arc::new(decl(items, &format!("{name}.@idx"))), kind),
+            None => Shape::List(item, kind),
+        },
+        Shape::Map(value) => match schema.additional_schema() {
+            Some(values) => Shape::Map(Arc::new(decl(values, &format!("{name}.@elem")))),
+            None => Shape::Map(value),
+        },
+        Shape::Object(_) if schema.properties.is_empty() => Shape::Dyn,
+        Shape::Object(_) => {
+            let field = |(key, below): (&String, &Schema)| {
+                (key.clone(), decl(below, &format!("{name}.{key}")))
+            };
+            Decl::object(name, schema.properties.iter().map(field)).shape
+        }
+        other => other,
+    };
+    made
+}
+
+/// What is wrong, without the picture of the place.
+fn one_line(text: &str) -> String {
+    let messages = text.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("ERROR: <input>:")?;
+        rest.split_once(": ").map(|(_, message)| message)
+    });
+    let messages: Vec<&str> = messages.collect();
+    match messages.is_empty() {
+        true => text.lines().next().unwrap_or_default().to_owned(),
+        false => messages.join("; "),
+    }
+}
+
+fn items<'a>(spec: &'a Value, field: &str) -> &'a [Value] {
+    spec[field].as_array().map_or(&[], Vec::as_slice)
+}
