@@ -153,9 +153,14 @@ fn install(
     let part = |name: &str| config.join(name).display().to_string();
     kubectl.run(&["create", "namespace", &namespace])?;
     kubectl.run(&["apply", "--server-side", "-k", &part("crd")])?;
-    kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])?;
+    // It fails for a definition that has no conditions yet.
+    let established = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
+    until(|| kubectl.run(&established).map(drop))?;
     kubectl.run(&["apply", "-k", &part("rbac"), "-n", &namespace])?;
     kubectl.run(&["apply", "--server-side", "--dry-run=server", "-k", &part("default")])?;
+    if config.join("policy").exists() {
+        kubectl.run(&["apply", "--server-side", "-k", &part("policy")])?;
+    }
     Ok(config)
 }
 

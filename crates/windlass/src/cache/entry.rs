@@ -50,7 +50,8 @@ thread_local! {
 /// let created = Change::between(None, Some(&map))?;
 /// // The metadata that most decisions need is at hand; the rest is decoded when asked for.
 /// let entry: &Entry = created.entry();
-/// assert_eq!((entry.version, entry.label("app")), (7, Some("web")));
+/// assert_eq!(entry.version, 7);
+/// assert!(entry.labels().eq([("app", "web")]));
 /// let owner: &Owner = &entry.owners[0];
 /// assert!(&*owner.uid == "o-1" && !owner.controller);
 /// assert_eq!(entry.decode::<ConfigMap>()?.data, map.data);

@@ -149,7 +149,7 @@ impl<K: Object> Component for Controller<K> {
     }
 }
 
-/// Returns the client of a controller, which needs no lease if it runs on every replica.
+/// Returns the client of a controller; one that runs on every replica needs no lease.
 fn client_of(env: &ControllerEnv, name: &str, leader: bool) -> Client {
     let client = env.client.field_owner(name);
     if leader { client } else { client.unfenced() }

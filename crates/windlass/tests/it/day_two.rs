@@ -285,8 +285,8 @@ async fn an_unknown_log_level_is_reported_and_everything_else_continues() {
     let running = manager(&server).add(painter(&runs)).spawn().expect("starts");
     api.create(&annotated("log-level", "loud")).await.expect("created");
     assert_eq!(settled(&api).await, ["Open=True Ready", "Ready=True Succeeded"]);
-    let said = "the annotation windlass.dev/log-level is ignored: \"loud\" is not one of error, warn, \
-                info, debug and trace";
+    let said = "the annotation windlass.dev/log-level is ignored: \"loud\" is not error, warn, \
+                info, debug or trace";
     assert_eq!(notes(running.client(), "InvalidAnnotation").await, [said]);
     running.stop().await.expect("stops");
 }
