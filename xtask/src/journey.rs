@@ -7,14 +7,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Goes the way, in a directory that is removed at the end.
+/// Goes the way, in a directory that is removed at the end. `--no-build` takes the command that is
+/// built already.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
-    if !arguments.is_empty() {
-        return Err("journey takes no arguments".into());
-    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is in the workspace")?;
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    step(root, &cargo, &["build", "-p", "windlass-cli"])?;
+    match arguments {
+        [] => step(root, &cargo, &["build", "-p", "windlass-cli"])?,
+        ["--no-build"] => {}
+        _ => return Err("journey takes --no-build and nothing else".into()),
+    }
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
     let windlass = root.join(target).join("debug/windlass").display().to_string();
 
@@ -22,34 +24,53 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     let directory = std::env::temp_dir().join(name);
     let project = directory.join("shop");
     std::fs::create_dir_all(&project).map_err(|error| format!("{}: {error}", project.display()))?;
-    let outcome = way(&project, &cargo, &windlass);
+    let readme = std::fs::read_to_string(root.join("README.md"));
+    let readme = readme.map_err(|error| format!("README.md: {error}"))?;
+    let outcome = way(&project, &cargo, &windlass, &readme);
     let removed = std::fs::remove_dir_all(&directory);
     outcome.and(removed.map_err(|error| format!("{}: {error}", directory.display())))
 }
 
-fn way(project: &Path, cargo: &str, windlass: &str) -> Result<(), String> {
-    step(project, windlass, &["init", "--domain", "example.com"])?;
-    let api = ["create", "api", "--group"];
-    step(
-        project,
-        windlass,
-        &[&api[..], &["cache", "--version", "v1", "--kind", "Memcached"]].concat(),
-    )?;
-    step(project, windlass, &[&api[..], &["web", "--version", "v1", "--kind", "Route"]].concat())?;
+fn way(project: &Path, cargo: &str, windlass: &str, readme: &str) -> Result<(), String> {
+    let line = |text: &str| {
+        let words: Vec<&str> = text.split(' ').collect();
+        step(project, windlass, &words)
+    };
+    line("init --domain example.com")?;
+    line("create api --group cache --version v1alpha1 --kind Memcached")?;
+    step(project, cargo, &["test"])?;
+    edit(project, readme)?;
+    let memcached = "--group cache --version v1alpha1 --kind Memcached";
+    line("create api --group cache --version v1 --kind Memcached")?;
+    line(&format!("create webhook {memcached} --defaulting --validation --conversion"))?;
+    line("create webhook --group core --version v1 --kind Pod --validation")?;
+    line("create api --group web --version v1 --kind Route")?;
     step(project, cargo, &["test"])?;
     step(project, windlass, &["manifests"])?;
     step(project, windlass, &["manifests", "--check"])?;
-    step(
-        project,
-        windlass,
-        &["rename", "api", "--group", "web", "--kind", "Route", "--to", "Way"],
-    )?;
-    step(
-        project,
-        windlass,
-        &["delete", "api", "--group", "cache", "--version", "v1", "--kind", "Memcached"],
-    )?;
+    line("rename api --group web --kind Route --to Way")?;
+    line("delete api --group cache --version v1 --kind Memcached")?;
+    // The author has edited it.
+    line(&format!("delete api {memcached} --force"))?;
     step(project, cargo, &["test"])
+}
+
+/// Makes the change of two lines that the README shows.
+fn edit(project: &Path, readme: &str) -> Result<(), String> {
+    let change = readme.split("```diff\n").nth(1).and_then(|rest| rest.split("```").next());
+    let change = change.ok_or("the README shows no change")?;
+    let lines = |sign: char| {
+        let lines = change.lines().filter_map(|line| line.strip_prefix(sign));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let path = project.join("src/memcached.rs");
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(&path).map_err(failed)?;
+    let edited = text.replace(&lines('-'), &lines('+'));
+    if edited == text {
+        return Err("src/memcached.rs does not have the lines that the README changes".into());
+    }
+    std::fs::write(&path, edited).map_err(failed)
 }
 
 /// Runs a command that has to succeed.

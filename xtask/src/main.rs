@@ -1,13 +1,15 @@
-//! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `fuzz`, `go-patterns`,
-//! `journey`, `real` and `tidy`.
+//! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `build-times`, `fuzz`,
+//! `go-patterns`, `journey`, `kubectl`, `real` and `tidy`.
 
 #![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
 
 mod alone;
 mod api;
 mod bench;
+mod build_times;
 mod fuzz;
 mod journey;
+mod kubectl;
 mod patterns;
 mod peers;
 mod real;
@@ -29,12 +31,19 @@ const USAGE: &str = "usage:
       keeps the last results of the others, --sizes says how many pods there are,
       --no-build takes what is built already, --report writes the page again from
       the last results
+  cargo xtask build-times [--rounds N]
+      builds the Memcached example with the attributes of windlass and with the derives
+      of kube, from nothing and after a change, and fails if the attributes add more
+      than 10 %; takes minutes
   cargo xtask fuzz [SECONDS]
       runs every property test with fresh random cases, 60 seconds for each crate
       by default
-  cargo xtask journey
+  cargo xtask journey [--no-build]
       starts an operator in an empty directory with the command windlass, and builds,
       tests, installs, renames and deletes what it consists of; takes minutes
+  cargo xtask kubectl [--no-build]
+      takes the steps of the Memcached tutorial with a real kubectl on `windlass
+      cluster`, and compares what it prints with the chapter
   cargo xtask go-patterns
       asks the Go on this machine about generated regular expressions, and writes its
       answers where the tests of the API server find them
@@ -52,8 +61,10 @@ fn main() -> ExitCode {
         Some((&"alone", [])) => alone::run(),
         Some((&"api", rest)) => api::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
+        Some((&"build-times", rest)) => build_times::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"journey", rest)) => journey::run(rest),
+        Some((&"kubectl", rest)) => kubectl::run(rest),
         Some((&"go-patterns", rest)) => patterns::run(rest),
         Some((&"real", rest)) => real::run(rest),
         Some((&"tidy", [])) => tidy::run(),

@@ -94,7 +94,7 @@ enum Command {
     /// Generate Rust code.
     #[command(subcommand)]
     Generate(generate::GenerateCommand),
-    /// Write the manifests of this project: config/, dist/install.yaml and Dockerfile.
+    /// Write the manifests of this project: config/, docs/api.md, dist/install.yaml and Dockerfile.
     Manifests(manifests::ManifestsArgs),
     /// Run an embedded Kubernetes cluster and write its kubeconfig.
     Cluster(cluster::ClusterArgs),

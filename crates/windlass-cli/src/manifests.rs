@@ -28,7 +28,7 @@ pub struct ManifestsArgs {
     namespace: Option<String>,
 }
 
-/// Builds the operator and lets it write config/, dist/install.yaml and Dockerfile. Returns its exit
+/// Builds the operator and lets it write config/, docs/api.md, dist/install.yaml and Dockerfile. Returns its exit
 /// status.
 pub fn run(args: ManifestsArgs) -> Result<u8, Failure> {
     let mut code = 1;

@@ -123,6 +123,8 @@ impl Cluster {
             .name("kube-controller-manager")
             .clock(clock.clone())
             .cache(cache)
+            // The annotations of an operator's users mean nothing to the controllers of Kubernetes.
+            .annotation_prefix("cluster.windlass.dev")
             // Sources, counts and times as the controllers of Kubernetes write them.
             .events_api(options.events.then_some(EventsApi::CoreV1));
         if let Some(seed) = server.seed() {

@@ -74,7 +74,8 @@ pub fn check_path(path: &LitStr, fields: &Fields) -> Result<()> {
     } else {
         roots.push("spec");
     }
-    if !roots.contains(&first) && !(fields.flat && names.is_empty()) {
+    let unknown = fields.flat && names.is_empty();
+    if !unknown && !roots.contains(&first) {
         let hint = match attribute::closest(first, &roots) {
             Some(close) => format!("did you mean `.{close}`?"),
             None if fields.flat => format!("the fields of the object are {}", roots.join(", ")),

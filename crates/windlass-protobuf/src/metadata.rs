@@ -41,6 +41,8 @@ pub struct Metadata<'a> {
     pub annotations: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// Its owners.
     pub owners: Vec<Owner<'a>>,
+    /// The field manager that changed it last; `None` if two of them did within the same second.
+    pub manager: Option<Cow<'a, str>>,
 }
 
 /// A reference to an owner.
@@ -80,6 +82,7 @@ impl<'a> Metadata<'a> {
 
     fn read_fields(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
         let mut reader = Reader::new(bytes, "ObjectMeta");
+        let mut newest = None;
         while !reader.is_empty() {
             match reader.tag()? {
                 (1, LEN) => self.name = text(reader.len()?),
@@ -94,6 +97,16 @@ impl<'a> Metadata<'a> {
                 (11, LEN) => self.labels.push(pair(reader.len()?)?),
                 (12, LEN) => self.annotations.push(pair(reader.len()?)?),
                 (13, LEN) => self.owners.push(Owner::read(reader.len()?)?),
+                (17, LEN) => {
+                    let managed = managed_fields(reader.len()?)?;
+                    match &newest {
+                        Some(time) if managed.0 < *time => {}
+                        Some(time) if managed.0 == *time => {
+                            self.manager = self.manager.take().filter(|known| *known == managed.1);
+                        }
+                        _ => (newest, self.manager) = (Some(managed.0), Some(managed.1)),
+                    }
+                }
                 (_, wire) => reader.skip(wire)?,
             }
         }
@@ -117,6 +130,34 @@ impl<'a> Owner<'a> {
         }
         Ok(owner)
     }
+}
+
+/// Reads the time and the manager of an entry of `managedFields`, without its fields.
+fn managed_fields(bytes: &[u8]) -> Result<((u64, u64), Cow<'_, str>), Error> {
+    let (mut manager, mut time) = (Cow::default(), (0, 0));
+    let mut reader = Reader::new(bytes, "ManagedFieldsEntry");
+    while !reader.is_empty() {
+        match reader.tag()? {
+            (1, LEN) => manager = text(reader.len()?),
+            (4, LEN) => time = timestamp(reader.len()?)?,
+            (_, wire) => reader.skip(wire)?,
+        }
+    }
+    Ok((time, manager))
+}
+
+/// Reads the seconds and the fractions of a time.
+fn timestamp(bytes: &[u8]) -> Result<(u64, u64), Error> {
+    let mut time = (0, 0);
+    let mut reader = Reader::new(bytes, "Timestamp");
+    while !reader.is_empty() {
+        match reader.tag()? {
+            (1, VARINT) => time.0 = reader.varint()?,
+            (2, VARINT) => time.1 = reader.varint()?,
+            (_, wire) => reader.skip(wire)?,
+        }
+    }
+    Ok(time)
 }
 
 impl Message {
@@ -219,5 +260,26 @@ mod tests {
         let labels: Vec<_> = metadata.labels.iter().map(|(k, v)| (&**k, &**v)).collect();
         assert_eq!(labels, [("x", "1"), ("y", "")]);
         assert_eq!(metadata.annotations, [("note".into(), "n".into())]);
+        assert_eq!(metadata.manager, None);
+    }
+
+    #[test]
+    fn the_newest_manager_is_known_unless_there_are_two() {
+        let manager = |entries: &[(&str, &str)]| {
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(manager, time)| {
+                    json!({"manager": manager, "time": time, "fieldsV1": {"f:a": {}}})
+                })
+                .collect();
+            let object = json!({"metadata": {"name": "a", "managedFields": entries}});
+            let mut bytes = Vec::new();
+            message_of("v1", "Pod").unwrap().encode(&object, &mut bytes).unwrap();
+            Metadata::read(&bytes).unwrap().manager.map(Cow::into_owned)
+        };
+        let (old, new) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
+        assert_eq!(manager(&[("a", old), ("b", new), ("c", old)]).as_deref(), Some("b"));
+        assert_eq!(manager(&[("a", new), ("b", new)]), None);
+        assert_eq!(manager(&[("a", new), ("a", new), ("b", old)]).as_deref(), Some("a"));
     }
 }

@@ -44,6 +44,7 @@ mod entry;
 mod entry_reader;
 mod expiring;
 mod failure;
+mod field_manager;
 mod full_state;
 mod handler;
 mod index;

@@ -20,10 +20,10 @@ use crate::error::{Result, ResultExt};
 ///
 /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
 ///     let cleanup = || async { Ok(()) }; // what has to be done before the object is deleted
-///     match cx.finalize("example.com/cleanup", cleanup).await? {
-///         Finalizing::Finalized => Ok(Next::Done),
-///         Finalizing::Active => Ok(Next::Done), // the work for an object that exists
+///     if let Finalizing::Finalized = cx.finalize("example.com/cleanup", cleanup).await? {
+///         return Ok(Next::Done);
 ///     }
+///     Ok(Next::Done) // the work for an object that exists
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]

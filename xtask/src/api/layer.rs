@@ -48,6 +48,11 @@ pub const OTHERS: [Layer; 4] = [
             // Schedules and fairness.
             "windlass::schedule",
             "windlass::controller::Builder::fair_by",
+            // Switches for those who run the operator.
+            "windlass::Context::is_paused",
+            "windlass::Manager::annotation_prefix",
+            "windlass::Manager::settings_file",
+            "windlass::Manager::namespace_selector",
         ],
         types_max: 10,
         functions_max: 40,

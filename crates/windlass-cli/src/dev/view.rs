@@ -174,3 +174,33 @@ impl Tag {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// The lines that a view shows for two records, without their time.
+    async fn shown(colored: bool) -> Vec<String> {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = lines.clone();
+        let out = Box::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));
+        let mut view = View::new(ApiServer::start(), colored, out);
+        view.show(Record::Line(Tag::Build, "build 1 took 0.6 s".into())).await;
+        view.show(Record::Line(Tag::Error, "build failed".into())).await;
+        let lines = lines.lock().unwrap();
+        lines.iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn words_have_colors_on_a_terminal_and_are_plain_in_a_pipe() {
+        let plain = ["build     build 1 took 0.6 s", "error     build failed"];
+        assert_eq!(shown(false).await, plain);
+        let colored = [
+            "\x1b[34mbuild    \x1b[0m build 1 took 0.6 s",
+            "\x1b[1;31merror    \x1b[0m build failed",
+        ];
+        assert_eq!(shown(true).await, colored);
+    }
+}

@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn logic(&mut self, rules: &mut Vec<String>) {
+    fn logic(&self, rules: &mut Vec<String>) {
         let mut logic = Map::new();
         for keyword in ["allOf", "anyOf", "oneOf", "not"] {
             if let Some(value) = self.get(keyword) {

@@ -218,6 +218,10 @@ fn the_operator_is_shown_at_work_and_can_be_deployed_from_another_terminal() {
     let shown: Vec<String> =
         dev.lines().iter().map(|line| line.replace(&root, "/home/me/shop/")).collect();
     assert_shown("docs/dev.md", "$ windlass dev", &shown);
+    project.write("src/main.rs", "fn main() { /* changed */ }");
+    let first = dev.line("(the first of build 2, ");
+    assert!(first.contains("Memcached default/memcached-sample exists"), "{first}");
+    assert_shown("README.md", "build 2 runs as process", &dev.lines());
     assert!(!dev.lines().iter().any(|line| line.contains("forbidden")), "{:#?}", dev.lines());
 
     let mut installed = project.start(&["install"]);

@@ -486,6 +486,33 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 }
 
 #[test]
+fn the_first_steps_of_the_readme_work_as_written() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let page = fs::read_to_string(page).unwrap();
+    let start = page.split("## Start an operator").nth(1).expect("the section");
+    let directory = TempDir::new();
+    let root = directory.path().join("shop");
+    fs::create_dir(&root).unwrap();
+    let mut done_lines = 0;
+    for line in blocks(start, "sh")[0].lines() {
+        let line = line.split(" #").next().unwrap_or_default().trim();
+        let words = line.strip_prefix("windlass ").filter(|words| !words.starts_with("dev"));
+        if let Some(words) = words {
+            done(&root, words);
+            done_lines += 1;
+        }
+    }
+    assert_eq!(done_lines, 2, "init and create api");
+    // The two lines that the reader changes are there, one after the other.
+    let change = blocks(start, "diff")[0];
+    let old = change.lines().filter_map(|line| line.strip_prefix('-'));
+    let old: Vec<&str> = old.collect();
+    assert_eq!(old.len(), 2);
+    let code = fs::read_to_string(root.join("src/memcached.rs")).unwrap();
+    assert!(code.contains(&old.join("\n")), "{code}");
+}
+
+#[test]
 fn the_guide_shows_what_the_commands_print_and_write() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scaffold.md");
     let page = fs::read_to_string(page).unwrap();

@@ -183,7 +183,7 @@ fn rules(schema: &Map<String, Value>) -> Vec<String> {
         let expression = rule["rule"].as_str().unwrap_or_default().trim();
         match rule["message"].as_str() {
             Some(message) => {
-                rules.push(format!("Rule: {} ({}).", inline(message), code(expression)))
+                rules.push(format!("Rule: {} ({}).", inline(message), code(expression)));
             }
             None => rules.push(format!("Rule: {}.", code(expression))),
         }

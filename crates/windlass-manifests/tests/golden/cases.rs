@@ -7,6 +7,7 @@ use crate::compare::{differences, golden};
 mod kubernetes;
 mod lists;
 mod maps;
+mod more;
 mod names;
 mod numbers;
 mod objects;

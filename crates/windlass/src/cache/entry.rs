@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use serde::de::DeserializeOwned;
 
+use super::field_manager::FieldManager;
 use super::labels::Labels;
 use super::malformed::redacted;
 use super::{Key, Malformed};
@@ -49,7 +50,8 @@ thread_local! {
 /// let created = Change::between(None, Some(&map))?;
 /// // The metadata that most decisions need is at hand; the rest is decoded when asked for.
 /// let entry: &Entry = created.entry();
-/// assert_eq!((entry.version, entry.label("app")), (7, Some("web")));
+/// assert_eq!(entry.version, 7);
+/// assert!(entry.labels().eq([("app", "web")]));
 /// let owner: &Owner = &entry.owners[0];
 /// assert!(&*owner.uid == "o-1" && !owner.controller);
 /// assert_eq!(entry.decode::<ConfigMap>()?.data, map.data);
@@ -71,6 +73,8 @@ pub struct Entry {
     pub(super) partial: bool,
     /// It may have annotations that switch something for this object.
     pub(super) switched: bool,
+    /// Who changed it last, if an event of a watch said so.
+    pub(super) manager: FieldManager,
     pub(super) labels: Labels,
     /// The owners.
     pub owners: Box<[Owner]>,
@@ -132,6 +136,11 @@ impl Entry {
     /// Returns `true` if the object is being deleted.
     pub(crate) fn deleting(&self) -> bool {
         self.deleting
+    }
+
+    /// Returns the field manager that changed the object last, if that is known.
+    pub(crate) fn manager(&self) -> Option<Arc<str>> {
+        self.manager.name()
     }
 
     /// Returns the value of a label.

@@ -8,6 +8,7 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 use serde_json::json;
 
 use super::entry::{Body, Entry, Owner};
+use super::field_manager::{self, FieldManager};
 use super::labels::Labels;
 use super::outline::{self, Outline};
 use super::{Key, Malformed};
@@ -21,6 +22,8 @@ pub(super) struct EntryReader {
     pub(super) pack: bool,
     /// Only metadata are asked for.
     pub(super) partial: bool,
+    /// It is of interest who changed the objects.
+    pub(super) by_whom: bool,
     /// The fields that items of a list leave out.
     types: String,
     names: Vec<Arc<str>>,
@@ -37,6 +40,7 @@ impl EntryReader {
             keep_managed_fields,
             pack,
             partial: false,
+            by_whom: false,
             types: String::new(),
             names: Vec::new(),
             cut: Vec::new(),
@@ -100,6 +104,7 @@ impl EntryReader {
             deleting: meta.deletion_timestamp.is_some(),
             partial: self.partial,
             switched: meta.annotations.0,
+            manager: self.manager(outline),
             labels: Labels::pack(&meta.labels.0),
             owners,
             body,
@@ -108,6 +113,17 @@ impl EntryReader {
             decoded: AtomicU8::new(0),
             shown: AtomicU32::new(0),
         })
+    }
+
+    /// Returns who changed an object last, if that is of interest.
+    fn manager(&self, outline: &Outline<'_>) -> FieldManager {
+        let meta = &outline.metadata;
+        let newest = match (&meta.manager, meta.managed_fields) {
+            _ if !self.by_whom => None,
+            (Some(known), _) => Some(known.clone()),
+            (None, raw) => raw.and_then(|raw| field_manager::newest(raw.get())),
+        };
+        newest.map(|name| FieldManager::named(&name)).unwrap_or_default()
     }
 
     fn body(&mut self, json: &[u8]) -> Body {

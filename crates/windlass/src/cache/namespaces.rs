@@ -241,7 +241,7 @@ impl Reflectors {
                 self.states.sources_known();
             }
             if names.changed().await.is_err() {
-                // The cache is gone, and whoever reads this kind keeps what there is.
+                // The cache is gone, and readers of this kind keep what there is.
                 return std::future::pending().await;
             }
         }

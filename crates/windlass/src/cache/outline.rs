@@ -44,6 +44,9 @@ pub(super) struct OutlineMeta<'a> {
     pub(super) owner_references: Many<OutlineOwner<'a>>,
     #[serde(borrow)]
     pub(super) managed_fields: Option<&'a RawValue>,
+    /// The newest field manager, if that is known without `managed_fields`.
+    #[serde(skip)]
+    pub(super) manager: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]

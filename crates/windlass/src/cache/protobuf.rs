@@ -99,6 +99,7 @@ impl ProtobufReader {
                 annotations: Switched::among(metadata.annotations.iter().map(|(name, _)| &**name)),
                 owner_references: Many(owners.collect()),
                 managed_fields: None,
+                manager: metadata.manager,
             },
         }
     }

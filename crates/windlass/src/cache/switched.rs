@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Switched {
 
 struct SwitchedVisitor;
 
-/// Anything but a map has no switches; that it is no map is found by whoever decodes the object.
+/// Anything but a map has no switches; decoding the object reports that it is not a map.
 impl<'de> Visitor<'de> for SwitchedVisitor {
     type Value = Switched;
 

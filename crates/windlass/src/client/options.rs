@@ -93,6 +93,11 @@ impl Client {
         self.with(|o| o.field_owner = owner.into())
     }
 
+    /// Returns the field manager of its writes.
+    pub(crate) fn owner(&self) -> &str {
+        &self.options.field_owner
+    }
+
     /// Returns this client with writes that the server refuses if they contain unknown fields.
     ///
     /// By default the server drops unknown fields and sends a warning, which is logged.

@@ -69,7 +69,7 @@ pub(super) mod flag {
 /// let paint = Patch::Merge(json!({"data": {"color": "blue"}}));
 /// handle.client().api::<ConfigMap>().patch(&Key::namespaced("default", "a"), &paint).await?;
 /// let causes = seen.recv().await.expect("runs again");
-/// assert_eq!(causes[0].to_string(), "ConfigMap default/a changed: data.color");
+/// assert_eq!(causes[0].to_string(), "ConfigMap default/a changed by windlass: data.color");
 /// # handle.stop().await
 /// # }
 /// ```
@@ -94,6 +94,9 @@ pub enum Cause {
         /// The paths of up to eight changed fields, such as `spec.replicas`, without their values.
         /// It is empty if too many objects wait to be reconciled to keep their former states.
         fields: Vec<String>,
+        /// The field manager that changed the object last, such as `kubectl-edit`. It is `None` if
+        /// two of them changed it within the same second, because the API records no more.
+        manager: Option<String>,
     },
     /// An object was deleted.
     Deleted {
@@ -147,6 +150,7 @@ struct ObjectChange {
     key: Key,
     created: bool,
     deleted: bool,
+    manager: Option<Arc<str>>,
     states: Option<(Arc<Entry>, Arc<Entry>)>,
 }
 
@@ -260,6 +264,7 @@ impl ObjectChange {
             key: change.key().clone(),
             created: change.old.is_none(),
             deleted: change.is_delete(),
+            manager: change.new.as_ref().and_then(|new| new.manager()),
             states: change.old.clone().zip(change.new.clone()),
         }
     }
@@ -270,6 +275,7 @@ impl ObjectChange {
 
     fn merge(&mut self, later: &Change) {
         self.deleted = later.is_delete();
+        self.manager = later.new.as_ref().and_then(|new| new.manager());
         if let (Some((_, newest)), Some(new)) = (&mut self.states, &later.new) {
             *newest = new.clone();
         }
@@ -280,10 +286,12 @@ impl ObjectChange {
         match (self.deleted, self.created, &self.states) {
             (true, ..) => Cause::Deleted { kind, key },
             (false, true, _) => Cause::Created { kind, key },
-            (false, false, Some((old, new))) if fields => {
-                Cause::Changed { kind, key, fields: changed_fields(old, new) }
+            (false, false, states) => {
+                let states = states.as_ref().filter(|_| fields);
+                let fields = states.map(|(old, new)| changed_fields(old, new)).unwrap_or_default();
+                let manager = self.manager.as_deref().map(str::to_string);
+                Cause::Changed { kind, key, fields, manager }
             }
-            (false, false, _) => Cause::Changed { kind, key, fields: Vec::new() },
         }
     }
 }
@@ -295,8 +303,11 @@ impl fmt::Display for Cause {
         match self {
             Self::Started => f.write_str("the controller started"),
             Self::Created { kind, key } => write!(f, "{} {key} created", kind.kind()),
-            Self::Changed { kind, key, fields } => {
+            Self::Changed { kind, key, fields, manager } => {
                 write!(f, "{} {key} changed", kind.kind())?;
+                if let Some(manager) = manager {
+                    write!(f, " by {manager}")?;
+                }
                 let separator = if fields.is_empty() { "" } else { ": " };
                 write!(f, "{separator}{}", fields.join(", "))
             }

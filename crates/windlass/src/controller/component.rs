@@ -22,6 +22,7 @@ use super::write_loop::WriteLoopDetector;
 use super::{Controller, pool};
 use crate::apply::Applied;
 use crate::cache::{Cache, Declared, Key, Scope};
+use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::metrics::HandlerFigures;
@@ -84,9 +85,7 @@ impl<K: Object> Component for Controller<K> {
         let stats = queue.clone();
         env.metrics.queue(&display_name, move || stats.stats());
         let metrics = env.metrics.controller(&display_name, options.workers);
-        let client = env.client.field_owner(&options.name);
-        // A controller that runs on every replica needs no lease.
-        let client = if options.leader { client } else { client.unfenced() };
+        let client = client_of(env, &options.name, options.leader);
         let (kind, cache) = (options.kind.clone(), client.cached().clone());
         let loops = WriteLoopDetector::new(display_name.clone(), kind, metrics.clone(), cache);
         let loops = Arc::new(loops);
@@ -148,6 +147,12 @@ impl<K: Object> Component for Controller<K> {
         let run: Run = Box::new(move |stop, abort| Box::pin(workers.run(stop, abort)));
         Ok(Prepared { handle, leader: options.leader, run })
     }
+}
+
+/// Returns the client of a controller; one that runs on every replica needs no lease.
+fn client_of(env: &ControllerEnv, name: &str, leader: bool) -> Client {
+    let client = env.client.field_owner(name);
+    if leader { client } else { client.unfenced() }
 }
 
 /// Registers the metrics of the handlers of a controller.

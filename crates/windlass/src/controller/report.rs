@@ -10,18 +10,20 @@
 //!
 //! A reconcile that ended because the object is paused decides nothing: `Ready` stays as it was.
 //!
-//! The condition of a part that a successful reconcile no longer reports is removed, if this process
-//! has written it: what it says may not be true any more.
+//! The condition of a part that a successful reconcile no longer reports is removed, also if a
+//! process before this one has written it: what it says may not be true any more.
 //!
 //! A write conflict is no outcome of a reconcile: nothing is written, and the retry decides.
 //!
 //! **Invariant:** equal outcomes send nothing: a transition time changes only with its status.
 
+mod inherited;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,7 +43,9 @@ const MESSAGE_MAX: usize = 2000;
 const PARTS_MAX: usize = 64;
 /// Most bytes of the value by which somebody asked for a reconcile.
 const REQUEST_MAX: usize = 1024;
-/// The reasons of the condition `Paused`.
+/// The type of the condition of a pause.
+const PAUSED: &str = "Paused";
+/// The reasons of that condition.
 const PAUSED_REASONS: [&str; 2] = ["PausedByAnnotation", "InvalidAnnotation"];
 /// Most objects whose parts are remembered.
 const OBJECTS_MAX: usize = 100_000;
@@ -80,6 +84,8 @@ struct Outcome {
 #[derive(Debug, Default)]
 pub(crate) struct ReportedParts {
     parts: Mutex<HashMap<Key, BTreeSet<String>>>,
+    /// The objects whose conditions of an earlier process were looked at.
+    looked_at: Mutex<HashSet<Key>>,
     /// The schema of the kind has no `lastHandledReconcileAt`.
     drops_requests: AtomicBool,
 }
@@ -111,6 +117,20 @@ impl ReportedParts {
         }
     }
 
+    /// Returns `true` if the conditions of an object were not looked at before.
+    fn first(&self, key: &Key) -> bool {
+        !self.looked_at.lock().contains(key)
+    }
+
+    /// Remembers that the conditions of an object were looked at.
+    fn looked_at(&self, key: &Key) {
+        let mut all = self.looked_at.lock();
+        if all.len() >= OBJECTS_MAX {
+            all.clear();
+        }
+        all.insert(key.clone());
+    }
+
     fn keeps_requests(&self) -> bool {
         !self.drops_requests.load(Ordering::Relaxed)
     }
@@ -121,6 +141,7 @@ impl ReportedParts {
 
     fn forget(&self, key: &Key) {
         self.parts.lock().remove(key);
+        self.looked_at.lock().remove(key);
     }
 }
 
@@ -138,6 +159,13 @@ impl Notes {
             }
             None => tracing::warn!("a reconcile reports more than {PARTS_MAX} parts"),
         }
+    }
+
+    /// Returns the parts that have conditions of their own.
+    fn named(&self) -> Vec<(String, Readiness)> {
+        let named =
+            |(type_, part): &(Option<String>, Readiness)| Some((type_.clone()?, part.clone()));
+        self.parts.iter().filter_map(named).collect()
     }
 
     /// Returns the readiness of all parts together.
@@ -187,23 +215,14 @@ impl<K: Object> Context<K> {
         // Built-in kinds have no room for it in most conditions, and some not even in the status.
         let generation = Some(found.generation())
             .filter(|generation| *generation > 0 && !is_built_in(self.kind().group()));
-        let parts: Vec<(String, Readiness)> = {
-            let notes = self.notes();
-            let named =
-                notes.parts.iter().filter_map(|(type_, part)| Some((type_.clone()?, part.clone())));
-            named.collect()
-        };
-        // A reconcile that failed may not have come to report all of them.
-        let missing = match result {
-            Ok(_) => self.reported_parts().missing(self.key(), &parts),
-            Err(_) => Vec::new(),
-        };
+        let parts = self.notes().named();
+        let missing = self.stale_parts(result, &parts).await?;
         let start = |type_: &str, holds: Option<bool>| {
             ConditionBuilder::new(type_.into(), holds, generation, self.clock())
         };
         let handled = outcome.as_ref().and_then(|_| self.handled_request());
         let wrote = self
-            .status_as(|status: &mut Status| {
+            .status_by(&self.conditions_client(), |status: &mut Status| {
                 if generation.is_some() && outcome.is_some() {
                     status.observed_generation = generation;
                 }
@@ -224,7 +243,25 @@ impl<K: Object> Context<K> {
             })
             .await?;
         self.reported_parts().wrote(self.key(), &parts, &missing);
+        if result.is_ok() {
+            self.reported_parts().looked_at(self.key());
+        }
         if wrote && outcome.is_some() { self.check_schema(handled) } else { Ok(()) }
+    }
+
+    /// Returns the parts whose conditions are to be removed.
+    async fn stale_parts(
+        &self,
+        result: &Result<Next>,
+        parts: &[(String, Readiness)],
+    ) -> Result<Vec<String>> {
+        // A reconcile that failed may not have come to report all of them.
+        if result.is_err() {
+            return Ok(Vec::new());
+        }
+        let mut stale = self.reported_parts().missing(self.key(), parts);
+        stale.extend(self.inherited_parts(parts).await?);
+        Ok(stale)
     }
 
     /// Returns the value by which somebody asked for this reconcile, if the status has room for it.
@@ -312,11 +349,11 @@ fn set_paused(
     match pause {
         Some(pause) => {
             let reason = PAUSED_REASONS[usize::from(pause.invalid)];
-            start("Paused", Some(true)).reason(reason).message(&*pause.message).set(all);
+            start(PAUSED, Some(true)).reason(reason).message(&*pause.message).set(all);
         }
         None => all.retain(|condition| {
             let reason = condition["reason"].as_str().unwrap_or_default();
-            condition["type"] != "Paused" || !PAUSED_REASONS.contains(&reason)
+            condition["type"] != PAUSED || !PAUSED_REASONS.contains(&reason)
         }),
     }
 }

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use crate::apply::merge_diff;
-use crate::client::Patch;
+use crate::client::{Client, Patch};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 
@@ -150,13 +150,25 @@ impl<K: Object> Context<K> {
     /// # handle.stop().await
     /// # }
     /// ```
-    pub async fn status_as<S>(&self, mut change: impl FnMut(&mut S)) -> Result<bool>
+    pub async fn status_as<S>(&self, change: impl FnMut(&mut S)) -> Result<bool>
+    where
+        S: Serialize + DeserializeOwned + Default,
+    {
+        self.status_by(self.client(), change).await
+    }
+
+    /// Changes the status with a client of the caller's choice.
+    pub(super) async fn status_by<S>(
+        &self,
+        client: &Client,
+        mut change: impl FnMut(&mut S),
+    ) -> Result<bool>
     where
         S: Serialize + DeserializeOwned + Default,
     {
         let Some(object) = self.found() else { return Ok(false) };
         let uid = object.uid().to_string();
-        let api = self.client().api_of::<DynamicObject>(self.kind());
+        let api = client.api_of::<DynamicObject>(self.kind());
         let status_api = api.subresource("status");
         let mut newest = self.client().cached().json(self.kind(), self.key())?;
         let mut attempts = 0;

@@ -109,8 +109,8 @@ impl Switches {
             "debug" => Ok(Some(tracing::Level::DEBUG)),
             "trace" => Ok(Some(tracing::Level::TRACE)),
             other => Err(format!(
-                "the annotation {prefix}/log-level is ignored: {:?} is none of error, warn, info, \
-                 debug and trace",
+                "the annotation {prefix}/log-level is ignored: {:?} is not error, warn, info, \
+                 debug or trace",
                 shown(other)
             )),
         }
@@ -272,8 +272,8 @@ mod tests {
         let problem = level("loud").expect_err("no level");
         assert_eq!(
             problem,
-            "the annotation example.com/log-level is ignored: \"loud\" is none of error, warn, \
-             info, debug and trace"
+            "the annotation example.com/log-level is ignored: \"loud\" is not error, warn, \
+             info, debug or trace"
         );
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// Run the operator; this is the default.
     Run(RunArgs),
-    /// Write the manifests: config/, dist/install.yaml and Dockerfile.
+    /// Write the manifests: config/, docs/api.md, dist/install.yaml and Dockerfile.
     Manifests(ManifestsArgs),
     /// Print the CustomResourceDefinitions.
     Crd,

@@ -63,16 +63,23 @@ async fn every_reconcile_knows_what_led_to_it() {
     assert_eq!(next().await, ["Secret default/s created"]);
     let paint = Patch::Merge(json!({"stringData": {"color": "blue"}}));
     client.api::<Secret>().patch(&key("s"), &paint).await.expect("patched");
-    assert_eq!(next().await, ["Secret default/s changed: data.color"], "no value is shown");
+    assert_eq!(
+        next().await,
+        ["Secret default/s changed by windlass: data.color"],
+        "no value is shown"
+    );
     client.api::<Secret>().delete(&key("s")).await.expect("deleted");
     assert_eq!(next().await, ["Secret default/s deleted"]);
 
     let maps = client.api::<ConfigMap>();
     maps.patch(&key("of-s"), &wish("wait")).await.expect("patched");
-    assert_eq!(next().await, ["ConfigMap default/of-s changed: data.do, metadata.labels.a"]);
+    assert_eq!(
+        next().await,
+        ["ConfigMap default/of-s changed by windlass: data.do, metadata.labels.a"]
+    );
     assert_eq!(next().await, ["due"]);
     maps.patch(&key("of-s"), &wish("fail")).await.expect("patched");
-    assert_eq!(next().await, ["ConfigMap default/of-s changed: data.do"]);
+    assert_eq!(next().await, ["ConfigMap default/of-s changed by windlass: data.do"]);
     assert_eq!(next().await, ["retry after: the till is stuck"]);
     running.controller("maps").expect("runs").enqueue(key("of-s"));
     assert_eq!(next().await, ["requested"]);

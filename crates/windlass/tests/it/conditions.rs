@@ -241,3 +241,47 @@ async fn the_condition_of_a_part_that_is_no_longer_reported_is_removed() {
     assert_eq!(after(json!({"parts": []})).await, ["Ready", "Theirs"]);
     running.stop().await.expect("stops");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_was_reported_before_a_restart_and_not_since_leaves_no_condition() {
+    let condition = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        "required": ["type"], "properties": {"type": {"type": "string"}}});
+    let status = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {"conditions": {
+            "type": "array", "items": condition, "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+        }},
+    });
+    let (server, api) = world(status).await;
+    let controller = |parts: &'static [&'static str]| {
+        Controller::<DynamicObject>::of_kind("shops", &shops()).conditions().build(
+            move |cx: Context<DynamicObject>| async move {
+                parts.iter().for_each(|part| cx.report(part, &Readiness::Ready));
+                // The author writes a condition of its own, once.
+                cx.status_as(|status: &mut Value| {
+                    let all = status["conditions"].as_array_mut();
+                    if !all.is_some_and(|all| all.iter().any(|one| one["type"] == "Mine")) {
+                        status["conditions"] = json!([{"type": "Mine", "status": "True"}]);
+                    }
+                })
+                .await?;
+                Ok(Next::Done)
+            },
+        )
+    };
+    api.create(&shop(&json!({}))).await.expect("created");
+    for (parts, wanted) in [
+        (&["Till", "Door"][..], &["Door", "Mine", "Ready", "Till"][..]),
+        (&["Door"], &["Door", "Mine", "Ready"]),
+        (&[], &["Mine", "Ready"]),
+    ] {
+        let running = manager(&server).add(controller(parts)).spawn().expect("starts");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        running.stop().await.expect("stops");
+        let shop = api.get(&key("a")).await.expect("read").expect("is there");
+        let all = shop.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let mut types: Vec<_> = all.iter().filter_map(|one| one["type"].as_str()).collect();
+        types.sort_unstable();
+        assert_eq!(types, wanted);
+    }
+}

@@ -221,10 +221,9 @@ async fn every_client_of_a_paused_reconcile_refuses_writes() {
     map.metadata.annotations = Some([("example.com/paused".into(), "true".into())].into());
     running.client().api().create(&map).await.expect("created");
     eventually("a run", || seen.lock().len() == 2).await;
-    let seen = seen.lock();
+    let seen = seen.lock().clone();
     assert_eq!(seen[0], "create ConfigMap default/other: not sent, because the object is paused");
     assert!(seen[1].contains("not sent, because the object is paused"), "{}", seen[1]);
-    drop(seen);
     running.stop().await.expect("stops");
 }
 
@@ -281,13 +280,13 @@ async fn a_request_by_annotation_is_heeded_and_recorded_if_there_is_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_level_that_is_none_is_reported_and_everything_else_goes_on() {
+async fn an_unknown_log_level_is_reported_and_everything_else_continues() {
     let ((server, api), runs) = (world(open()).await, Arc::default());
     let running = manager(&server).add(painter(&runs)).spawn().expect("starts");
     api.create(&annotated("log-level", "loud")).await.expect("created");
     assert_eq!(settled(&api).await, ["Open=True Ready", "Ready=True Succeeded"]);
-    let said = "the annotation windlass.dev/log-level is ignored: \"loud\" is none of error, warn, \
-                info, debug and trace";
+    let said = "the annotation windlass.dev/log-level is ignored: \"loud\" is not error, warn, \
+                info, debug or trace";
     assert_eq!(notes(running.client(), "InvalidAnnotation").await, [said]);
     running.stop().await.expect("stops");
 }

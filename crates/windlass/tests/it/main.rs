@@ -38,6 +38,7 @@ mod migration;
 mod namespaces;
 mod optional_kinds;
 mod own_writes;
+mod partial_types;
 mod policies;
 mod promises;
 mod proxy;

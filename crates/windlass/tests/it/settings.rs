@@ -136,10 +136,10 @@ async fn a_file_that_is_not_valid_changes_nothing_and_is_named() {
 async fn a_file_that_is_not_valid_at_the_start_is_an_error() {
     let (server, file) = (ApiServer::start(), File::new("start", "log: windlass=loud\n"));
     let manager = Manager::new(server.client()).settings_file(&file.0);
-    let error = manager.spawn().err().expect("not valid").to_string();
+    let error = manager.spawn().expect_err("not valid").to_string();
     assert!(error.contains("log: the log filter \"windlass=loud\" is not valid"), "{error}");
     file.write(&"#".repeat(2 << 20));
-    let error = Manager::new(server.client()).settings_file(&file.0).spawn().err().expect("large");
+    let error = Manager::new(server.client()).settings_file(&file.0).spawn().expect_err("large");
     assert!(error.to_string().ends_with("is larger than 1048576 bytes"), "{error}");
 }
 

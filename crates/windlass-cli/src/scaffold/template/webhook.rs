@@ -52,63 +52,10 @@ impl Admission<'_> {
         let imports = imports.concat();
         let default = if self.defaulting { ".default(complete)" } else { "" };
         let validate = if self.validation { ".validate(check)" } else { "" };
-        let complete = if self.defaulting { self.complete() } else { String::new() };
-        let check = if self.validation { self.check() } else { String::new() };
-        format!(
-            r#"//! The webhooks of {what}.
-
-{imports}
-/// The webhooks: what the API server calls before it stores an object.
-pub fn webhook() -> Webhook<{kind}> {{
-    Webhook::new(){default}{validate}
-}}
-{complete}{check}"#
-        )
-    }
-
-    fn complete(&self) -> String {
-        let Self { kind, operator, .. } = self;
-        format!(
-            r#"
-/// Fills in what an object leaves open. It may be called more than once for a request.
-///
-/// # Errors
-///
-/// An error denies the request.
-pub async fn complete(request: Request<{kind}>) -> Result<{kind}> {{
-    let mut object = request.object;
-    // An example: replace it with what the kind needs. A constant needs no webhook: declare it with
-    // `#[k8s(default = ..)]` at the field.
-    let labels = object.metadata.labels.get_or_insert_default();
-    labels
-        .entry("app.kubernetes.io/managed-by".into())
-        .or_insert("{operator}".into());
-    Ok(object)
-}}
-"#
-        )
-    }
-
-    fn check(&self) -> String {
-        let kind = self.kind;
-        format!(
-            r#"
-/// Finds what is wrong with an object that is created or updated.
-///
-/// # Errors
-///
-/// An error denies the request, as findings do.
-pub async fn check(request: Request<{kind}>) -> Result<Findings> {{
-    let mut found = Findings::new();
-    // An example: replace it with what the kind needs. What a schema can express needs no webhook:
-    // declare it with `#[k8s(..)]` at the field.
-    if request.name.len() > 63 {{
-        found.too_long("metadata.name", 63);
-    }}
-    Ok(found)
-}}
-"#
-        )
+        let complete = if self.defaulting { complete(kind, self.operator) } else { String::new() };
+        let check = if self.validation { check(kind) } else { String::new() };
+        let declaration = declaration(kind, &format!("{default}{validate}"));
+        format!("//! The webhooks of {what}.\n\n{imports}{declaration}{complete}{check}")
     }
 
     /// The test of the webhooks; `path` imports the kind, and `name` starts the names of tests.
@@ -161,6 +108,63 @@ pub async fn check(request: Request<{kind}>) -> Result<Findings> {{
         }
         text
     }
+}
+
+/// The function that declares the webhooks.
+fn declaration(kind: &str, calls: &str) -> String {
+    format!(
+        r#"
+/// The webhooks: what the API server calls before it stores an object.
+pub fn webhook() -> Webhook<{kind}> {{
+    Webhook::new(){calls}
+}}
+"#
+    )
+}
+
+/// The function that completes objects.
+fn complete(kind: &str, operator: &str) -> String {
+    format!(
+        r#"
+/// Fills in what an object leaves open. It may be called more than once for a request.
+///
+/// # Errors
+///
+/// An error denies the request.
+pub async fn complete(request: Request<{kind}>) -> Result<{kind}> {{
+    let mut object = request.object;
+    // An example: replace it with what the kind needs. A constant needs no webhook: declare it with
+    // `#[k8s(default = ..)]` at the field.
+    let labels = object.metadata.labels.get_or_insert_default();
+    labels
+        .entry("app.kubernetes.io/managed-by".into())
+        .or_insert("{operator}".into());
+    Ok(object)
+}}
+"#
+    )
+}
+
+/// The function that checks objects.
+fn check(kind: &str) -> String {
+    format!(
+        r#"
+/// Finds what is wrong with an object that is created or updated.
+///
+/// # Errors
+///
+/// An error denies the request, as findings do.
+pub async fn check(request: Request<{kind}>) -> Result<Findings> {{
+    let mut found = Findings::new();
+    // An example: replace it with what the kind needs. What a schema can express needs no webhook:
+    // declare it with `#[k8s(..)]` at the field.
+    if request.name.len() > 63 {{
+        found.too_long("metadata.name", 63);
+    }}
+    Ok(found)
+}}
+"#
+    )
 }
 
 // === impl Converted ===

@@ -139,7 +139,7 @@ fn one(
             one(items, inner, keyword, &format!("{path}[]"), depth + 1, report);
         }
         (Some(_), None) => {
-            report.add(path, format_args!("`{keyword}` names items of what is no list"))
+            report.add(path, format_args!("`{keyword}` names items of what is no list"));
         }
         (None, _) => {}
     }

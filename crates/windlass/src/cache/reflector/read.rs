@@ -69,7 +69,9 @@ impl Reflector {
     ) -> Result<Option<(Arc<Entry>, String)>, Failure> {
         self.stats.events.fetch_add(1, Ordering::Relaxed);
         let asked = self.protobuf.is_some();
+        self.entries.by_whom = true;
         let read = self.read(bytes);
+        self.entries.by_whom = false;
         if asked {
             self.check_known()?;
         }

@@ -1,0 +1,231 @@
+//! `cargo xtask kubectl`: the steps of the Memcached tutorial with a real kubectl.
+//!
+//! The operator of `examples/memcached` runs on `windlass cluster`. What kubectl prints is compared
+//! with the blocks of the chapter, apart from ages and the ends of the names of pods.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::peers::go::done;
+use crate::peers::process::Process;
+use crate::peers::scratch::Scratch;
+use crate::peers::{real, root, target};
+
+const SAMPLE: &str = "apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata:\n  \
+                      name: sample\nspec:\n  size: 3\n";
+
+/// Takes the steps.
+pub fn run(arguments: &[&str]) -> Result<(), String> {
+    let root = root();
+    let program = real::kubectl(&root)?;
+    match arguments {
+        [] => {
+            let mut build = Command::new("cargo");
+            build.args(["build", "-p", "windlass-cli", "-p", "memcached-operator", "--bins"]);
+            build.current_dir(&root);
+            done(build, "building windlass and the operator")?;
+        }
+        ["--no-build"] => {}
+        _ => return Err("kubectl takes --no-build and nothing else".into()),
+    }
+    let debug = target(&root).join("debug");
+    let chapter = root.join("examples/memcached/README.md");
+    let chapter = std::fs::read_to_string(&chapter)
+        .map_err(|error| format!("{}: {error}", chapter.display()))?;
+    let folder = Scratch::new()?;
+    let kubeconfig = folder.join("kubeconfig");
+    let mut cluster = Command::new(debug.join("windlass"));
+    cluster.args(["cluster", "--kubeconfig"]).arg(&kubeconfig);
+    let cluster = Process::spawn(cluster)?;
+    cluster.line(Duration::from_secs(30))?;
+    let tutorial = Tutorial { program, kubeconfig, folder, chapter };
+    let outcome = tutorial.follow(&debug.join("memcached-operator"));
+    cluster.end();
+    outcome
+}
+
+struct Tutorial {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    folder: Scratch,
+    chapter: String,
+}
+
+// === impl Tutorial ===
+
+impl Tutorial {
+    fn follow(&self, operator: &Path) -> Result<(), String> {
+        let definition = Command::new(operator).arg("crd").output();
+        let definition = definition.map_err(|error| format!("{}: {error}", operator.display()))?;
+        let definition = String::from_utf8_lossy(&definition.stdout).into_owned();
+        self.apply(
+            &definition,
+            "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com created",
+        )?;
+        let mut command = Command::new(operator);
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        command.args(["--health-probe-bind-address", "0"]).stderr(Stdio::null());
+        let operator = Process::spawn(command)?;
+        let outcome = self.steps();
+        operator.end();
+        outcome
+    }
+
+    fn steps(&self) -> Result<(), String> {
+        self.apply(SAMPLE, "memcached.cache.example.com/sample created")?;
+        let shown = self.blocks("console");
+        let [first, healed] = &shown[..] else {
+            return Err(format!("the chapter has {} transcripts instead of 2", shown.len()));
+        };
+        self.transcript(first)?;
+        self.nodes_are_the_pods(3)?;
+
+        let pods = self.pods()?;
+        let gone = pods.first().ok_or("there is no pod to delete")?;
+        let said = self.kubectl(&["delete", "pod", gone])?;
+        expect(said.starts_with(&format!("pod \"{gone}\" deleted")), &said)?;
+        self.transcript(healed)?;
+        self.nodes_are_the_pods(3)?;
+        expect(!self.pods()?.contains(gone), "the pod that was deleted is still there")?;
+
+        let said = self.edit("sample", "s/size: 3/size: 5/")?;
+        expect(said.trim() == "memcached.cache.example.com/sample edited", &said)?;
+        self.nodes_are_the_pods(5)?;
+
+        let refused = self.output(&["apply", "-f", &self.file(&SAMPLE.replace('3', "9"))?], &[])?;
+        let error = String::from_utf8_lossy(&refused.stderr);
+        let texts = self.blocks("text");
+        // kubectl shows the kind in words of its own, and the rest as the API server says it.
+        let text = texts.first().and_then(|text| text.split_once("is invalid: "));
+        let (_, text) = text.ok_or("the chapter shows no object that is invalid")?;
+        expect(!refused.status.success() && error.contains(text.trim()), &error)?;
+        println!("ok      kubectl apply of size 9: {}", text.trim());
+        Ok(())
+    }
+
+    /// Applies a manifest; the last line that kubectl prints is known.
+    fn apply(&self, manifest: &str, expected: &str) -> Result<(), String> {
+        let said = self.kubectl(&["apply", "-f", &self.file(manifest)?])?;
+        expect(said.trim_end().ends_with(expected), &said)
+    }
+
+    /// Runs the commands of a transcript until they print what it shows.
+    fn transcript(&self, block: &str) -> Result<(), String> {
+        for step in block.split("$ kubectl ").skip(1) {
+            let (line, expected) = step.split_once('\n').unwrap_or((step, ""));
+            let words: Vec<&str> = line.split(' ').collect();
+            until(|| {
+                let printed = self.kubectl(&words)?;
+                expect(mask(&printed) == mask(expected), &format!("{line} printed\n{printed}"))
+            })?;
+            println!("ok      kubectl {line}");
+        }
+        Ok(())
+    }
+
+    /// Waits until `status.nodes` in the YAML of the object lists the pods.
+    fn nodes_are_the_pods(&self, count: usize) -> Result<(), String> {
+        until(|| {
+            let yaml = self.kubectl(&["get", "memcached", "sample", "-o", "yaml"])?;
+            let nodes = yaml.split("\n  nodes:\n").nth(1).unwrap_or_default();
+            let nodes = nodes.lines().map_while(|line| line.strip_prefix("  - "));
+            let (nodes, pods) = (nodes.map(str::to_owned).collect::<Vec<_>>(), self.pods()?);
+            expect(nodes == pods && pods.len() == count, &format!("{pods:?} and\n{yaml}"))
+        })?;
+        println!("ok      kubectl get memcached sample -o yaml: {count} nodes");
+        Ok(())
+    }
+
+    fn pods(&self) -> Result<Vec<String>, String> {
+        let printed = self.kubectl(&["get", "pods", "--no-headers"])?;
+        let alive = printed.lines().filter(|line| line.contains("Running"));
+        Ok(alive.filter_map(|line| line.split(' ').next().map(str::to_owned)).collect())
+    }
+
+    /// Changes an object with `kubectl edit`, whose editor is sed.
+    fn edit(&self, name: &str, script: &str) -> Result<String, String> {
+        let editor = format!("sed -i '{script}'");
+        let output = self.output(&["edit", "memcached", name], &[("KUBE_EDITOR", &editor)])?;
+        printed(&["edit"], &output)
+    }
+
+    fn kubectl(&self, words: &[&str]) -> Result<String, String> {
+        printed(words, &self.output(words, &[])?)
+    }
+
+    fn output(&self, words: &[&str], variables: &[(&str, &str)]) -> Result<Output, String> {
+        let mut command = Command::new(&self.program);
+        command.args(words).env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null());
+        command.envs(variables.iter().copied());
+        command.output().map_err(|error| format!("kubectl: {error}"))
+    }
+
+    fn file(&self, text: &str) -> Result<String, String> {
+        let path = self.folder.join("manifest.yaml");
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path.display().to_string())
+    }
+
+    /// The blocks of the chapter in a language.
+    fn blocks(&self, language: &str) -> Vec<&str> {
+        let start = format!("\n```{language}\n");
+        let blocks = self.chapter.split(&start).skip(1);
+        blocks.filter_map(|rest| rest.split("```").next()).collect()
+    }
+}
+
+/// What a command printed that had to succeed.
+fn printed(words: &[&str], output: &Output) -> Result<String, String> {
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => {
+            let error = String::from_utf8_lossy(&output.stderr);
+            Err(format!("kubectl {}: {}", words.join(" "), error.trim_end()))
+        }
+    }
+}
+
+/// A table without what differs from run to run: the last column, which is the age, the ends of the
+/// names of pods, and the width of columns.
+fn mask(table: &str) -> Vec<String> {
+    let rows = table.lines().filter(|line| !line.trim().is_empty()).map(|line| {
+        let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        if !line.starts_with("NAME") {
+            words.pop();
+            if let [pod, _, _] = &words[0].split('-').collect::<Vec<_>>()[..] {
+                words[0] = format!("{pod}-#-#");
+            }
+        }
+        words.join(" ")
+    });
+    rows.collect()
+}
+
+fn expect(holds: bool, otherwise: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+/// Tries until something holds, for at most a minute.
+fn until(mut look: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+    let limit = Instant::now() + Duration::from_secs(60);
+    loop {
+        match look() {
+            Err(_) if Instant::now() < limit => std::thread::sleep(Duration::from_millis(200)),
+            outcome => return outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_widths_and_the_names_of_pods_may_differ() {
+        let one = "NAME   READY   AGE\nsample-94fffcb66-7mtnb   1/1   10s\n";
+        let two = "NAME     READY   AGE\nsample-5fff85889b-hrplc   1/1     3m\n";
+        assert_eq!(mask(one), mask(two));
+        assert_ne!(mask(one), mask(&two.replace("1/1", "0/1")));
+    }
+}
