@@ -18,6 +18,9 @@ use windlass_apiserver::fault::Fault;
 use crate::common::{config_map, eventually, key, manager, metric, secret};
 use crate::proxy::Log;
 
+/// What a map function finds in the cache.
+type Listed = Result<Vec<Key>, String>;
+
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_contained_counted_and_retried() {
     let server = ApiServer::start();
@@ -211,7 +214,7 @@ async fn a_map_function_is_not_called_before_it_can_read_the_reconciled_kind() {
         delay: Duration::from_secs(if request.resource == "configmaps" { 30 } else { 0 }),
         ..Fault::default()
     })));
-    let outcomes: Arc<Mutex<Vec<Result<Vec<Key>, String>>>> = Arc::default();
+    let outcomes: Arc<Mutex<Vec<Listed>>> = Arc::default();
     let log = outcomes.clone();
     let map = move |_: &Change, cache: &Cache| {
         let keys = cache.list::<ConfigMap>().keys();
