@@ -279,7 +279,7 @@ mod tests {
     /// A certificate for `localhost` that ends after some days from now, and its key.
     fn pair(days: i64) -> (String, String) {
         let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).expect("a name");
-        let now = std::time::SystemTime::now();
+        let now = std::time::SystemTime::from(crate::clock::Clock::default().now());
         let day = Duration::from_secs(86_400);
         let away = day * u32::try_from(days.abs()).expect("few days");
         let end = if days < 0 { now - away } else { now + away };

@@ -211,7 +211,7 @@ async fn a_map_function_is_not_called_before_it_can_read_the_reconciled_kind() {
         delay: Duration::from_secs(if request.resource == "configmaps" { 30 } else { 0 }),
         ..Fault::default()
     })));
-    let outcomes: Arc<Mutex<Vec<Result<Vec<Key>, String>>>> = Arc::default();
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
     let log = outcomes.clone();
     let map = move |_: &Change, cache: &Cache| {
         let keys = cache.list::<ConfigMap>().keys();

@@ -224,8 +224,8 @@ async fn clocks_of_api_servers_may_be_behind_or_ahead() {
         let world = World::with_clock(ahead).await;
         let (running, _) = world.start("first");
         tokio::time::sleep(MINUTE).await;
-        // Long enough for each certificate to be replaced.
-        world.write_for(40 * MINUTE).await;
+        // Long enough for the certificate to be replaced.
+        world.write_for(16 * MINUTE).await;
         running.stop().await.expect("stops");
     }
 }
