@@ -53,6 +53,7 @@ pub(super) mod flag {
 /// # let mut map = ConfigMap::default();
 /// # map.metadata.name = Some("a".into());
 /// # map.metadata.namespace = Some("default".into());
+/// # map.data = Some([("color".into(), "red".into())].into());
 /// # windlass::Client::new(server.client()).api().create(&map).await?;
 /// let (sender, mut seen) = tokio::sync::mpsc::channel(8);
 /// let controller = Controller::<ConfigMap>::builder("maps").build(move |cx: Context<ConfigMap>| {
