@@ -157,7 +157,8 @@ fn is_test(path: &Path) -> bool {
 
 /// Removes comments, and the tests at the end of a file.
 fn code(file: &str) -> String {
-    let end = file.find("#[cfg(test)]\nmod tests {").unwrap_or(file.len());
+    let tests = ["#[cfg(test)]\nmod tests {", "#[cfg(all(test, unix))]\nmod tests {"];
+    let end = tests.iter().find_map(|start| file.find(start)).unwrap_or(file.len());
     // Comments, and lines of a text that a program writes, need nothing.
     let is_code = |line: &&str| !line.trim_start().starts_with("//") && !line.ends_with("\\n\\");
     let lines = file[..end].lines().filter(is_code);
@@ -233,6 +234,7 @@ mod tests {
         let file =
             "/// tokio::process\nfn a() {}\n\n#[cfg(test)]\nmod tests {\n    tokio::process\n}\n";
         assert_eq!(code(file), "fn a() {}\n\n");
+        assert_eq!(code(&file.replace("(test)", "(all(test, unix))")), "fn a() {}\n\n");
         assert!(is_test(Path::new("src/cache/tests/lists.rs")) && is_test(Path::new("a/tests.rs")));
         assert!(!is_test(Path::new("src/testing.rs")));
     }
