@@ -41,6 +41,7 @@ pub(crate) enum Namespaces {
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
     /// By name.
+    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "for settings from a file"))]
     Names(BTreeSet<String>),
     /// By their labels.
     Labels(Selector),
@@ -87,6 +88,7 @@ impl Chosen {
     }
 
     /// Chooses other namespaces from now on.
+    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "for settings from a file"))]
     pub(super) fn choose(&self, choice: Choice) {
         self.choice.send_replace(choice);
     }

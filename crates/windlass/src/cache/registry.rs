@@ -240,6 +240,7 @@ impl Cache {
     }
 
     /// Chooses other namespaces from now on, if this cache was made for that.
+    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "for settings from a file"))]
     pub(crate) fn choose_namespaces(&self, choice: Choice) {
         if let Some(chosen) = &self.shared.chosen {
             chosen.choose(choice);

@@ -74,6 +74,7 @@ pub(super) struct Inner {
     pub(super) runs: Arc<Runs>,
     pub(super) switch_prefix: Arc<str>,
     /// The workers that its author wants.
+    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "for settings from a file"))]
     pub(super) workers: usize,
     /// The workers that there are at most.
     pub(super) limit: ordered_watch::Sender<usize>,
