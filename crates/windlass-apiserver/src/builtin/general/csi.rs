@@ -1,6 +1,6 @@
 //! CSIDriver, CSINode and CSIStorageCapacity.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use windlass_text::select::key;
@@ -143,9 +143,12 @@ impl Strategy for CsiNode {
 
     fn validate_update(&self, node: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(node);
+        let mut by_name: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for driver in items(&node["spec"], "drivers") {
+            by_name.entry(text(driver, "name")).or_default().push(driver);
+        }
         for before in items(&old["spec"], "drivers") {
-            let drivers = items(&node["spec"], "drivers").iter();
-            for driver in drivers.filter(|d| d["name"] == before["name"]) {
+            for driver in by_name.get(text(before, "name")).into_iter().flatten() {
                 let same = |key: &str| driver.get(key) == before.get(key);
                 if !same("nodeID") || !same("topologyKeys") {
                     let shown = json!({
