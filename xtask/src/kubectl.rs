@@ -3,14 +3,14 @@
 //! The operator of `examples/memcached` runs on `windlass cluster`. What kubectl prints is compared
 //! with the blocks of the chapter, apart from ages and the ends of the names of pods.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
+use crate::peers::cluster::Cluster;
 use crate::peers::go::done;
+use crate::peers::kubectl::Kubectl;
 use crate::peers::process::Process;
-use crate::peers::scratch::Scratch;
-use crate::peers::{real, root, target};
+use crate::peers::{real, root, target, until};
 
 const SAMPLE: &str = "apiVersion: cache.example.com/v1alpha1\nkind: Memcached\nmetadata:\n  \
                       name: sample\nspec:\n  size: 3\n";
@@ -33,22 +33,13 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     let chapter = root.join("examples/memcached/README.md");
     let chapter = std::fs::read_to_string(&chapter)
         .map_err(|error| format!("{}: {error}", chapter.display()))?;
-    let folder = Scratch::new()?;
-    let kubeconfig = folder.join("kubeconfig");
-    let mut cluster = Command::new(debug.join("windlass"));
-    cluster.args(["cluster", "--kubeconfig"]).arg(&kubeconfig);
-    let cluster = Process::spawn(cluster)?;
-    cluster.line(Duration::from_secs(30))?;
-    let tutorial = Tutorial { program, kubeconfig, folder, chapter };
-    let outcome = tutorial.follow(&debug.join("memcached-operator"));
-    cluster.end();
-    outcome
+    let cluster = Cluster::embedded(&debug)?;
+    let kubectl = Kubectl::new(program, cluster.kubeconfig.clone());
+    Tutorial { kubectl, chapter }.follow(&debug.join("memcached-operator"))
 }
 
 struct Tutorial {
-    program: PathBuf,
-    kubeconfig: PathBuf,
-    folder: Scratch,
+    kubectl: Kubectl,
     chapter: String,
 }
 
@@ -64,7 +55,7 @@ impl Tutorial {
             "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com created",
         )?;
         let mut command = Command::new(operator);
-        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        command.arg("--kubeconfig").arg(self.kubectl.kubeconfig());
         command.args(["--health-probe-bind-address", "0"]).stderr(Stdio::null());
         let operator = Process::spawn(command)?;
         let outcome = self.steps();
@@ -83,30 +74,30 @@ impl Tutorial {
 
         let pods = self.pods()?;
         let gone = pods.first().ok_or("there is no pod to delete")?;
-        let said = self.kubectl(&["delete", "pod", gone])?;
+        let said = self.kubectl.run(&["delete", "pod", gone])?;
         expect(said.starts_with(&format!("pod \"{gone}\" deleted")), &said)?;
         self.transcript(healed)?;
         self.nodes_are_the_pods(3)?;
         expect(!self.pods()?.contains(gone), "the pod that was deleted is still there")?;
 
-        let said = self.edit("sample", "s/size: 3/size: 5/")?;
+        let edit = ["edit", "memcached", "sample"];
+        let said = self.kubectl.with_editor(&edit, "sed -i 's/size: 3/size: 5/'")?;
         expect(said.trim() == "memcached.cache.example.com/sample edited", &said)?;
         self.nodes_are_the_pods(5)?;
 
-        let refused = self.output(&["apply", "-f", &self.file(&SAMPLE.replace('3', "9"))?], &[])?;
-        let error = String::from_utf8_lossy(&refused.stderr);
+        let error = self.kubectl.refused(&["apply", "-f", "-"], &SAMPLE.replace('3', "9"))?;
         let texts = self.blocks("text");
         // kubectl shows the kind in words of its own, and the rest as the API server says it.
         let text = texts.first().and_then(|text| text.split_once("is invalid: "));
         let (_, text) = text.ok_or("the chapter shows no object that is invalid")?;
-        expect(!refused.status.success() && error.contains(text.trim()), &error)?;
+        expect(error.contains(text.trim()), &error)?;
         println!("ok      kubectl apply of size 9: {}", text.trim());
         Ok(())
     }
 
     /// Applies a manifest; the last line that kubectl prints is known.
     fn apply(&self, manifest: &str, expected: &str) -> Result<(), String> {
-        let said = self.kubectl(&["apply", "-f", &self.file(manifest)?])?;
+        let said = self.kubectl.with_input(&["apply", "-f", "-"], manifest)?;
         expect(said.trim_end().ends_with(expected), &said)
     }
 
@@ -116,7 +107,7 @@ impl Tutorial {
             let (line, expected) = step.split_once('\n').unwrap_or((step, ""));
             let words: Vec<&str> = line.split(' ').collect();
             until(|| {
-                let printed = self.kubectl(&words)?;
+                let printed = self.kubectl.run(&words)?;
                 expect(mask(&printed) == mask(expected), &format!("{line} printed\n{printed}"))
             })?;
             println!("ok      kubectl {line}");
@@ -127,7 +118,7 @@ impl Tutorial {
     /// Waits until `status.nodes` in the YAML of the object lists the pods.
     fn nodes_are_the_pods(&self, count: usize) -> Result<(), String> {
         until(|| {
-            let yaml = self.kubectl(&["get", "memcached", "sample", "-o", "yaml"])?;
+            let yaml = self.kubectl.run(&["get", "memcached", "sample", "-o", "yaml"])?;
             let nodes = yaml.split("\n  nodes:\n").nth(1).unwrap_or_default();
             let nodes = nodes.lines().map_while(|line| line.strip_prefix("  - "));
             let (nodes, pods) = (nodes.map(str::to_owned).collect::<Vec<_>>(), self.pods()?);
@@ -138,33 +129,9 @@ impl Tutorial {
     }
 
     fn pods(&self) -> Result<Vec<String>, String> {
-        let printed = self.kubectl(&["get", "pods", "--no-headers"])?;
+        let printed = self.kubectl.run(&["get", "pods", "--no-headers"])?;
         let alive = printed.lines().filter(|line| line.contains("Running"));
         Ok(alive.filter_map(|line| line.split(' ').next().map(str::to_owned)).collect())
-    }
-
-    /// Changes an object with `kubectl edit`, whose editor is sed.
-    fn edit(&self, name: &str, script: &str) -> Result<String, String> {
-        let editor = format!("sed -i '{script}'");
-        let output = self.output(&["edit", "memcached", name], &[("KUBE_EDITOR", &editor)])?;
-        printed(&["edit"], &output)
-    }
-
-    fn kubectl(&self, words: &[&str]) -> Result<String, String> {
-        printed(words, &self.output(words, &[])?)
-    }
-
-    fn output(&self, words: &[&str], variables: &[(&str, &str)]) -> Result<Output, String> {
-        let mut command = Command::new(&self.program);
-        command.args(words).env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null());
-        command.envs(variables.iter().copied());
-        command.output().map_err(|error| format!("kubectl: {error}"))
-    }
-
-    fn file(&self, text: &str) -> Result<String, String> {
-        let path = self.folder.join("manifest.yaml");
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(path.display().to_string())
     }
 
     /// The blocks of the chapter in a language.
@@ -172,17 +139,6 @@ impl Tutorial {
         let start = format!("\n```{language}\n");
         let blocks = self.chapter.split(&start).skip(1);
         blocks.filter_map(|rest| rest.split("```").next()).collect()
-    }
-}
-
-/// What a command printed that had to succeed.
-fn printed(words: &[&str], output: &Output) -> Result<String, String> {
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => {
-            let error = String::from_utf8_lossy(&output.stderr);
-            Err(format!("kubectl {}: {}", words.join(" "), error.trim_end()))
-        }
     }
 }
 
@@ -204,17 +160,6 @@ fn mask(table: &str) -> Vec<String> {
 
 fn expect(holds: bool, otherwise: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise.to_owned()) }
-}
-
-/// Tries until something holds, for at most a minute.
-fn until(mut look: impl FnMut() -> Result<(), String>) -> Result<(), String> {
-    let limit = Instant::now() + Duration::from_secs(60);
-    loop {
-        match look() {
-            Err(_) if Instant::now() < limit => std::thread::sleep(Duration::from_millis(200)),
-            outcome => return outcome,
-        }
-    }
 }
 
 #[cfg(test)]

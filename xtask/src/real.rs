@@ -6,20 +6,18 @@
 //! and no others. What is done, and what kubectl has to print then, is in [`steps`]. With
 //! `--embedded` everything is the same on `windlass cluster`.
 
-mod cluster;
-mod kubectl;
 mod steps;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use crate::peers::cluster::Cluster;
 use crate::peers::go::done;
+use crate::peers::kubectl::Kubectl;
 use crate::peers::process::Process;
 use crate::peers::scratch::{self, Scratch};
-use crate::peers::{real, root, target};
-use cluster::Cluster;
-use kubectl::Kubectl;
+use crate::peers::{real, root, target, until};
 use steps::{EXAMPLES, Example};
 
 /// The folders with definitions that Rust types of our tests make.
@@ -188,17 +186,4 @@ fn tail(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
-}
-
-/// Tries until something holds, for at most a minute and a half.
-fn until(mut look: impl FnMut() -> Result<(), String>) -> Result<(), String> {
-    let limit = Instant::now() + Duration::from_secs(90);
-    loop {
-        match look() {
-            Err(_) if Instant::now() < limit => {
-                std::thread::sleep(Duration::from_millis(200));
-            }
-            outcome => return outcome,
-        }
-    }
 }

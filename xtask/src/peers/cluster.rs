@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::kubectl::Kubectl;
+use super::process::Process;
+use super::real::{Real, RealServer};
+use super::scratch::Scratch;
 use super::until;
-use crate::peers::process::Process;
-use crate::peers::real::{Real, RealServer};
-use crate::peers::scratch::Scratch;
 
 /// A cluster that runs; ended when dropped.
 pub struct Cluster {

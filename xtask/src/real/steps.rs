@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::kubectl::Kubectl;
-use super::until;
+use crate::peers::kubectl::Kubectl;
+use crate::peers::until;
 
 /// An operator of `examples/`.
 pub struct Example {
