@@ -37,13 +37,12 @@ pub(crate) use elector::Elector;
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> windlass::Result<()> {
 /// # let server = windlass_apiserver::ApiServer::start();
-/// let replica =
-///     |identity: &str| LeaseOptions::new("my-operator").namespace("default").identity(identity);
-/// let one = Manager::new(server.client()).lease(replica("one")).spawn()?;
+/// let lease = LeaseOptions::new("my-operator").namespace("default");
+/// let one = Manager::new(server.client()).replica("one").lease(lease.clone()).spawn()?;
 /// tokio::time::sleep(Duration::from_secs(1)).await;
-/// let two = Manager::new(server.client()).lease(replica("two")).spawn()?;
+/// let two = Manager::new(server.client()).replica("two").lease(lease.clone()).spawn()?;
 /// tokio::time::sleep(Duration::from_secs(60)).await;
-/// assert_eq!(two.lease().expect("configured").holder, "one");
+/// assert!(two.lease().expect("configured").holder.starts_with("one_"));
 ///
 /// one.stop().await?; // releases the lease, so that nobody has to wait until it expires
 /// tokio::time::sleep(Duration::from_secs(5)).await;
@@ -51,7 +50,7 @@ pub(crate) use elector::Elector;
 /// two.stop().await?;
 ///
 /// let seconds = Duration::from_secs;
-/// let hasty = replica("three").timing(seconds(5), seconds(10), seconds(2));
+/// let hasty = lease.timing(seconds(5), seconds(10), seconds(2));
 /// let refused = Manager::new(server.client()).lease(hasty).spawn().unwrap_err();
 /// let text = "lease my-operator: duration must be longer than renew_deadline";
 /// assert_eq!(refused.to_string(), text);
@@ -62,8 +61,6 @@ pub(crate) use elector::Elector;
 pub struct LeaseOptions {
     namespace: Option<String>,
     name: String,
-    /// `None` takes the one that the manager makes.
-    identity: Option<String>,
     duration: Duration,
     renew_deadline: Duration,
     retry_period: Duration,
@@ -106,7 +103,6 @@ impl LeaseOptions {
         Self {
             namespace: None,
             name: name.into(),
-            identity: None,
             duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -116,13 +112,6 @@ impl LeaseOptions {
     /// Sets the namespace of the lease; by default that of the client.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.into());
-        self
-    }
-
-    /// Sets the identity of this process, which has to be unique among all that ask for the lease;
-    /// by default the name of the [replica](crate::Manager::replica) and a random part.
-    pub fn identity(mut self, identity: &str) -> Self {
-        self.identity = Some(identity.into());
         self
     }
 
@@ -142,8 +131,8 @@ impl LeaseOptions {
 
     fn check(&self) -> Result<()> {
         let wrong = |text: &str| Err(Error::Invalid(format!("lease {}: {text}", self.name)));
-        if self.name.is_empty() || self.identity.as_deref() == Some("") {
-            return wrong("name and identity must not be empty");
+        if self.name.is_empty() {
+            return Err(Error::Invalid("the name of a lease must not be empty".into()));
         }
         if self.duration < Duration::from_secs(1) || self.retry_period.is_zero() {
             return wrong("duration must be at least a second and retry_period more than zero");

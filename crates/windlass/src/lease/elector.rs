@@ -60,7 +60,6 @@ impl Elector {
         identity: String,
     ) -> Result<Self> {
         options.check()?;
-        let identity = options.identity.clone().unwrap_or(identity);
         let namespace =
             options.namespace.clone().unwrap_or_else(|| client.default_namespace().to_string());
         let timeout = (options.renew_deadline / 2).max(Duration::from_secs(1));

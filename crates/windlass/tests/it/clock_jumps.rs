@@ -28,9 +28,15 @@ fn hours(hours: i64) -> SignedDuration {
 }
 
 /// A manager that asks for the lease and goes by `clock`.
-fn start(server: &ApiServer, identity: &str, clock: &Clock) -> Running {
-    let options = LeaseOptions::new("op").namespace("default").identity(identity);
-    manager(server).clock(clock.clone()).lease(options).spawn().expect("starts")
+fn start(server: &ApiServer, replica: &str, clock: &Clock) -> Running {
+    let options = LeaseOptions::new("op").namespace("default");
+    manager(server)
+        .replica(replica)
+        .seed(7)
+        .clock(clock.clone())
+        .lease(options)
+        .spawn()
+        .expect("starts")
 }
 
 async fn leads(handle: &Handle) {
@@ -134,7 +140,8 @@ async fn after_a_jump_ahead_no_write_leaves_until_the_lease_is_renewed() {
     assert!(at.elapsed() <= Duration::from_millis(2_500), "{:?}", at.elapsed());
     client.api().create(&config_map("after", &[])).await.expect("written");
     let spec = lease(&server).await;
-    assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("one"), Some(0)));
+    assert!(spec.holder_identity.is_some_and(|holder| holder.starts_with("one_")));
+    assert_eq!(spec.lease_transitions, Some(0));
     handle.stop().await.expect("stops");
 }
 
@@ -235,7 +242,7 @@ async fn a_jump_does_not_make_a_living_holder_look_dead_or_a_dead_one_living() {
     for by in [hours(24), hours(-48)] {
         clock.shift(by);
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert!(second.lease().is_some_and(|l| !l.held && l.holder == "one"));
+        assert!(second.lease().is_some_and(|l| !l.held && l.holder.starts_with("one_")));
     }
     assert!(first.lease().is_some_and(|l| l.held && l.transitions == 0));
     // It dies: nobody renews any more, and nothing is given back.

@@ -41,11 +41,11 @@ async fn fixed(cx: RunContext, _: kube::Client) -> Result<()> {
     }
 }
 
-/// The manager of a replica with an identity of its own.
+/// The manager of a replica with a name of its own.
 fn manager(client: kube::Client, started: &AtomicUsize) -> Manager {
-    let identity = format!("app-{}", started.fetch_add(1, Ordering::Relaxed));
-    let lease = LeaseOptions::new("app").namespace("default").identity(&identity);
-    Manager::new(client).name("app").lease(lease)
+    let replica = format!("app-{}", started.fetch_add(1, Ordering::Relaxed));
+    let lease = LeaseOptions::new("app").namespace("default");
+    Manager::new(client).name("app").replica(&replica).lease(lease)
 }
 
 macro_rules! scenario {
