@@ -32,7 +32,7 @@ fn values(path: &str, real: &Value, ours: &Value, found: &mut Vec<String>) {
                     (Some(left), Some(right)) => values(&path, left, right, found),
                     (Some(left), None) => found.push(format!("{path}: only real: {}", short(left))),
                     (None, Some(right)) => {
-                        found.push(format!("{path}: only ours: {}", short(right)))
+                        found.push(format!("{path}: only ours: {}", short(right)));
                     }
                     (None, None) => {}
                 }

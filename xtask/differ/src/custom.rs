@@ -99,7 +99,7 @@ fn field(draw: &mut Draw, depth: usize) -> (Value, Value) {
                 2 => schema["maxLength"] = json!(3),
                 3 => {
                     schema["format"] =
-                        json!(draw.pick(&["date-time", "duration", "ipv4", "byte", "uuid"]))
+                        json!(draw.pick(&["date-time", "duration", "ipv4", "byte", "uuid"]));
                 }
                 _ => schema["minLength"] = json!(1),
             }
