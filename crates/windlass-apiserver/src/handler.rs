@@ -121,7 +121,10 @@ impl Call {
         if self.info.watch_path && self.info.verb != "watch" {
             return Err(Status::method_not_allowed());
         }
-        self.check_form()?;
+        // A list is refused for its form after its options were read.
+        if self.info.verb != "list" || self.is_component() {
+            self.check_form()?;
+        }
         if let Some(version) = &self.resource.custom
             && let Some(text) = &version.deprecation
         {

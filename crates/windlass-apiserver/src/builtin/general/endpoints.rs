@@ -100,14 +100,16 @@ impl Strategy for EndpointSlice {
         errors
     }
 
-    fn warnings(&self, slice: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, slice: &Value, old: Option<&Value>) -> Vec<String> {
+        let deprecated = old.is_none() && text(slice, "addressType") == "FQDN";
+        let deprecated =
+            deprecated.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned());
         let endpoints = items(slice, "endpoints").iter().enumerate();
-        endpoints
-            .flat_map(|(at, endpoint)| {
-                let path = format!("endpoints[{at}].addresses");
-                address_warnings(items(endpoint, "addresses"), &path)
-            })
-            .collect()
+        let addresses = endpoints.flat_map(|(at, endpoint)| {
+            let path = format!("endpoints[{at}].addresses");
+            address_warnings(items(endpoint, "addresses"), &path)
+        });
+        deprecated.into_iter().chain(addresses).collect()
     }
 
     fn has_generation(&self) -> bool {

@@ -43,7 +43,7 @@ impl Strategy for StorageClass {
     }
 
     fn validate_update(&self, class: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::default();
+        let mut errors = self.validate(class);
         if !same(class, old, "parameters") {
             let why = "field is immutable";
             errors.push(FieldError::invalid("parameters", &class["parameters"], why));
