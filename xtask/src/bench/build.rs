@@ -7,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::options::Options;
+use super::plan::scenarios;
 use crate::peers::go::{cache, done, go, go_always};
 use crate::peers::real::Real;
 use crate::peers::target;
@@ -23,8 +25,11 @@ pub struct Tools {
     pub missing: Vec<String>,
 }
 
-/// Builds all that can be built; without `fresh`, what is there is taken as it is.
-pub fn build(root: &Path, fresh: bool) -> Result<Tools, String> {
+/// Builds all that can be built and is asked for; with `--no-build`, what is there is taken as it is.
+pub fn build(root: &Path, options: &Options) -> Result<Tools, String> {
+    let fresh = !options.built;
+    // Webhooks are called without a server, and kube-rs has none.
+    let only_admission = scenarios().iter().all(|one| *one == "admission" || !options.wants(one));
     let target = target(root);
     let release = target.join("release");
     let mut ours = Command::new("cargo");
@@ -35,6 +40,7 @@ pub fn build(root: &Path, fresh: bool) -> Result<Tools, String> {
     }
     let mut missing = Vec::new();
     let kube_rs = match release.join("bench-kube-rs") {
+        _ if only_admission => Err("it was not asked for".to_owned()),
         made if !fresh && made.exists() => Ok(made),
         _ => build_kube_rs(root, &target),
     };
@@ -47,7 +53,11 @@ pub fn build(root: &Path, fresh: bool) -> Result<Tools, String> {
         false => go(&bin, "bench-controller-runtime", &runtime, "."),
     };
     let controller_runtime = note(&mut missing, "controller-runtime", contestant);
-    let mut real = note(&mut missing, "kube-apiserver and etcd", Real::build(root));
+    let real = match only_admission {
+        true => Err("it was not asked for".to_owned()),
+        false => Real::build(root),
+    };
+    let mut real = note(&mut missing, "kube-apiserver and etcd", real);
     if let Some(real) = &mut real {
         note(&mut missing, "kube-controller-manager", real.build_controller_manager(root));
     }
