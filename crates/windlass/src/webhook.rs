@@ -81,7 +81,7 @@ pub(crate) use certificates::{Serving, check_served};
 pub use findings::Findings;
 pub(crate) use handlers::Seed;
 pub use handlers::Webhooks;
-#[cfg_attr(not(feature = "operator"), expect(unused_imports, reason = "for operators"))]
+#[cfg(feature = "operator")]
 pub(crate) use local::policies as local_policies;
 pub(crate) use policy::Declared;
 pub use policy::Policy;

@@ -74,6 +74,7 @@ fn host(url: &str) -> Result<String> {
 }
 
 /// Installs the policies of an operator that serves no webhooks until the manager stops.
+#[cfg(feature = "operator")]
 pub(crate) async fn policies(cx: RunContext, model: Model) -> Result<()> {
     run(cx, Installation { model, server: None }).await
 }
