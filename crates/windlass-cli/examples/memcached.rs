@@ -22,7 +22,7 @@ fn main() -> std::process::ExitCode {
     let webhook =
         Webhook::new().validate(refuse).settings(|entry| entry.object_selector = Some(selector()));
     let policy = Policy::<ConfigMap>::new("sealed")
-        .validate("object.?immutable.orValue(false)", "it is checked by a policy")
+        .validate("object.?immutable.orValue(false) == true", "it is checked by a policy")
         .settings(|policy| {
             let constraints = policy.spec.match_constraints.get_or_insert_default();
             let sealed = [("sealed".to_owned(), "yes".to_owned())];

@@ -40,11 +40,10 @@ pub fn build(root: &Path, options: &Options) -> Result<Tools, String> {
     }
     let mut missing = Vec::new();
     let kube_rs = match release.join("bench-kube-rs") {
-        _ if only_admission => Err("it was not asked for".to_owned()),
-        made if !fresh && made.exists() => Ok(made),
-        _ => build_kube_rs(root, &target),
+        _ if only_admission => None,
+        made if !fresh && made.exists() => Some(made),
+        _ => note(&mut missing, "kube-rs", build_kube_rs(root, &target)),
     };
-    let kube_rs = note(&mut missing, "kube-rs", kube_rs);
     let bin = cache()?.join("bin");
     fs::create_dir_all(&bin).map_err(|error| format!("{}: {error}", bin.display()))?;
     let runtime = root.join("bench/controller-runtime");
@@ -53,11 +52,10 @@ pub fn build(root: &Path, options: &Options) -> Result<Tools, String> {
         false => go(&bin, "bench-controller-runtime", &runtime, "."),
     };
     let controller_runtime = note(&mut missing, "controller-runtime", contestant);
-    let real = match only_admission {
-        true => Err("it was not asked for".to_owned()),
-        false => Real::build(root),
+    let mut real = match only_admission {
+        true => None,
+        false => note(&mut missing, "kube-apiserver and etcd", Real::build(root)),
     };
-    let mut real = note(&mut missing, "kube-apiserver and etcd", real);
     if let Some(real) = &mut real {
         note(&mut missing, "kube-controller-manager", real.build_controller_manager(root));
     }

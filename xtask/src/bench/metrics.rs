@@ -185,6 +185,7 @@ pub const SECTIONS: &[Section] = &[
         axis: "connections",
         metrics: &[
             less("admission", "/call/p50_us", "call p50", Unit::Microseconds),
+            less("admission", "/call/p90_us", "call p90", Unit::Microseconds),
             less("admission", "/call/p99_us", "call p99", Unit::Microseconds),
             more("admission", "/per_s", "calls"),
             less("admission", "/cpu_us_each", "CPU of a call", Unit::Microseconds),

@@ -254,8 +254,8 @@ async fn an_answer_of_ten_megabytes_is_a_failed_call_wherever_it_comes_from() {
             configure(&server, mutating, "v", config, json!({"failurePolicy": policy})).await;
             let outcome = post(&server, MAPS, config_map("a")).await;
             assert_eq!(outcome.code, code, "{policy} {mutating}");
-            let told = outcome.message().contains("the answer has more than 8388608 bytes");
-            assert_eq!(told, code == 500, "{policy} {mutating}: {outcome:?}");
+            let named = outcome.message().contains("the answer has more than 8388608 bytes");
+            assert_eq!(named, code == 500, "{policy} {mutating}: {outcome:?}");
         }
     }
 }

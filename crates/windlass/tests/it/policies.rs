@@ -301,6 +301,12 @@ fn wrong_expressions_are_found_before_anything_is_installed() {
     ] {
         assert_eq!(wrong(policy), expected);
     }
+    let untyped = Policy::<ConfigMap>::new("p").validate("object.?immutable.orValue(false)", "");
+    assert_eq!(
+        wrong(untyped),
+        "policy \"p\": the validation \"object.?immutable.orValue(false)\" is wrong for ConfigMap: the \
+         API server does not know the types of fields: must evaluate to bool but got dyn"
+    );
     let costly = lamp().validate("object.spec.notes.all(n, n.matches('^(a|b)*$'))", "");
     let found = wrong(costly);
     assert!(found.contains("it may cost "), "{found}");

@@ -70,13 +70,21 @@ fn latency(
 /// The latency of a webhook, at every number of connections.
 fn admission(look: &Look<'_>, found: &mut Vec<Figure>) {
     let sides = ["windlass", "controller-runtime"];
-    for (what, pointer) in [("p50", "/call/p50_us"), ("p99", "/call/p99_us")] {
-        let what = format!("admission {what} beside controller-runtime");
+    for (what, pointer) in [
+        // Every connection has one call at a time, so the mean is the inverse of the rate.
+        ("mean", "/per_s"),
+        ("p50", "/call/p50_us"),
+        ("p90", "/call/p90_us"),
+        ("p99", "/call/p99_us"),
+    ] {
+        let what = format!("admission latency, {what}, beside controller-runtime");
         for size in look.sizes("admission", &sides.map(|one| ("none", one)), pointer) {
             let of = |who| look.at(("admission", "none", who), size, pointer);
             let place = format!("{} connections", thousands(size));
             let beside = of(sides[0]).zip(of(sides[1]));
             let beside = beside.map(|(one, other)| Ratio::of(one, other, place));
+            let beside =
+                beside.map(|ratio| if what.contains("mean") { ratio.turned() } else { ratio });
             found.push(ratio(what.clone(), "none", Wanted::Most(0.5), beside));
         }
     }

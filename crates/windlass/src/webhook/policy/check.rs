@@ -25,15 +25,20 @@ const ITEMS_MAX: u64 = 100;
 /// How many characters the texts of built-in kinds are taken to have.
 const TEXT_MAX: u64 = 1000;
 
-/// Compiles all expressions of a policy against the types of its objects and parameters.
+/// Compiles all expressions of a policy against the types of its objects and parameters, and without
+/// them, as the API server does.
 ///
 /// # Errors
 ///
 /// Fails with one sentence about the first expression that is wrong.
 pub(super) fn check(policy: &Declared) -> Result<()> {
+    compile_all(policy, Checker::typed(policy))?;
+    compile_all(policy, Checker::untyped(policy))
+}
+
+fn compile_all(policy: &Declared, mut checker: Checker<'_>) -> Result<()> {
     let spec = policy.model.spec(false);
     let changes = policy.model.spec(true);
-    let mut checker = Checker::new(policy);
     for condition in items(&spec, "matchConditions") {
         let environment = checker.plain.clone();
         checker.compile("condition", &condition["expression"], Gives::Bool, true, &environment)?;
@@ -69,12 +74,14 @@ struct Checker<'a> {
     /// For conditions, which do not see variables.
     plain: Environment,
     composed: Environment,
+    /// Whether the types of objects and parameters are known.
+    typed: bool,
 }
 
 // === impl Checker ===
 
 impl<'a> Checker<'a> {
-    fn new(policy: &'a Declared) -> Self {
+    fn typed(policy: &'a Declared) -> Self {
         let object = declared(&policy.object);
         let params = policy.params.as_ref().map(declared);
         let typed = |environment: Environment| {
@@ -88,7 +95,14 @@ impl<'a> Checker<'a> {
             policy,
             plain: typed(Environment::new(false)),
             composed: typed(Environment::composed(false)),
+            typed: true,
         }
+    }
+
+    fn untyped(policy: &'a Declared) -> Self {
+        let has_params = policy.params.is_some();
+        let (plain, composed) = (Environment::new(has_params), Environment::composed(has_params));
+        Self { policy, plain, composed, typed: false }
     }
 
     /// Compiles an expression, if there is one.
@@ -108,9 +122,15 @@ impl<'a> Checker<'a> {
             ))
         };
         let compiled = environment.compile(expression, gives, authorizer);
-        let compiled = compiled.map_err(|error| wrong(&one_line(&error.to_string())))?;
+        let compiled = compiled.map_err(|error| {
+            let why = one_line(&error.to_string());
+            match self.typed {
+                true => wrong(&why),
+                false => wrong(&format!("the API server does not know the types of fields: {why}")),
+            }
+        })?;
         let cost = compiled.worst_cost();
-        if (COST_MAX + 1..COST_UNKNOWN).contains(&cost) {
+        if self.typed && (COST_MAX + 1..COST_UNKNOWN).contains(&cost) {
             let advice = match is_builtin(self.policy.object.kind.group()) {
                 true => format!(
                     "with lists of {ITEMS_MAX} items and texts of {TEXT_MAX} characters: look at fewer \
