@@ -138,8 +138,12 @@ fn lists(was: &[Value], is: &[Value], path: &mut Vec<Step>, found: &mut Vec<Entr
             path.pop();
         }
     } else if was.len() == is.len() {
-        let pairs = was.iter().zip(is).filter(|(was, is)| was != is);
-        let items = pairs.map(|(was, is)| (was.clone(), is.clone())).collect();
+        let pairs = || was.iter().zip(is);
+        let changed = pairs().filter(|(was, is)| was != is).map(|(was, _)| was.to_string());
+        let changed: BTreeSet<String> = changed.collect();
+        // Of equal items, the one that changed is known by those before it.
+        let kept = pairs().filter(|(was, _)| changed.contains(&was.to_string()));
+        let items = kept.map(|(was, is)| (was.clone(), is.clone())).collect();
         found.push(Entry { path: path.clone(), change: Change::Items { items } });
     } else {
         let change = Change::Value { was: vec![was.to_vec().into()], is: vec![is.to_vec().into()] };

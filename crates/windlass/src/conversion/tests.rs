@@ -196,6 +196,14 @@ fn an_annotation_that_is_not_ours_is_dropped() {
 }
 
 #[test]
+fn of_items_that_become_equal_each_gets_its_own_value_back() {
+    let (was, is) = (json!({"spec": [1, 1, 1, 2]}), json!({"spec": [1, 1, 5, 2]}));
+    let mut restored = was.clone();
+    delta::restore(&delta::between(&was, &is), &mut restored);
+    assert_eq!(restored, is);
+}
+
+#[test]
 fn an_annotation_that_somebody_made_up_cannot_break_the_types_of_an_object() {
     let entry = |path: Value, is: Value| json!({"v2": [{"path": path, "was": [], "is": [is]}]});
     for (made_up, power) in [
