@@ -1,5 +1,6 @@
 //! The windlass contestant of the benchmark.
 
+mod admission;
 mod cached;
 mod reconcile;
 mod sync;
@@ -42,6 +43,7 @@ async fn measure(args: Args) -> Outcome {
         "latency" => reconcile::latency(connect(&args).await?, &args).await,
         "inflight" => reconcile::inflight(connect(&args).await?, &args).await,
         "start" => reconcile::first(connect(&args).await?, &args).await,
+        "admission" => admission::serve(&args).await,
         "queue" => work::queue(&args).await,
         other => Err(format!("no scenario {other:?}").into()),
     }

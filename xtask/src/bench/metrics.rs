@@ -178,6 +178,21 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "Admission webhook",
+        about: "One handler that sets a label of pods, called over TLS on connections that stay open, \
+                as an API server calls it. Latencies are of whole calls, as the caller sees them, and \
+                every connection has one call at a time; CPU is the server's, and memory too.",
+        axis: "connections",
+        metrics: &[
+            less("admission", "/call/p50_us", "call p50", Unit::Microseconds),
+            less("admission", "/call/p90_us", "call p90", Unit::Microseconds),
+            less("admission", "/call/p99_us", "call p99", Unit::Microseconds),
+            more("admission", "/per_s", "calls"),
+            less("admission", "/cpu_us_each", "CPU of a call", Unit::Microseconds),
+            less("admission", "/peak_kb", "peak memory", Unit::Kib),
+        ],
+    },
+    Section {
         title: "Work queue",
         about: "Keys added, taken and finished per second: all added and then all taken; added \
                 again while queued; with a delay of 1 ms; four that add and four that take. Each \

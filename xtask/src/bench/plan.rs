@@ -3,6 +3,7 @@
 //! Contestants take turns within a round and the one that begins changes with every round, so
 //! that what else the machine does falls on all of them.
 
+mod admission;
 mod changes;
 mod contest;
 mod servers;
@@ -18,7 +19,8 @@ use crate::peers::process::Process;
 use contest::{Contest, Contestant};
 
 /// What contestants do by themselves, or with a server of its own.
-const ALONE: &[&str] = &["binary", "queue", "embedded", "start", "inflight", "inflight-queued"];
+const ALONE: &[&str] =
+    &["binary", "queue", "embedded", "start", "inflight", "inflight-queued", "admission"];
 
 /// What contestants do with pods.
 const CONTESTS: &[&str] = &[
@@ -47,6 +49,7 @@ pub fn run(options: &Options, tools: &Tools, record: &mut Record) {
     plan.binaries(record);
     plan.queues(record);
     plan.embedded(record);
+    admission::run(&plan, record);
     servers::run(&plan, record);
     for kind in plan.kinds() {
         plan.starts(kind, record);

@@ -47,6 +47,7 @@ pub fn add(look: &Look<'_>, found: &mut Vec<Figure>) {
     ] {
         found.push(ratio(what, "ours", wanted, flight(look, few)));
     }
+    admission(look, found);
     let cold = look.embedded("/reconcile_s", 1e3);
     found.push(limit("process start to first reconcile, embedded", "ms", 100.0, cold));
 }
@@ -63,6 +64,29 @@ fn latency(
     for server in ["real", "ours"] {
         let beside = look.beside("latency", server, [who, peer], pointer, CLOCK_US);
         found.push(ratio(what, server, wanted, beside.map(Ratio::turned)));
+    }
+}
+
+/// The latency of a webhook, at every number of connections.
+fn admission(look: &Look<'_>, found: &mut Vec<Figure>) {
+    let sides = ["windlass", "controller-runtime"];
+    for (what, pointer) in [
+        // Every connection has one call at a time, so the mean is the inverse of the rate.
+        ("mean", "/per_s"),
+        ("p50", "/call/p50_us"),
+        ("p90", "/call/p90_us"),
+        ("p99", "/call/p99_us"),
+    ] {
+        let what = format!("admission latency, {what}, beside controller-runtime");
+        for size in look.sizes("admission", &sides.map(|one| ("none", one)), pointer) {
+            let of = |who| look.at(("admission", "none", who), size, pointer);
+            let place = format!("{} connections", thousands(size));
+            let beside = of(sides[0]).zip(of(sides[1]));
+            let beside = beside.map(|(one, other)| Ratio::of(one, other, place));
+            let beside =
+                beside.map(|ratio| if what.contains("mean") { ratio.turned() } else { ratio });
+            found.push(ratio(what.clone(), "none", Wanted::Most(0.5), beside));
+        }
     }
 }
 
