@@ -98,8 +98,10 @@ impl Objects {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
-        let served = versions.iter().find(|version| version["served"] == true);
-        let version = text(&served.unwrap_or(&Value::Null)["name"]);
+        let served = || versions.iter().filter(|version| version["served"] == true);
+        // The stored version needs no conversion, so it can be read while no webhook answers.
+        let stored = served().find(|version| version["storage"] == true);
+        let version = text(&stored.or(served().next()).unwrap_or(&Value::Null)["name"]);
         let group = text(&spec["group"]);
         let resource = ApiResource {
             api_version: format!("{group}/{version}"),
