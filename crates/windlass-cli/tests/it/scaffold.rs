@@ -459,6 +459,60 @@ fn wrong_names_and_missing_answers_are_one_sentence() {
 }
 
 #[test]
+fn two_kinds_of_a_group_have_different_resource_names() {
+    let directory = project();
+    for (kind, advice) in [
+        ("MemCached", "another kind"),
+        ("Server --plural memcacheds", "another plural with --plural"),
+    ] {
+        let line = format!("create api --group cache --version v1 --kind {kind}");
+        let said = refused(directory.path(), &line, 2);
+        let name = kind.split(' ').next().unwrap();
+        assert_eq!(
+            said,
+            format!(
+                "windlass: {name} and Memcached of group cache.example.com would have the same \
+                 resource name; choose {advice}"
+            )
+        );
+    }
+    done(directory.path(), "create api --group cache --version v1 --kind Lorry --plural trucks");
+    for kind in ["Truck", "Server --plural trucks"] {
+        let line = format!("create api --group cache --version v1 --kind {kind}");
+        let said = refused(directory.path(), &line, 2);
+        assert!(
+            said.contains(" and Lorry of group cache.example.com would have the same"),
+            "{said}"
+        );
+    }
+    let said = refused(directory.path(), "rename api --group cache --kind Lorry --to MEMCACHED", 2);
+    assert!(said.contains("MEMCACHED and Memcached of group"), "{said}");
+    // In another group, the names are free.
+    done(directory.path(), "create api --group fleet --version v1 --kind Server --plural trucks");
+}
+
+#[test]
+fn groups_that_belong_to_kubernetes_are_refused_before_an_api_server_does() {
+    let directory = TempDir::new();
+    for domain in ["k8s.io", "kubernetes.io", "shop.k8s.io"] {
+        let said = refused(directory.path(), &format!("init --domain {domain} --name shop"), 2);
+        assert!(said.contains("belongs to Kubernetes"), "{said}");
+    }
+    done(directory.path(), "init --domain notk8s.io --name shop");
+}
+
+#[test]
+fn files_of_a_project_in_another_directory_are_named_as_seen_from_here() {
+    let directory = TempDir::new();
+    let said = done(directory.path(), "init --domain example.com --path operators/shop");
+    assert!(said.contains("created operators/shop/src/main.rs\n"), "{said}");
+    assert!(said.contains("created operators/shop/.gitignore\n"), "{said}");
+    assert!(said.contains("Next: cd operators/shop\n"), "{said}");
+    assert!(directory.path().join("operators/shop/Cargo.toml").is_file());
+    assert!(!directory.path().join("Cargo.toml").exists());
+}
+
+#[test]
 fn scripts_get_json_and_dry_runs_change_nothing() {
     let directory = project();
     let root = directory.path();
