@@ -112,7 +112,9 @@ mod tests {
     fn the_chinese_page_shows_the_code_and_transcripts_of_the_others() {
         let page = fs::read_to_string(docs().join("zh.md")).expect("a page");
         let start = fs::read_to_string(docs().join("scaffold.md")).expect("a page");
-        let examples = docs().parent().expect("docs is in the project").join("examples");
+        let root = docs().parent().expect("docs is in the project").to_owned();
+        let readme = fs::read_to_string(root.join("README.md")).expect("a page");
+        let examples = root.join("examples");
         let code = code(&examples.join("memcached/src"));
         let blocks = |mark: &'static str| {
             let blocks = page.split(mark).skip(1);
@@ -120,6 +122,8 @@ mod tests {
         };
         let missing: Vec<String> = blocks("\n```console\n")
             .filter(|block| !start.contains(block.as_str()))
+            .chain(blocks("\n```diff\n").filter(|block| !readme.contains(block.as_str())))
+            .chain(blocks("\n```text\n").filter(|block| !readme.contains(block.as_str())))
             .chain(blocks("\n```rust\n").filter(|block| !code.contains(block.as_str())))
             .collect();
         assert!(missing.is_empty(), "out of date:\n{}", missing.join("\n"));
