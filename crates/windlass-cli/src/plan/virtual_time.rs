@@ -1,0 +1,32 @@
+//! A runtime whose time passes only when it is told to.
+
+use std::time::Duration;
+
+use crate::failure::Failure;
+
+/// Runs a command to its end. Its time stands still until [`pass`] is called.
+pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .map_err(|error| Failure::other(format!("no thread to run on: {error}")))?;
+    // For as long as this task runs, tokio does not move its paused clock by itself.
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    runtime.spawn_blocking(move || drop(ended.recv()));
+    let outcome = runtime.block_on(command);
+    drop(end);
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    outcome
+}
+
+/// Lets time pass.
+pub async fn pass(time: Duration) {
+    tokio::time::advance(time).await;
+}
+
+/// Waits for an amount of time of the machine, in which everybody else can work.
+pub async fn wait(time: Duration) {
+    // The task cannot fail: it does nothing else.
+    let _ = tokio::task::spawn_blocking(move || std::thread::sleep(time)).await;
+}
