@@ -128,4 +128,44 @@ mod tests {
             .collect();
         assert!(missing.is_empty(), "out of date:\n{}", missing.join("\n"));
     }
+
+    /// The rows of the tables below a heading, without links.
+    fn rows(text: &str, heading: &str) -> Vec<String> {
+        let part = text.split(heading).nth(1).expect("the heading is there");
+        let end = part.find("\n# ").or(part.find("\n## ")).unwrap_or(part.len());
+        let rows = part[..end].lines().filter(|line| line.starts_with('|'));
+        rows.map(|row| {
+            let mut plain = String::new();
+            for (at, piece) in row.split("[`").enumerate() {
+                let Some((name, rest)) = piece.split_once("`]").filter(|_| at > 0) else {
+                    plain += piece;
+                    continue;
+                };
+                let rest = match rest.strip_prefix('(') {
+                    Some(link) => link.split_once(')').map_or(link, |(_, rest)| rest),
+                    None => rest,
+                };
+                plain += &format!("`{}`{rest}", name.trim_start_matches("macro@"));
+            }
+            plain
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_tables_for_moving_over_are_those_of_the_documentation_of_the_crate() {
+        let page = fs::read_to_string(docs().join("migration.md")).expect("a page");
+        let root = docs().parent().expect("docs is in the project").to_owned();
+        let code = fs::read_to_string(root.join("crates/windlass/src/lib.rs")).expect("a file");
+        let text: String = code
+            .lines()
+            .map_while(|line| line.strip_prefix("//!"))
+            .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+            .collect();
+        for from in ["controller-runtime", "kube-rs"] {
+            let known = rows(&text, &format!("# Coming from {from}\n"));
+            assert!(known.len() > 10, "{known:?}");
+            assert_eq!(rows(&page, &format!("## From {from}\n")), known);
+        }
+    }
 }

@@ -539,6 +539,16 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     page.split(&start).skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
+/// Asserts that a page shows the whole Cargo.toml of a project, apart from the place of windlass.
+#[track_caller]
+fn assert_manifest_shown(page: &str, root: &Path) {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let checkout = checkout.canonicalize().unwrap().display().to_string();
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let manifest = manifest.replace(&checkout, "../windlass/crates");
+    assert_eq!(blocks(page, "toml"), [manifest.as_str()]);
+}
+
 #[test]
 fn the_first_steps_of_the_readme_work_as_written() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
@@ -557,6 +567,7 @@ fn the_first_steps_of_the_readme_work_as_written() {
         }
     }
     assert_eq!(done_lines, 2, "init and create api");
+    assert_manifest_shown(&page, &root);
     // The two lines that the reader changes are there, one after the other.
     let change = blocks(start, "diff")[0];
     let old = change.lines().filter_map(|line| line.strip_prefix('-'));
@@ -589,4 +600,5 @@ fn the_guide_shows_what_the_commands_print_and_write() {
         code.retain(|block| !files.values().flatten().any(|text| text.contains(*block)));
     }
     assert!(code.is_empty(), "no file has {}", code[0]);
+    assert_manifest_shown(&page, &root);
 }
