@@ -2,17 +2,29 @@
 //!
 //! Pages that quote an example or a transcript are compared with it by the tests of that example.
 
+#[doc = include_str!("../../api-types.md")]
+pub mod api_types {}
+
 #[doc = include_str!("../../how-to.md")]
 pub mod how_to {}
 
+#[doc = include_str!("../../manifests.md")]
+pub mod manifests {}
+
 #[doc = include_str!("../../policies.md")]
 pub mod policies {}
+
+#[doc = include_str!("../../sim.md")]
+pub mod sim {}
 
 #[doc = include_str!("../../testing.md")]
 pub mod testing {}
 
 #[doc = include_str!("../../versions.md")]
 pub mod versions {}
+
+#[rustfmt::skip]
+pub mod readme;
 
 #[cfg(test)]
 mod tests {
@@ -106,6 +118,20 @@ mod tests {
         }
         assert!(count > 10, "only {count} blocks were found");
         assert!(missing.is_empty(), "code that is in no example:\n{}", missing.join("\n"));
+    }
+
+    #[test]
+    fn the_operator_of_the_readme_compiles() {
+        let root = docs().parent().expect("docs is in the project").to_owned();
+        let readme = fs::read_to_string(root.join("README.md")).expect("a page");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let code = words(include_str!("readme.rs"));
+        let blocks: Vec<&str> = readme.split("\n```rust\n").skip(1).collect();
+        assert_eq!(blocks.len(), 1);
+        let shown = blocks[0].split("\n```").next().unwrap_or_default();
+        for part in shown.split("\n\n") {
+            assert!(code.contains(&words(part)), "{part}");
+        }
     }
 
     #[test]
