@@ -135,7 +135,7 @@ impl Task {
 
     /// Loads the state, lets the operator work on it, and compares.
     async fn compare(self, running: &Running) -> Result<Differences, Failure> {
-        let mut objects = Objects::new(running.server.client());
+        let mut objects = Objects::new(running.server.client()).keep_local_conversion(true);
         for definition in &self.definitions {
             objects.apply(definition).await?;
         }

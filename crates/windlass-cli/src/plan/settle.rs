@@ -1,5 +1,6 @@
 //! Rest: nothing of the copy changes any more.
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ const CALM: u32 = 4;
 /// it has to start.
 const REAL_QUIET: Duration = Duration::from_millis(1_500);
 const REAL_START: Duration = Duration::from_secs(5);
+/// The time between two lines for people.
+const TELL: Duration = Duration::from_secs(2);
 
 /// Waits for a server to come to rest.
 pub struct Settle<'a> {
@@ -39,6 +42,22 @@ struct Seen {
     revision: u64,
     /// The last change that matters.
     last: String,
+}
+
+/// Tells people on a terminal, every few seconds, that something happens.
+struct Progress {
+    told: Instant,
+}
+
+// === impl Progress ===
+
+impl Progress {
+    fn tell(&mut self, what: &str, passed: Duration) {
+        if self.told.elapsed() >= TELL && std::io::stderr().is_terminal() {
+            self.told = Instant::now();
+            note!("{what} works; {} s of its time have passed", passed.as_secs());
+        }
+    }
 }
 
 // === impl Settle ===
@@ -68,7 +87,7 @@ impl<'a> Settle<'a> {
         };
         let (mut calm, mut step) = (0, STEP_MIN);
         let (mut quiet, mut passed) = (Duration::ZERO, Duration::ZERO);
-        let mut moved = began;
+        let (mut moved, mut progress) = (began, Progress { told: began });
         while quiet < QUIET {
             wait(LOOK).await;
             if let Some(worker) = &mut worker {
@@ -77,6 +96,7 @@ impl<'a> Settle<'a> {
             if began.elapsed() >= self.timeout {
                 return Err(self.late(what, &seen));
             }
+            progress.tell(what, passed);
             let (is_busy, is_changed) = self.look(&mut seen);
             if is_changed {
                 (step, quiet, moved) = (STEP_MIN, Duration::ZERO, Instant::now());
