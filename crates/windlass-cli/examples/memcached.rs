@@ -1,4 +1,4 @@
-//! The Memcached operator as a program, for the tests of `windlass run`, `windlass dev` and `windlass
+//! The Memcached operator with one version as a program, for the tests of `windlass run`, `windlass dev` and `windlass
 //! plan`, with a webhook that refuses some config maps, and a controller that copies others half an
 //! hour after they were created.
 
@@ -6,8 +6,9 @@ use jiff::ToSpan;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use memcached_operator::Memcached;
 use windlass::webhook::{Findings, Request, Webhook};
-use windlass::{Context, Controller, Next, Result};
+use windlass::{Context, Controller, Next, Operator, Result};
 
 async fn refuse(_: Request<ConfigMap>) -> Result<Findings> {
     let mut found = Findings::new();
@@ -44,5 +45,11 @@ fn main() -> std::process::ExitCode {
     let webhook =
         Webhook::new().validate(refuse).settings(|entry| entry.object_selector = Some(selector()));
     let copier = Controller::builder("copier").owns::<Secret>().build(copy);
-    memcached_operator::operator().webhook(webhook).controller(copier).main()
+    Operator::new("memcached-operator")
+        .version(env!("CARGO_PKG_VERSION"))
+        .api::<Memcached>()
+        .controller(memcached_operator::controller())
+        .webhook(webhook)
+        .controller(copier)
+        .main()
 }

@@ -11,6 +11,7 @@ fn deployment(_: &Memcached) -> Result<Deployment> {
     Ok(Deployment::default())
 }
 
+/// Brings the cluster to what one Memcached asks for.
 pub async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
     let Some(memcached) = cx.object() else { return Ok(Next::Done) };      // from the cache; None: deleted
     cx.apply(&deployment(&memcached)?).await?;          // server-side apply, owner set
@@ -19,6 +20,7 @@ pub async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
     Ok(Next::Done)                                                          // or Next::After(..), or Err(_): backoff
 }
 
+/// Runs the operator until a signal.
 pub async fn run(client: kube::Client) -> Result<()> {
     let controller = Controller::<Memcached>::builder("memcached").owns::<Deployment>().build(reconcile);
     Manager::new(client).add(controller).run_until_signal().await

@@ -105,7 +105,7 @@ async fn a_definition_has_a_url_or_a_service_however_often_it_is_applied() {
     let definitions = definitions.api::<CustomResourceDefinition>();
     let key = windlass::Key::cluster("memcacheds.cache.example.com");
     definitions.patch(&key, &windlass::client::Patch::Merge(patch)).await.unwrap();
-    let mut found = async |objects: &mut Objects| {
+    let found = async |objects: &mut Objects| {
         objects.apply(&definition).await.unwrap();
         let found = objects.get(&definition).await.unwrap().unwrap();
         found["spec"]["conversion"]["webhook"]["clientConfig"].clone()

@@ -11,10 +11,12 @@ use super::virtual_time::{pass, wait};
 use super::worker::Worker;
 use crate::failure::Failure;
 
-/// How long nothing may change, in the time of the copy.
-const QUIET: Duration = Duration::from_secs(600);
-/// How much time of the copy a plan covers at most.
+/// How much time of the copy a plan covers.
 const HORIZON: Duration = Duration::from_secs(3_600);
+/// An operator that has changed nothing for this time of the copy has come to rest.
+const QUIET: Duration = Duration::from_secs(600);
+/// A copy without an operator that has not changed for this time of its own is at rest.
+const COPY_QUIET: Duration = Duration::from_secs(60);
 /// The steps in which time passes: short ones after a change, longer ones after each other.
 const STEP_MIN: Duration = Duration::from_secs(1);
 const STEP_MAX: Duration = Duration::from_secs(60);
@@ -26,7 +28,7 @@ const CALM: u32 = 4;
 const REAL_QUIET: Duration = Duration::from_millis(1_500);
 const REAL_START: Duration = Duration::from_secs(5);
 /// The time between two lines for people.
-const TELL: Duration = Duration::from_secs(2);
+const PERIOD: Duration = Duration::from_secs(2);
 
 /// Waits for a server to come to rest.
 pub struct Settle<'a> {
@@ -44,17 +46,17 @@ struct Seen {
     last: String,
 }
 
-/// Tells people on a terminal, every few seconds, that something happens.
+/// Shows people on a terminal, every few seconds, that something happens.
 struct Progress {
-    told: Instant,
+    shown: Instant,
 }
 
 // === impl Progress ===
 
 impl Progress {
-    fn tell(&mut self, what: &str, passed: Duration) {
-        if self.told.elapsed() >= TELL && std::io::stderr().is_terminal() {
-            self.told = Instant::now();
+    fn show(&mut self, what: &str, passed: Duration) {
+        if self.shown.elapsed() >= PERIOD && std::io::stderr().is_terminal() {
+            self.shown = Instant::now();
             note!("{what} works; {} s of its time have passed", passed.as_secs());
         }
     }
@@ -72,8 +74,8 @@ impl<'a> Settle<'a> {
         Self { server, timeout, requests }
     }
 
-    /// Lets time pass until nothing has changed for a while, leases and events left out, or until
-    /// the plan covers enough time.
+    /// Lets time pass: for an operator as much as a plan covers, for the copy alone until nothing
+    /// has changed for a while, leases and events left out.
     ///
     /// # Errors
     ///
@@ -87,8 +89,12 @@ impl<'a> Settle<'a> {
         };
         let (mut calm, mut step) = (0, STEP_MIN);
         let (mut quiet, mut passed) = (Duration::ZERO, Duration::ZERO);
-        let (mut moved, mut progress) = (began, Progress { told: began });
-        while quiet < QUIET {
+        let (mut moved, mut progress) = (began, Progress { shown: began });
+        let covered = |quiet, passed, is_alone| match is_alone {
+            true => quiet >= COPY_QUIET,
+            false => passed >= HORIZON,
+        };
+        while !covered(quiet, passed, worker.is_none()) {
             wait(LOOK).await;
             if let Some(worker) = &mut worker {
                 worker.check(what)?;
@@ -96,14 +102,13 @@ impl<'a> Settle<'a> {
             if began.elapsed() >= self.timeout {
                 return Err(self.late(what, &seen));
             }
-            progress.tell(what, passed);
+            progress.show(what, passed);
             let (is_busy, is_changed) = self.look(&mut seen);
             if is_changed {
                 (step, quiet, moved) = (STEP_MIN, Duration::ZERO, Instant::now());
             }
             let of_the_machine = worker.as_deref().is_some_and(|worker| !worker.is_stepped());
             if of_the_machine {
-                pass(LOOK).await;
                 if moved.elapsed() >= REAL_QUIET && began.elapsed() >= REAL_START {
                     return Ok(());
                 }
@@ -113,20 +118,18 @@ impl<'a> Settle<'a> {
             if calm < CALM {
                 continue;
             }
-            if passed >= HORIZON {
-                let hours = HORIZON.as_secs() / 3_600;
-                let last = &seen.last;
-                warn!(
-                    "{what} still changes something after {hours} h of its time ({last}); the plan ends there"
-                );
-                return Ok(());
-            }
             pass(step).await;
             if let Some(worker) = &mut worker {
                 worker.pass(step, what).await?;
             }
             (quiet, passed, calm) = (quiet + step, passed + step, 0);
             step = (step * 2).min(STEP_MAX);
+        }
+        if worker.is_some() && quiet < QUIET {
+            let (minutes, last) = (HORIZON.as_secs() / 60, &seen.last);
+            note!(
+                "{what} still changes {last} after {minutes} min of its time; the plan ends there"
+            );
         }
         Ok(())
     }

@@ -7,13 +7,14 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout, Command};
-use tokio::sync::watch;
 
-use super::virtual_time::{pass, wait};
+use super::virtual_time::wait;
 use crate::failure::Failure;
 use crate::process::Process;
 use crate::program::Program;
@@ -29,7 +30,7 @@ pub struct Worker {
     process: Process,
     input: Option<ChildStdin>,
     /// How many answers were read.
-    answers: watch::Receiver<u64>,
+    answers: Arc<AtomicU64>,
 }
 
 // === impl Worker ===
@@ -48,9 +49,9 @@ impl Worker {
         let shown = program.path().display();
         let failed = |error| Failure::other(format!("cannot run {shown}: {error}"));
         let mut process = Process::spawn(&mut command).map_err(failed)?;
-        let (sender, answers) = watch::channel(0);
+        let answers = Arc::new(AtomicU64::new(0));
         if let Some(output) = process.stdout() {
-            tokio::spawn(read(output, sender));
+            tokio::spawn(read(output, answers.clone()));
         }
         let input = process.stdin();
         Ok(Self { process, input, answers })
@@ -58,7 +59,7 @@ impl Worker {
 
     /// Returns `true` if the time of the program is that of the copy.
     pub fn is_stepped(&self) -> bool {
-        *self.answers.borrow() > 0
+        self.answers.load(Ordering::Relaxed) > 0
     }
 
     /// Fails if the program has ended.
@@ -71,7 +72,7 @@ impl Worker {
 
     /// Lets time pass for the program, and waits until it has.
     pub async fn pass(&mut self, time: Duration, what: &str) -> Result<(), Failure> {
-        let before = *self.answers.borrow();
+        let before = self.answers.load(Ordering::Relaxed);
         let Some(input) = &mut self.input else { return Ok(()) };
         let line = format!("{}\n", time.as_millis());
         let sent = match input.write_all(line.as_bytes()).await {
@@ -79,7 +80,10 @@ impl Worker {
             Err(error) => Err(error),
         };
         let began = Instant::now();
-        while sent.is_ok() && *self.answers.borrow() == before && began.elapsed() < GRACE {
+        while sent.is_ok()
+            && self.answers.load(Ordering::Relaxed) == before
+            && began.elapsed() < GRACE
+        {
             wait(Duration::from_millis(1)).await;
             self.check(what)?;
         }
@@ -92,7 +96,6 @@ impl Worker {
         let began = Instant::now();
         while self.process.ended().is_none() && began.elapsed() < GRACE {
             wait(Duration::from_millis(5)).await;
-            pass(Duration::from_millis(100)).await;
             if self.is_stepped() && self.pass(Duration::from_millis(100), what).await.is_err() {
                 return;
             }
@@ -101,7 +104,7 @@ impl Worker {
 }
 
 /// Counts the answers of a program; everything else that it prints is dropped.
-async fn read(mut output: ChildStdout, answers: watch::Sender<u64>) {
+async fn read(mut output: ChildStdout, answers: Arc<AtomicU64>) {
     let mut buffer = [0; 4096];
     // A line, as long as it can be an answer.
     let mut line = Vec::new();
@@ -109,7 +112,7 @@ async fn read(mut output: ChildStdout, answers: watch::Sender<u64>) {
         for byte in &buffer[..count] {
             if *byte == b'\n' {
                 if line == LINE {
-                    answers.send_modify(|count| *count += 1);
+                    answers.fetch_add(1, Ordering::Relaxed);
                 }
                 line.clear();
             } else if line.len() <= LINE.len() {

@@ -93,11 +93,10 @@ pub fn domain(text: &str) -> Result<String, String> {
     if !dns1123_subdomain(text) || text.len() > 180 {
         return Err(format!("{text:?} is not a domain such as example.com"));
     }
-    let protected = ["k8s.io", "kubernetes.io"];
-    let within = |domain: &&str| {
-        text.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    let within = |domain: &str| {
+        text.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    if let Some(domain) = protected.iter().find(within) {
+    if let Some(domain) = ["k8s.io", "kubernetes.io"].into_iter().find(|domain| within(domain)) {
         return Err(format!(
             "{text:?} belongs to Kubernetes, whose API server refuses groups of {domain} without \
              an approval; choose a domain of your own"

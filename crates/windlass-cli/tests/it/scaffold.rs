@@ -467,14 +467,8 @@ fn two_kinds_of_a_group_have_different_resource_names() {
     ] {
         let line = format!("create api --group cache --version v1 --kind {kind}");
         let said = refused(directory.path(), &line, 2);
-        let name = kind.split(' ').next().unwrap();
-        assert_eq!(
-            said,
-            format!(
-                "windlass: {name} and Memcached of group cache.example.com would have the same \
-                 resource name; choose {advice}"
-            )
-        );
+        let clash = "and Memcached of group cache.example.com would have the same resource name";
+        assert!(said.ends_with(&format!("{clash}; choose {advice}")), "{said}");
     }
     done(directory.path(), "create api --group cache --version v1 --kind Lorry --plural trucks");
     for kind in ["Truck", "Server --plural trucks"] {

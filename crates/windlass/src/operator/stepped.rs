@@ -68,6 +68,6 @@ async fn follow(mut steps: mpsc::Receiver<Duration>) {
 
 fn answer() {
     let mut output = std::io::stdout().lock();
-    // Whoever does not read any more does not wait for it either.
+    // A process that does not read any more does not wait for it either.
     let _ = writeln!(output, "{LINE}").and_then(|()| output.flush());
 }
