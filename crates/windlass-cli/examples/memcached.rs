@@ -1,10 +1,9 @@
-//! The Memcached operator with one version as a program, for the tests of `windlass run`, `windlass dev` and `windlass
-//! plan`, with a webhook that refuses some config maps, and a controller that copies others half an
-//! hour after they were created.
+//! The Memcached operator with one version as a program, for the tests of `windlass run`, `windlass
+//! dev` and `windlass plan`, with a webhook that refuses some config maps, and a controller that
+//! copies others half an hour after they were created.
 
 use jiff::ToSpan;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use memcached_operator::Memcached;
 use windlass::webhook::{Findings, Request, Webhook};
