@@ -7,6 +7,7 @@
 mod cli;
 mod connect;
 mod output;
+mod stepped;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};

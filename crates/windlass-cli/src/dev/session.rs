@@ -16,7 +16,7 @@ use windlass_apiserver::{User, pki};
 use super::operator::{Account, Operator};
 use super::sources::Sources;
 use super::view::{Record, Tag};
-use super::webhooks::{Webhooks, with_installed_conversion};
+use super::webhooks::Webhooks;
 use crate::builder::{BuildError, Built, build};
 use crate::cluster::Running;
 use crate::failure::Failure;
@@ -74,7 +74,7 @@ impl Session {
         Self {
             sources: Sources::new(&project),
             project,
-            objects: Objects::new(client.clone()),
+            objects: Objects::new(client.clone()).keep_local_conversion(true),
             client,
             records,
             args,
@@ -217,8 +217,7 @@ impl Session {
             self.apply(&namespace).await?;
         }
         for definition in definitions {
-            let installed = self.objects.get(&definition).await?;
-            self.apply(&with_installed_conversion(definition, installed.as_ref())).await?;
+            self.apply(&definition).await?;
         }
         if self.operator.is_none() {
             webhooks.prepare(&mut self.objects).await?;

@@ -105,17 +105,6 @@ impl Webhooks {
     }
 }
 
-/// A definition as it is applied: one that is converted by a process on this machine stays so,
-/// because a URL and a service exclude each other.
-pub fn with_installed_conversion(mut definition: Value, installed: Option<&Value>) -> Value {
-    if let Some(installed) = installed.filter(|installed| url(installed).is_some())
-        && converts(&definition)
-    {
-        definition["spec"]["conversion"] = installed["spec"]["conversion"].clone();
-    }
-    definition
-}
-
 /// The resource of a kind.
 fn resource(kind: &str) -> String {
     let lower = kind.to_lowercase();
@@ -142,17 +131,6 @@ mod tests {
     fn definition(config: Value) -> Value {
         let webhook = json!({"clientConfig": config, "conversionReviewVersions": ["v1"]});
         json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}})
-    }
-
-    #[test]
-    fn a_url_and_a_service_are_never_applied_together() {
-        let wanted = definition(json!({"service": {"name": "webhooks", "namespace": "shop"}}));
-        let local = definition(json!({"url": "https://127.0.0.1:1/convert", "caBundle": "QQ=="}));
-        assert_eq!(with_installed_conversion(wanted.clone(), Some(&local)), local);
-        assert_eq!(with_installed_conversion(wanted.clone(), Some(&wanted)), wanted);
-        assert_eq!(with_installed_conversion(wanted.clone(), None), wanted);
-        let none = json!({"spec": {"conversion": {"strategy": "None"}}});
-        assert_eq!(with_installed_conversion(none.clone(), Some(&local)), none);
     }
 
     #[test]

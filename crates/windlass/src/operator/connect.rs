@@ -6,8 +6,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tracing_subscriber::EnvFilter;
 use windlass_manifests::Model;
 
-use super::Operator;
 use super::cli::{LogFormat, RunArgs};
+use super::{Operator, stepped};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lease::LeaseOptions;
@@ -22,8 +22,8 @@ pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
     let filter = args.log_level.as_deref().and_then(|level| EnvFilter::try_new(level).ok());
     let json = args.log_format.map(|format| format == LogFormat::Json);
     crate::log::start(filter, json, &Clock::default());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let start = stepped::start()?;
+    let work = async {
         let config = config(args.kubeconfig.as_deref()).await?;
         let host = config.cluster_url.to_string();
         let place = Place::of(&config, args.kubeconfig.as_deref());
@@ -31,9 +31,17 @@ pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
             .map_err(|error| Error::Invalid(format!("the configuration of the client: {error}")))?;
         let lease = operator.model.lease.clone();
         let manager = operator.manager(client).host(&host);
+        let manager = match start {
+            Some(start) => manager.clock(Clock::fixed(start)),
+            None => manager,
+        };
         let manager = webhooks(manager, &args, &model, place)?;
         settings(manager, args, lease)?.run_until_signal().await
-    })
+    };
+    if start.is_some() {
+        return stepped::block_on(work);
+    }
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
 
 pub(super) async fn config(path: Option<&Path>) -> Result<kube::Config> {
