@@ -15,6 +15,7 @@ use super::env::ControllerEnv;
 use super::handle::ControllerHandle;
 use super::key_sink::KeySink;
 use super::key_stream::KeyStreams;
+use super::memory::KeyMemory;
 use super::report::ReportedParts;
 use super::runs::Runs;
 use super::worker::Worker;
@@ -92,6 +93,7 @@ impl<K: Object> Component for Controller<K> {
         let client = client.observed_by(loops.clone());
         let (causes, runs) = (Arc::new(CauseTable::default()), Arc::new(Runs::default()));
         let limit = ordered_watch::Sender::new(options.workers);
+        let memory = Arc::new(KeyMemory::default());
         let handle = ControllerHandle::new(super::handle::Inner {
             name: options.name.as_str().into(),
             kind: options.kind.clone(),
@@ -103,6 +105,7 @@ impl<K: Object> Component for Controller<K> {
             metrics: metrics.clone(),
             loops,
             runs: runs.clone(),
+            memory: memory.clone(),
             switch_prefix: env.switch_prefix.clone(),
             workers: options.workers,
             limit: limit.clone(),
@@ -126,6 +129,7 @@ impl<K: Object> Component for Controller<K> {
                 clock: env.clock.clone(),
                 applied: Applied::default(),
                 children: Memory::default(),
+                memory,
                 references: options.references,
                 parts: ReportedParts::default(),
                 switch_prefix: env.switch_prefix.clone(),

@@ -14,6 +14,7 @@ use super::event_handler::EventHandler;
 use super::key_sink::KeySink;
 use super::key_stream::KeyStreams;
 use super::map_retries::MapRetries;
+use super::memory::KeyMemory;
 use super::running_watch::{RunningWatch, RunningWatches};
 use super::runs::Runs;
 use super::watch_guard::WatchGuard;
@@ -72,6 +73,7 @@ pub(super) struct Inner {
     pub(super) metrics: ControllerMetrics,
     pub(super) loops: Arc<WriteLoopDetector>,
     pub(super) runs: Arc<Runs>,
+    pub(super) memory: Arc<KeyMemory>,
     pub(super) switch_prefix: Arc<str>,
     /// The workers that its author wants.
     #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "for settings from a file"))]
@@ -240,6 +242,7 @@ impl ControllerHandle {
         );
         let scope = Scope::all_or_metadata(watch.metadata_only);
         let cache = inner.client.cached();
+        watch.index.clone().map_or(Ok(()), |index| cache.declare_any(index))?;
         let informer = cache.informer_of::<DynamicObject>(&watch.kind, &scope);
         let (resync, optional) = (watch.resync, watch.optional);
         let ready = self.readable(watch.reads_cache());
@@ -249,6 +252,7 @@ impl ControllerHandle {
             sink: inner.sink.clone(),
             client: inner.client.clone(),
             panics: inner.panics.clone(),
+            memory: inner.memory.clone(),
             switch_prefix: inner.switch_prefix.clone(),
             watch,
             retries: MapRetries::default(),
