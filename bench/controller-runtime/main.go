@@ -39,6 +39,7 @@ func main() {
 		"inflight":      inflight,
 		"start":         first,
 		"queue":         queues,
+		"secrets":       syncSecrets,
 	}
 	run, found := scenarios[arguments.text("scenario")]
 	if !found {

@@ -2,6 +2,7 @@
 
 mod cached;
 mod reconcile;
+mod references;
 mod sync;
 mod work;
 
@@ -41,6 +42,7 @@ async fn measure(args: Args) -> Outcome {
         "status" => reconcile::status(connect(&args).await?, &args).await,
         "latency" => reconcile::latency(connect(&args).await?, &args).await,
         "inflight" => reconcile::inflight(connect(&args).await?, &args).await,
+        "secrets" => references::secrets(connect(&args).await?, &args).await,
         "start" => reconcile::first(connect(&args).await?, &args).await,
         "queue" => work::queue(&args).await,
         other => Err(format!("no scenario {other:?}").into()),

@@ -140,13 +140,8 @@ impl<K: 'static> Index<K, Selection> {
         namespace: Option<&str>,
         labels: &Labels,
     ) -> Result<Vec<Arc<Entry>>> {
-        let mut terms = vec![Term::Any];
-        for (name, value) in labels.iter() {
-            terms.push(Term::Exists(name.into()));
-            terms.push(Term::Equal(name.into(), value.into()));
-        }
         let mut keys: BTreeSet<Key> = BTreeSet::new();
-        for term in terms {
+        for term in Term::of(labels) {
             let first = Selection::first(term, namespace.unwrap_or_default());
             let within = |at: &Selection| {
                 at.term == first.term && namespace.is_none_or(|name| *at.namespace == *name)
@@ -199,7 +194,56 @@ impl Selection {
 // === impl Term ===
 
 impl Term {
+    /// Returns the terms that an object with these labels satisfies.
+    fn of(labels: &Labels) -> Vec<Self> {
+        let of_label = |(name, value)| [Self::Exists(Arc::from(name)), Self::equal(name, value)];
+        std::iter::once(Self::Any).chain(labels.iter().flat_map(of_label)).collect()
+    }
+
     fn equal(name: &str, value: &str) -> Self {
         Self::Equal(name.into(), value.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kube::core::SelectorExt;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn expression() -> impl Strategy<Value = Expression> {
+        let name = || prop::sample::select(vec!["app", "tier", "zone"]).prop_map(String::from);
+        let value = || prop::sample::select(vec!["", "a", "b"]).prop_map(String::from);
+        let values = || prop::collection::btree_set(value(), 0..3);
+        prop_oneof![
+            (name(), value()).prop_map(|(name, value)| Expression::Equal(name, value)),
+            (name(), value()).prop_map(|(name, value)| Expression::NotEqual(name, value)),
+            (name(), values()).prop_map(|(name, values)| Expression::In(name, values)),
+            (name(), values()).prop_map(|(name, values)| Expression::NotIn(name, values)),
+            name().prop_map(Expression::Exists),
+            name().prop_map(Expression::DoesNotExist),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_selector_is_found_under_a_term_of_every_object_that_it_matches(
+            expressions in prop::collection::vec(expression(), 0..4),
+            labels in prop::collection::btree_map("(app|tier|zone)", "[ab]?", 0..4),
+        ) {
+            let selector: Selector = expressions.into_iter().collect();
+            let packed: Vec<_> =
+                labels.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
+            let packed = Labels::pack(&packed);
+            let terms = Term::of(&packed);
+            let found = Selection::of(&selector, "default").iter().any(|selection| {
+                terms.contains(&selection.term) && select::matches_all(&selection.expressions, &packed)
+            });
+            let labels: BTreeMap<String, String> = labels;
+            prop_assert_eq!(found, selector.matches(&labels));
+        }
     }
 }

@@ -371,7 +371,7 @@ impl<K: kind::Object> Context<K> {
         status: impl Into<Option<bool>>,
     ) -> ConditionBuilder {
         let generation = self.found().map(|object| object.generation()).filter(|known| *known > 0);
-        ConditionBuilder::new(type_.into(), status.into(), generation, self.clock())
+        ConditionBuilder::new(type_, status, self.clock()).generation(generation)
     }
 
     /// Runs `cleanup` before the object is deleted.

@@ -218,7 +218,7 @@ impl<K: Object> Context<K> {
         let parts = self.notes().named();
         let missing = self.stale_parts(result, &parts).await?;
         let start = |type_: &str, holds: Option<bool>| {
-            ConditionBuilder::new(type_.into(), holds, generation, self.clock())
+            ConditionBuilder::new(type_, holds, self.clock()).generation(generation)
         };
         let handled = outcome.as_ref().and_then(|_| self.handled_request());
         let wrote = self
@@ -401,7 +401,7 @@ mod tests {
         let mut all = Vec::new();
         if let Some(outcome) = Outcome::of(result, &notes.summary()) {
             outcome.set(&mut all, |type_, holds| {
-                ConditionBuilder::new(type_.into(), holds, None, &crate::clock::Clock::default())
+                ConditionBuilder::new(type_, holds, &crate::clock::Clock::default())
             });
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();

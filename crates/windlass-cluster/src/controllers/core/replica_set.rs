@@ -2,7 +2,6 @@
 //!
 //! Both kinds do the same; [`Replicated`] hides where they keep their fields.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +16,9 @@ use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use windlass::cache::{Index, Selection};
 use windlass::controller::{Context, Controller, Next};
-use windlass::{Error, Key, Manager, Object, Result, owner};
+use windlass::{Error, Kind, Manager, Object, Result, owner};
 
 use crate::controllers::Shared;
 use crate::controllers::orphans;
@@ -40,25 +40,13 @@ pub fn add_replication_controller(builder: Manager, _: &Shared) -> Manager {
 }
 
 fn controller<K: Replicated>(name: &str) -> Controller<K> {
-    let held = Arc::new(Held::default());
+    let selectors: Index<K, Selection> = Index::selectors("selector", Replicated::selector);
     Controller::<K>::builder(name)
         .owns::<Pod>()
-        .watch(orphans::watch::<K>(Replicated::selector))
+        .watch(orphans::watch(Kind::of::<Pod>(), &selectors))
         .workers(5)
-        .build(move |cx: Context<K>| {
-            let held = held.clone();
-            async move { reconcile(&cx, &held).await }
-        })
+        .build(|cx: Context<K>| async move { reconcile(&cx).await })
 }
-
-/// Since when sets have more ready pods than their status says.
-///
-/// While the pods of a set become ready one after the other, a status for each would cost more
-/// than the pods; so an intermediate status waits a moment for the next pods.
-///
-/// **Invariant:** a set that is deleted, complete or has an up-to-date status is not in it.
-#[derive(Debug, Default)]
-struct Held(Mutex<BTreeMap<Key, Instant>>);
 
 /// An object that asks for a number of pods.
 pub trait Replicated: Object<DynamicType = ()> {
@@ -96,28 +84,6 @@ pub struct Failure {
     since: Option<Time>,
 }
 
-// === impl Held ===
-
-impl Held {
-    /// How long to wait with a status that may be held back; `None` if it is to be written now.
-    fn wait(&self, key: &Key, may_wait: bool) -> Option<Duration> {
-        let mut held = self.0.lock();
-        if may_wait {
-            let since = *held.entry(key.clone()).or_insert_with(Instant::now);
-            let left = HOLD.saturating_sub(since.elapsed());
-            if !left.is_zero() {
-                return Some(left);
-            }
-        }
-        held.remove(key);
-        None
-    }
-
-    fn forget(&self, key: &Key) {
-        self.0.lock().remove(key);
-    }
-}
-
 // === impl Counters ===
 
 impl Counters {
@@ -141,11 +107,8 @@ impl Failure {
     }
 }
 
-async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> {
-    let Some(set) = cx.object() else {
-        held.forget(cx.key());
-        return Ok(Next::Done);
-    };
+async fn reconcile<K: Replicated>(cx: &Context<K>) -> Result<Next> {
+    let Some(set) = cx.object() else { return Ok(Next::Done) };
     let (Some(selector), Some(template)) = (set.selector(), set.template()) else {
         return Ok(Next::Done);
     };
@@ -167,7 +130,7 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
     let next = set.with_counters(counters);
     let (stored, known) = (set.counters(), next.counters());
     if known != stored {
-        if let Some(wait) = held.wait(cx.key(), known.only_grew(&stored, set.replicas())) {
+        if let Some(wait) = wait(cx, known.only_grew(&stored, set.replicas())) {
             return Ok(Next::After(wait));
         }
         cx.client().api().subresource("status").update(&next).await?;
@@ -176,6 +139,23 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
     let waits = active.iter().filter_map(|p| pod::available_after(p, set.min_ready_seconds(), now));
     let next = waits.min();
     Ok(next.map_or(Next::Done, |wait| Next::After(wait.min(LOOK_AGAIN_MAX))))
+}
+
+/// How long to wait with a status that may be held back; `None` if it is to be written now.
+///
+/// While the pods of a set become ready one after the other, a status for each would cost more
+/// than the pods; so an intermediate status waits a moment for the next pods.
+fn wait<K: Replicated>(cx: &Context<K>, may_wait: bool) -> Option<Duration> {
+    let held = cx.memory::<Mutex<Option<Instant>>>();
+    let mut since = held.lock();
+    if may_wait {
+        let left = HOLD.saturating_sub(since.get_or_insert_with(Instant::now).elapsed());
+        if !left.is_zero() {
+            return Some(left);
+        }
+    }
+    *since = None;
+    None
 }
 
 async fn scale<K: Replicated>(

@@ -9,7 +9,6 @@ use windlass::client::Patch;
 use windlass::controller::{Context, Predicate, Watch};
 use windlass::{Controller, Error, Index, Key, Kind, Manager, Next, Object, Reconciler, Result};
 
-use super::again;
 use super::volumes::{claims_used, pods_by_claim};
 use crate::controllers::Shared;
 use crate::controllers::pod;
@@ -54,14 +53,16 @@ impl Reconciler<PersistentVolumeClaim> for Claims {
         // A pod without a node has not seen the claim, and will not once it is being deleted.
         let users = cx.list::<Pod>().by(&self.pods, cx.key().to_string()).items()?;
         let used = users.iter().any(|pod| pod::node(pod).is_some());
-        again(protect(cx, claim, CLAIM, used).await)
+        protect(cx, claim, CLAIM, used).await?;
+        Ok(Next::Done)
     }
 }
 
 async fn volume(cx: Context<PersistentVolume>) -> Result<Next> {
     let Some(volume) = cx.object() else { return Ok(Next::Done) };
     let bound = volume.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound");
-    again(protect(&cx, volume, VOLUME, bound).await)
+    protect(&cx, volume, VOLUME, bound).await?;
+    Ok(Next::Done)
 }
 
 /// Adds the finalizer to an object, and removes it from one that is being deleted and not in use.
