@@ -46,6 +46,8 @@ pub const OTHERS: [Layer; 4] = [
             "windlass::Watch::selected_by",
             "windlass::cache::Selection",
             "windlass::Context::memory",
+            // A small typed patch.
+            "windlass::client::Api::change",
             // Causes of a reconcile.
             "windlass::Context::causes",
             "windlass::controller::Cause",

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{
-    Pod, PodTemplateSpec, ReplicationController, ReplicationControllerCondition,
-    ReplicationControllerStatus,
+    Pod, PodTemplateSpec, ReplicationController, ReplicationControllerStatus,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass::cache::{Index, Selection};
+use windlass::clock::Clock;
+use windlass::condition::ConditionBuilder;
 use windlass::controller::{Context, Controller, Next};
 use windlass::{Error, Kind, Manager, Object, Result, owner};
 
@@ -28,6 +29,8 @@ use crate::controllers::{amount, pod};
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(3600);
 /// How long a status with a few more ready pods waits for the others.
 const HOLD: Duration = Duration::from_millis(50);
+/// The condition that says why pods cannot be created or deleted.
+const FAILURE: &str = "ReplicaFailure";
 
 /// Adds the controller of ReplicaSets.
 pub fn add(builder: Manager, _: &Shared) -> Manager {
@@ -61,7 +64,7 @@ pub trait Replicated: Object<DynamicType = ()> {
     /// The counters and the failure now stored.
     fn counters(&self) -> Counters;
     /// The object with other counters.
-    fn with_counters(&self, counters: Counters) -> Self;
+    fn with_counters(&self, counters: Counters, clock: &Clock) -> Self;
 }
 
 /// The counters of a status.
@@ -81,7 +84,6 @@ pub struct Counters {
 pub struct Failure {
     reason: String,
     message: String,
-    since: Option<Time>,
 }
 
 // === impl Counters ===
@@ -101,9 +103,13 @@ impl Counters {
 // === impl Failure ===
 
 impl Failure {
-    fn read(reason: &Option<String>, message: &Option<String>, since: &Option<Time>) -> Self {
+    fn read(reason: &Option<String>, message: &Option<String>) -> Self {
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
-        Self { reason: text(reason), message: text(message), since: since.clone() }
+        Self { reason: text(reason), message: text(message) }
+    }
+
+    fn condition(self, clock: &Clock) -> ConditionBuilder {
+        ConditionBuilder::new(FAILURE, true, clock).reason(self.reason).message(self.message)
     }
 }
 
@@ -127,7 +133,7 @@ async fn reconcile<K: Replicated>(cx: &Context<K>) -> Result<Next> {
     }
     let now = cx.clock().now();
     let counters = count(cx, &*set, &active, leaving.len(), outcome.as_ref().err(), now);
-    let next = set.with_counters(counters);
+    let next = set.with_counters(counters, cx.clock());
     let (stored, known) = (set.counters(), next.counters());
     if known != stored {
         if let Some(wait) = wait(cx, known.only_grew(&stored, set.replicas())) {
@@ -232,7 +238,6 @@ fn count<K: Replicated>(
             reason: if active.len() < set.replicas() { "FailedCreate" } else { "FailedDelete" }
                 .into(),
             message: pod::message(error),
-            since: Some(cx.clock().time()),
         })
     });
     Counters {
@@ -269,7 +274,7 @@ impl Replicated for ReplicaSet {
 
     fn counters(&self) -> Counters {
         let Some(status) = &self.status else { return Counters::default() };
-        let failed = status.conditions.iter().flatten().find(|c| c.type_ == "ReplicaFailure");
+        let failed = status.conditions.iter().flatten().find(|c| c.type_ == FAILURE);
         Counters {
             replicas: status.replicas,
             fully_labeled: status.fully_labeled_replicas.unwrap_or(0),
@@ -277,21 +282,17 @@ impl Replicated for ReplicaSet {
             available: status.available_replicas.unwrap_or(0),
             terminating: status.terminating_replicas.unwrap_or(-1),
             observed_generation: status.observed_generation.unwrap_or(0),
-            failure: failed.map(|c| Failure::read(&c.reason, &c.message, &c.last_transition_time)),
+            failure: failed.map(|c| Failure::read(&c.reason, &c.message)),
         }
     }
 
-    fn with_counters(&self, counters: Counters) -> Self {
+    fn with_counters(&self, counters: Counters, clock: &Clock) -> Self {
         let old = self.status.clone().unwrap_or_default();
         let mut conditions = old.conditions.unwrap_or_default();
-        conditions.retain(|c| c.type_ != "ReplicaFailure");
-        conditions.extend(counters.failure.map(|failure| ReplicaSetCondition {
-            type_: "ReplicaFailure".into(),
-            status: "True".into(),
-            reason: Some(failure.reason),
-            message: Some(failure.message),
-            last_transition_time: failure.since,
-        }));
+        match counters.failure {
+            Some(failure) => drop(failure.condition(clock).set(&mut conditions)),
+            None => conditions.retain(|c| c.type_ != FAILURE),
+        }
         let status = ReplicaSetStatus {
             replicas: counters.replicas,
             fully_labeled_replicas: amount::non_zero(counters.fully_labeled),
@@ -325,7 +326,7 @@ impl Replicated for ReplicationController {
 
     fn counters(&self) -> Counters {
         let Some(status) = &self.status else { return Counters::default() };
-        let failed = status.conditions.iter().flatten().find(|c| c.type_ == "ReplicaFailure");
+        let failed = status.conditions.iter().flatten().find(|c| c.type_ == FAILURE);
         Counters {
             replicas: status.replicas,
             fully_labeled: status.fully_labeled_replicas.unwrap_or(0),
@@ -333,21 +334,17 @@ impl Replicated for ReplicationController {
             available: status.available_replicas.unwrap_or(0),
             terminating: 0,
             observed_generation: status.observed_generation.unwrap_or(0),
-            failure: failed.map(|c| Failure::read(&c.reason, &c.message, &c.last_transition_time)),
+            failure: failed.map(|c| Failure::read(&c.reason, &c.message)),
         }
     }
 
-    fn with_counters(&self, counters: Counters) -> Self {
+    fn with_counters(&self, counters: Counters, clock: &Clock) -> Self {
         let old = self.status.clone().unwrap_or_default();
         let mut conditions = old.conditions.unwrap_or_default();
-        conditions.retain(|c| c.type_ != "ReplicaFailure");
-        conditions.extend(counters.failure.map(|failure| ReplicationControllerCondition {
-            type_: "ReplicaFailure".into(),
-            status: "True".into(),
-            reason: Some(failure.reason),
-            message: Some(failure.message),
-            last_transition_time: failure.since,
-        }));
+        match counters.failure {
+            Some(failure) => drop(failure.condition(clock).set(&mut conditions)),
+            None => conditions.retain(|c| c.type_ != FAILURE),
+        }
         let status = ReplicationControllerStatus {
             replicas: counters.replicas,
             fully_labeled_replicas: amount::non_zero(counters.fully_labeled),

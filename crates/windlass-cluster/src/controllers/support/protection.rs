@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use kube::Resource;
-use serde_json::json;
-use windlass::client::Patch;
 use windlass::controller::{Context, Predicate, Watch};
-use windlass::{Controller, Error, Index, Key, Kind, Manager, Next, Object, Reconciler, Result};
+use windlass::{
+    Controller, Error, Index, Kind, Manager, Next, Object, Reconciler, Result, ResultExt,
+};
 
 use super::volumes::{claims_used, pods_by_claim};
 use crate::controllers::Shared;
@@ -68,22 +67,19 @@ async fn volume(cx: Context<PersistentVolume>) -> Result<Next> {
 /// Adds the finalizer to an object, and removes it from one that is being deleted and not in use.
 async fn protect<K>(cx: &Context<K>, object: Arc<K>, finalizer: &str, used: bool) -> Result<()>
 where
-    K: Object<DynamicType = ()> + Resource,
+    K: Object<DynamicType = ()>,
 {
-    let meta = object.meta();
-    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
-    let has = finalizers.iter().any(|name| name == finalizer);
-    match (meta.deletion_timestamp.is_some(), has) {
-        (false, false) => finalizers.push(finalizer.into()),
-        (true, true) if !used => finalizers.retain(|name| name != finalizer),
-        _ => return Ok(()),
-    }
-    let patch = json!({
-        "metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers},
+    let deleting = object.meta().deletion_timestamp.is_some();
+    let changed = cx.client().api::<K>().change(&object, |object| {
+        let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
+        let has = finalizers.iter().any(|name| name == finalizer);
+        match (deleting, has) {
+            (false, false) => finalizers.push(finalizer.into()),
+            (true, true) if !used => finalizers.retain(|name| name != finalizer),
+            _ => return,
+        }
+        object.meta_mut().finalizers = Some(finalizers).filter(|all| !all.is_empty());
     });
-    let key: &Key = cx.key();
-    match cx.client().api::<K>().patch(key, &Patch::Merge(patch)).await {
-        Err(error) if !error.is_not_found() => Err(error),
-        _ => Ok(()),
-    }
+    changed.await.ignore_not_found()?;
+    Ok(())
 }
