@@ -188,6 +188,11 @@ impl ControllerHandle {
         self.0.panics.load(Ordering::Relaxed)
     }
 
+    /// Returns what the controller remembers about each object.
+    pub(super) fn memory(&self) -> Arc<KeyMemory> {
+        self.0.memory.clone()
+    }
+
     pub(super) fn streams(&self) -> KeyStreams {
         let Inner { name, sink, panics, .. } = &*self.0;
         KeyStreams { name: name.clone(), sink: sink.clone(), panics: panics.clone() }

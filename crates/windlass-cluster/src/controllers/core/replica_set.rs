@@ -132,7 +132,7 @@ async fn reconcile<K: Replicated>(cx: &Context<K>) -> Result<Next> {
         }
     }
     let now = cx.clock().now();
-    let counters = count(cx, &*set, &active, leaving.len(), outcome.as_ref().err(), now);
+    let counters = count(&*set, &active, leaving.len(), outcome.as_ref().err(), now);
     let next = set.with_counters(counters, cx.clock());
     let (stored, known) = (set.counters(), next.counters());
     if known != stored {
@@ -221,7 +221,6 @@ fn related<K: Replicated>(cx: &Context<K>, set: &K) -> Result<Vec<Arc<Pod>>> {
 }
 
 fn count<K: Replicated>(
-    cx: &Context<K>,
     set: &K,
     active: &[Arc<Pod>],
     leaving: usize,

@@ -70,7 +70,8 @@ where
     K: Object<DynamicType = ()>,
 {
     let deleting = object.meta().deletion_timestamp.is_some();
-    let changed = cx.client().api::<K>().change(&object, |object| {
+    let api = cx.client().api::<K>();
+    let changed = api.change(&object, |object| {
         let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
         let has = finalizers.iter().any(|name| name == finalizer);
         match (deleting, has) {
