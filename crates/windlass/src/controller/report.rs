@@ -8,7 +8,8 @@
 //! - `Paused`, which exists only while the object is paused by annotation;
 //! - `status.observedGeneration`, and `status.lastHandledReconcileAt` if the schema has it.
 //!
-//! A reconcile that ended because the object is paused decides nothing: `Ready` stays as it was.
+//! A reconcile that ended because the object is paused decides nothing, and neither does one of a
+//! paused object that failed and is retried: `Ready` stays as it was.
 //!
 //! The condition of a part that a successful reconcile no longer reports is removed, also if a
 //! process before this one has written it: what it says may not be true any more.
@@ -200,7 +201,10 @@ impl<K: Object> Context<K> {
     ///
     /// Fails if the status cannot be written, or if the kind has no conditions in its schema.
     pub(super) async fn write_conditions(&self, result: &Result<Next>) -> Result<()> {
-        let outcome = Outcome::of(result, &self.notes().summary());
+        // A later reconcile of a paused object may decide nothing: an error that is retried would stay
+        // in the conditions although it is over.
+        let outcome = Outcome::of(result, &self.notes().summary())
+            .filter(|outcome| !outcome.retries || self.pause().is_none());
         if outcome.is_none() && self.pause().is_none() {
             return Ok(());
         }
