@@ -40,6 +40,7 @@ func main() {
 		"inflight":      inflight,
 		"start":         first,
 		"queue":         queues,
+		"secrets":       syncSecrets,
 	}
 	run, found := scenarios[arguments.text("scenario")]
 	if !found {

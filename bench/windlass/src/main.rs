@@ -3,6 +3,7 @@
 mod admission;
 mod cached;
 mod reconcile;
+mod references;
 mod sync;
 mod work;
 
@@ -42,6 +43,7 @@ async fn measure(args: Args) -> Outcome {
         "status" => reconcile::status(connect(&args).await?, &args).await,
         "latency" => reconcile::latency(connect(&args).await?, &args).await,
         "inflight" => reconcile::inflight(connect(&args).await?, &args).await,
+        "secrets" => references::secrets(connect(&args).await?, &args).await,
         "start" => reconcile::first(connect(&args).await?, &args).await,
         "admission" => admission::serve(&args).await,
         "queue" => work::queue(&args).await,

@@ -76,6 +76,19 @@ fn kinds_without_a_namespace_stay_in_a_cluster_role() {
 }
 
 #[test]
+fn namespaces_that_are_chosen_by_labels_may_be_watched() {
+    let blue = kube::core::Expression::Equal("team".into(), "blue".into());
+    let model = operator().namespace_selector(blue.into()).model().expect("valid");
+    let namespaces = |rule: &&Rule| rule.resources.contains("namespaces");
+    let roles = model.roles();
+    assert_eq!(roles[0].namespace, None);
+    let rule = roles[0].rules.iter().find(namespaces).expect("a rule about namespaces");
+    assert!(["list", "watch"].iter().all(|verb| rule.verbs.contains(*verb)), "{rule:?}");
+    let role = operator().model().expect("valid").roles().remove(0);
+    assert_eq!(role.rules.iter().find(namespaces), None, "without a selector nobody asks");
+}
+
+#[test]
 fn versions_of_a_kind_share_a_definition() {
     let both = || operator().api::<next::Shop>();
     let loses = both().model().expect_err("v2 has no status").to_string();

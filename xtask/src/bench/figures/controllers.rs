@@ -50,6 +50,31 @@ pub fn add(look: &Look<'_>, found: &mut Vec<Figure>) {
     admission(look, found);
     let cold = look.embedded("/reconcile_s", 1e3);
     found.push(limit("process start to first reconcile, embedded", "ms", 100.0, cold));
+    finished(look, found);
+}
+
+/// What a finished operator may cost.
+fn finished(look: &Look<'_>, found: &mut Vec<Figure>) {
+    let of = |scenario, size, pointer| {
+        let spread = look.at((scenario, "none", "windlass"), size, pointer)?;
+        Some((spread.median, "in one process".to_owned()))
+    };
+    let cpu = of("children", 20, "/cpu_us");
+    found.push(limit("CPU of a reconcile with 20 unchanged children", "µs", 200.0, cpu));
+    let sent = of("children", 20, "/requests");
+    found.push(limit("requests of reconciles with 20 unchanged children", "requests", 0.0, sent));
+    let fair = of("fair", 10_000, "/fair_over_alone");
+    found.push(limit("fifty tenants behind one with 10,000 keys, over alone", "×", 2.0, fair));
+    for peer in ["controller-runtime", "controller-runtime, stripped"] {
+        let what = format!("settled memory with ten of many Secrets referred to, beside {peer}");
+        let sides = [("ours", "windlass"), ("ours", peer)];
+        let beside = look.sizes("secrets", &sides, "/rss_kb").last().and_then(|size| {
+            let at = |who| look.at(("secrets", "ours", who), *size, "/rss_kb");
+            let place = super::super::metrics::place("secrets", "ours", *size);
+            Some(Ratio::of(at("windlass")?, at(peer)?, place))
+        });
+        found.push(ratio(what, "ours", Wanted::Most(0.2), beside));
+    }
 }
 
 /// A latency on both servers: the work of the real one falls into it where there are few cores.
