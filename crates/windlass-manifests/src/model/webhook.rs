@@ -27,8 +27,9 @@ pub struct Webhook {
     pub mutating: bool,
     /// The path under which it is served.
     pub path: String,
-    /// The entry in the webhook configuration. The client configuration is rendered from the path
-    /// and from the service of the operator; `reinvocationPolicy` concerns mutating webhooks only.
+    /// The entry in the webhook configuration. Unless its client configuration names a URL or a
+    /// service, it is rendered from the path and from the service of the operator;
+    /// `reinvocationPolicy` concerns mutating webhooks only.
     pub entry: MutatingWebhook,
     /// Whether it is called in the namespaces of the system and of the operator too. A webhook that
     /// is down must not keep its own pods from starting, so this is right for kinds that neither the
