@@ -99,7 +99,7 @@ pub trait Strategy: Sync {
         &["status"]
     }
 
-    /// The same for a subresource.
+    /// Fields (as dotted paths) that an apply or update of a subresource does not own.
     fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
         if subresource == "status" { &["spec"] } else { &[] }
     }
@@ -130,7 +130,7 @@ pub trait Strategy: Sync {
         false
     }
 
-    /// Marks an object as being deleted and decides how that goes on; `None` leaves both to the
+    /// Marks an object as being deleted and decides how that continues; `None` leaves both to the
     /// rules that all kinds share.
     fn plan_deletion(&self, _object: &mut Value, _now: Timestamp) -> Option<Plan> {
         None

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::clock::stamp;
 use crate::object;
 
-/// How a deletion goes on.
+/// How a deletion continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// A deletion is under way already: nothing to do.

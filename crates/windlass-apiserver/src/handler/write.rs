@@ -80,7 +80,7 @@ pub(super) struct Write<'a> {
     old: Option<Stored>,
     /// The object as it is to be stored; for a deletion, marked as deleted.
     new: Value,
-    /// How a deletion goes on.
+    /// How a deletion continues.
     deletion: Option<deletion::Plan>,
 }
 

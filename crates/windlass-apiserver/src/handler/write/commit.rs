@@ -33,7 +33,7 @@ pub(super) enum Plan {
     },
     /// The last thing that held a deleted object is gone, and the object with it.
     End,
-    /// A deletion goes on.
+    /// A deletion continues.
     Delete(deletion::Plan),
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Commit {
 
 /// Completes a future even if the caller is dropped.
 ///
-/// Most writes do not wait for anything. One that does, for a conversion webhook, goes on in a task
+/// Most writes do not wait for anything. One that does, for a conversion webhook, continues in a task
 /// of its own.
 pub(super) async fn complete<T: Send + 'static>(
     work: impl Future<Output = std::result::Result<T, Outcome>> + Send + 'static,

@@ -11,7 +11,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
 impl Call {
-    /// Decides how a deletion goes on, and marks the object as deleted.
+    /// Decides how a deletion continues, and marks the object as deleted.
     pub(super) fn plan_deletion(&self, object: &mut Value, options: &DeleteOptions) -> Plan {
         let (hooks, now) = (self.rules().hooks(), self.server.clock.now());
         if let Some(plan) = hooks.plan_deletion(object, now) {
