@@ -49,6 +49,18 @@ impl Strategy for Endpoints {
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
     }
+
+    fn is_restored(&self, namespace: &str, name: &str) -> bool {
+        (namespace, name) == ("default", "kubernetes")
+    }
+
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("services/endpoints")
+    }
+
+    fn deprecation(&self) -> Option<&'static str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
 }
 
 /// EndpointSlice.
@@ -118,6 +130,10 @@ impl Strategy for EndpointSlice {
 
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn is_restored(&self, namespace: &str, name: &str) -> bool {
+        (namespace, name) == ("default", "kubernetes")
     }
 }
 

@@ -154,6 +154,10 @@ impl Strategy for VolumeAttachment {
     fn returns_deleted_object(&self) -> bool {
         true
     }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec", "metadata"] } else { &[] }
+    }
 }
 
 /// VolumeAttributesClass.
