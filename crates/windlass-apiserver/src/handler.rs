@@ -128,7 +128,7 @@ impl Call {
             return Err(Status::method_not_allowed());
         }
         // A list is refused for its form after its options were read.
-        if self.info.verb != "list" || self.is_component() {
+        if self.info.verb != "list" || self.is_computed() {
             self.check_form()?;
         }
         if let Some(version) = &self.resource.custom
