@@ -1,11 +1,18 @@
-//! `cargo xtask journey`: from an empty directory to an operator that is tested and installed.
+//! `cargo xtask journey`: from an empty directory to an operator that is tested and runs.
 //!
 //! The tests of the workspace check what the commands write and that it compiles. This goes all the
-//! way, with builds of its own, as a newcomer does; so it takes minutes.
+//! way, with builds of its own, as a newcomer does; so it takes minutes. It follows the README, makes
+//! the change that the README shows while `windlass dev` runs, breaks the code and repairs it, adds
+//! versions, groups and webhooks, renames and deletes, and does the same in a workspace.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::peers::process::Process;
+
+/// How long a build in `windlass dev` may take.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Goes the way, in a directory that is removed at the end. `--no-build` takes the command that is
 /// built already.
@@ -39,7 +46,8 @@ fn way(project: &Path, cargo: &str, windlass: &str, readme: &str) -> Result<(), 
     line("init --domain example.com")?;
     line("create api --group cache --version v1alpha1 --kind Memcached")?;
     step(project, cargo, &["test"])?;
-    edit(project, readme)?;
+    develop(project, windlass, readme)?;
+
     let memcached = "--group cache --version v1alpha1 --kind Memcached";
     line("create api --group cache --version v1 --kind Memcached")?;
     line(&format!("create webhook {memcached} --defaulting --validation --conversion"))?;
@@ -52,7 +60,75 @@ fn way(project: &Path, cargo: &str, windlass: &str, readme: &str) -> Result<(), 
     line("delete api --group cache --version v1 --kind Memcached")?;
     // The author has edited it.
     line(&format!("delete api {memcached} --force"))?;
-    step(project, cargo, &["test"])
+    step(project, cargo, &["test"])?;
+    refuse_to_edit(project, windlass)?;
+    workspace(project, cargo, windlass)
+}
+
+/// Changes, breaks and repairs the code while `windlass dev` runs.
+fn develop(project: &Path, windlass: &str, readme: &str) -> Result<(), String> {
+    println!("\n$ windlass dev");
+    let mut command = newcomer(windlass);
+    command.arg("dev").current_dir(project).stderr(Stdio::null());
+    let dev = Process::spawn(command)?;
+    shown(&dev, "reconcile memcached default/memcached-sample ok")?;
+    edit(project, readme)?;
+    shown(&dev, "(the first of build 2, ")?;
+    let source = project.join("src/memcached.rs");
+    let good = read(&source)?;
+    write(&source, &good.replace("Ok(Next::Done)", "Ok(Next::Never)"))?;
+    shown(&dev, "build failed; the previous operator keeps running")?;
+    write(&source, &good.replace("cx.name())", "cx.name().to_uppercase())"))?;
+    shown(&dev, "(the first of build 3, ")?;
+    write(&source, &good)?;
+    dev.end();
+    Ok(())
+}
+
+/// Waits for a line that contains a text.
+fn shown(dev: &Process, text: &str) -> Result<(), String> {
+    loop {
+        let (line, _) =
+            dev.line(PATIENCE).map_err(|why| format!("no line with {text:?}: {why}"))?;
+        println!("{line}");
+        if line.contains(text) {
+            return Ok(());
+        }
+    }
+}
+
+/// Expects a project that does not parse to be left alone.
+fn refuse_to_edit(project: &Path, windlass: &str) -> Result<(), String> {
+    let (library, broken) = (project.join("src/lib.rs"), "pub fn operator( -> Operator {\n");
+    let good = read(&library)?;
+    write(&library, broken)?;
+    let words = "create api --group cache --version v1 --kind Lorry";
+    println!("\n$ windlass {words}");
+    let output = newcomer(windlass).args(words.split(' ')).current_dir(project).output();
+    let output = output.map_err(|error| format!("cannot run windlass: {error}"))?;
+    print!("{}", String::from_utf8_lossy(&output.stderr));
+    if output.status.code() != Some(1) || output.stderr.split(|byte| *byte == b'\n').count() != 2 {
+        return Err(format!("expected one sentence and status 1, not {}", output.status));
+    }
+    if read(&library)? != broken || project.join("src/lorry.rs").exists() {
+        return Err("a project that does not parse was changed".into());
+    }
+    write(&library, &good)
+}
+
+/// Creates two operators in a workspace, with what the first project has built.
+fn workspace(project: &Path, cargo: &str, windlass: &str) -> Result<(), String> {
+    let root = project.with_file_name("company");
+    std::fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    write(&root.join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = []\n")?;
+    for (name, group, kind) in [("shop", "cache", "Memcached"), ("site", "web", "Route")] {
+        step(&root, windlass, &["init", "--domain", "example.com", "--name", name])?;
+        let words = ["create", "api", "--group", group, "--version", "v1", "--kind", kind];
+        step(&root.join(name), windlass, &words)?;
+    }
+    let target = project.join("target");
+    let target = target.to_str().ok_or("the name of the directory is not UTF-8")?;
+    step(&root, cargo, &["test", "--workspace", "--target-dir", target])
 }
 
 /// Makes the change of two lines that the README shows.
@@ -64,13 +140,32 @@ fn edit(project: &Path, readme: &str) -> Result<(), String> {
         lines.map(|line| format!("{line}\n")).collect::<String>()
     };
     let path = project.join("src/memcached.rs");
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    let text = std::fs::read_to_string(&path).map_err(failed)?;
+    let text = read(&path)?;
     let edited = text.replace(&lines('-'), &lines('+'));
     if edited == text {
         return Err("src/memcached.rs does not have the lines that the README changes".into());
     }
-    std::fs::write(&path, edited).map_err(failed)
+    write(&path, &edited)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A command as a newcomer runs it: without what cargo says about this program.
+fn newcomer(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for (key, _) in std::env::vars_os() {
+        let kept = key == "CARGO_HOME" || key == "CARGO_TARGET_DIR";
+        if key.to_string_lossy().starts_with("CARGO_") && !kept {
+            command.env_remove(key);
+        }
+    }
+    command
 }
 
 /// Runs a command that has to succeed.
@@ -79,15 +174,8 @@ fn step(directory: &Path, program: &str, arguments: &[&str]) -> Result<(), Strin
     let line = format!("{name} {}", arguments.join(" "));
     println!("\n$ {line}");
     let start = Instant::now();
-    let mut command = Command::new(program);
-    // The project is built as a newcomer builds it: without what cargo says about this program.
-    for (key, _) in std::env::vars_os() {
-        let kept = key == "CARGO_HOME" || key == "CARGO_TARGET_DIR";
-        if key.to_string_lossy().starts_with("CARGO_") && !kept {
-            command.env_remove(key);
-        }
-    }
-    let status = command.args(arguments).current_dir(directory).stdin(Stdio::null()).status();
+    let status =
+        newcomer(program).args(arguments).current_dir(directory).stdin(Stdio::null()).status();
     match status {
         Ok(status) if status.success() => {
             println!("({} s)", start.elapsed().as_secs());

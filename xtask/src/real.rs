@@ -119,8 +119,7 @@ fn attempt(example: &Example, debug: &Path, kubectl: &Kubectl) -> Result<(), Str
     let program = debug.join(example.program);
     let folder = Scratch::new()?;
     let config = install(example, &program, &folder, kubectl)?;
-    // Webhooks of a process outside of the cluster are installed by it, which its role does not allow.
-    let identity = match example.arguments.contains(&"--webhook-url") {
+    let identity = match example.administrator {
         true => kubectl.kubeconfig().to_owned(),
         false => service_account(example, &folder, kubectl)?,
     };

@@ -1,10 +1,13 @@
-//! The Memcached operator as a program, for the tests of `windlass run` and `windlass dev`, with a
-//! webhook that refuses some config maps.
+//! The Memcached operator with one version as a program, for the tests of `windlass run`, `windlass
+//! dev` and `windlass plan`, with a webhook and a policy that each refuse some config maps, and a
+//! controller that copies others half an hour after they were created.
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use jiff::ToSpan;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use windlass::Result;
-use windlass::webhook::{Findings, Request, Webhook};
+use memcached_operator::Memcached;
+use windlass::webhook::{Findings, Policy, Request, Webhook};
+use windlass::{Context, Controller, Next, Operator, Result};
 
 async fn refuse(_: Request<ConfigMap>) -> Result<Findings> {
     let mut found = Findings::new();
@@ -18,8 +21,42 @@ fn selector() -> LabelSelector {
     LabelSelector { match_labels: Some(checked.into()), ..LabelSelector::default() }
 }
 
+async fn copy(cx: Context<ConfigMap>) -> Result<Next> {
+    let Some(map) = cx.object() else { return Ok(Next::Done) };
+    let labels = map.metadata.labels.as_ref();
+    let (Some(created), Some("yes")) = (
+        &map.metadata.creation_timestamp,
+        labels.and_then(|labels| labels.get("copied")).map(String::as_str),
+    ) else {
+        return Ok(Next::Done);
+    };
+    let due = created.0 + 30.minutes();
+    if cx.clock().now() < due {
+        return Ok(Next::At(due));
+    }
+    let mut secret = Secret { string_data: map.data.clone(), ..Secret::default() };
+    secret.metadata.name = map.metadata.name.clone();
+    cx.apply(&secret).await?;
+    Ok(Next::Done)
+}
+
 fn main() -> std::process::ExitCode {
     let webhook =
         Webhook::new().validate(refuse).settings(|entry| entry.object_selector = Some(selector()));
-    memcached_operator::operator().webhook(webhook).main()
+    let policy = Policy::<ConfigMap>::new("sealed")
+        .validate("object.?immutable.orValue(false) == true", "it is checked by a policy")
+        .settings(|policy| {
+            let constraints = policy.spec.match_constraints.get_or_insert_default();
+            let sealed = [("sealed".to_owned(), "yes".to_owned())];
+            constraints.object_selector.get_or_insert_default().match_labels = Some(sealed.into());
+        });
+    let copier = Controller::builder("copier").owns::<Secret>().build(copy);
+    Operator::new("memcached-operator")
+        .version(env!("CARGO_PKG_VERSION"))
+        .api::<Memcached>()
+        .controller(memcached_operator::controller())
+        .webhook(webhook)
+        .policy(policy)
+        .controller(copier)
+        .main()
 }

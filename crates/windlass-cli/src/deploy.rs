@@ -73,7 +73,7 @@ pub fn deploy(args: DeployArgs) -> Result<(), Failure> {
         let settings = Installation { image: args.image, namespace: args.namespace };
         let mut wanted = program(&project).await?.installation(&settings).await?;
         wanted.sort_by_key(rank);
-        let mut objects = Objects::new(cluster.client);
+        let mut objects = Objects::new(cluster.client).keep_local_conversion(cluster.development);
         apply(&mut objects, &wanted, args.timeout, &mut |line| say!("{line}")).await?;
         say!("{} is ready", project.binary);
         Ok(())

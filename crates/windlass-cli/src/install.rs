@@ -55,7 +55,7 @@ pub fn install(args: InstallArgs) -> Result<(), Failure> {
         let cluster = args.target.connect_or_dev(&project, &action).await?;
         note!("cluster: {}", cluster.shown);
         let definitions = program(&project).await?.definitions().await?;
-        let mut objects = Objects::new(cluster.client);
+        let mut objects = Objects::new(cluster.client).keep_local_conversion(cluster.development);
         apply(&mut objects, &definitions, args.timeout, &mut |line| say!("{line}")).await
     })
 }

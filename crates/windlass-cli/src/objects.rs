@@ -1,5 +1,6 @@
 //! Objects of any kind: applied, read and deleted by what their manifests say.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kube::api::{
@@ -7,7 +8,7 @@ use kube::api::{
     PatchParams, Preconditions, PropagationPolicy,
 };
 use kube::discovery::{self, Scope};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::text::{explain, plain};
@@ -23,6 +24,8 @@ pub struct Objects {
     client: kube::Client,
     /// The resources that were asked for, by API version and kind.
     resources: BTreeMap<(String, String), (ApiResource, Scope)>,
+    /// Whether definitions that a process on this machine converts stay so.
+    keeps_local_conversion: bool,
 }
 
 /// What an apply did; the words are those of kubectl.
@@ -38,7 +41,14 @@ pub enum Outcome {
 impl Objects {
     /// The objects that a client reaches.
     pub fn new(client: kube::Client) -> Self {
-        Self { client, resources: BTreeMap::new() }
+        Self { client, resources: BTreeMap::new(), keeps_local_conversion: false }
+    }
+
+    /// Lets definitions that an operator on this machine converts be converted by it still, when
+    /// they are applied again.
+    pub fn keep_local_conversion(mut self, keep: bool) -> Self {
+        self.keeps_local_conversion = keep;
+        self
     }
 
     /// Applies an object on the server, and takes over fields that others have set.
@@ -49,8 +59,24 @@ impl Objects {
             Failure::other(format!("{} was not applied: {}", reference(object), explain(&error)))
         };
         let before = api.get_opt(name).await.map_err(failed)?;
+        let mut wanted = Cow::Borrowed(object);
+        // A conversion webhook has a URL or a service, and an apply would leave the URL of others.
+        if before.as_ref().is_some_and(|installed| has_conversion_url(&installed.data))
+            && object["spec"]["conversion"]["strategy"] == "Webhook"
+        {
+            let installed = before.as_ref().map(|installed| &installed.data["spec"]["conversion"]);
+            if self.keeps_local_conversion {
+                wanted.to_mut()["spec"]["conversion"] = installed.cloned().unwrap_or_default();
+            } else {
+                let mut config = object["spec"]["conversion"]["webhook"]["clientConfig"].clone();
+                (config["url"], config["caBundle"]) = (Value::Null, Value::Null);
+                let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}});
+                let params = PatchParams::default();
+                api.patch(name, &params, &Patch::Merge(patch)).await.map_err(failed)?;
+            }
+        }
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let after = api.patch(name, &params, &Patch::Apply(object)).await.map_err(failed)?;
+        let after = api.patch(name, &params, &Patch::Apply(&wanted)).await.map_err(failed)?;
         Ok(match before {
             None => Outcome::Created,
             Some(old) if old.metadata.resource_version == after.metadata.resource_version => {
@@ -98,8 +124,10 @@ impl Objects {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
-        let served = versions.iter().find(|version| version["served"] == true);
-        let version = text(&served.unwrap_or(&Value::Null)["name"]);
+        let served = || versions.iter().filter(|version| version["served"] == true);
+        // The stored version needs no conversion, so it can be read while no webhook answers.
+        let stored = served().find(|version| version["storage"] == true);
+        let version = text(&stored.or(served().next()).unwrap_or(&Value::Null)["name"]);
         let group = text(&spec["group"]);
         let resource = ApiResource {
             api_version: format!("{group}/{version}"),
@@ -256,6 +284,11 @@ fn name(object: &Value) -> Result<&str, Failure> {
 
 fn to_value(object: &DynamicObject) -> Result<Value, Failure> {
     serde_json::to_value(object).map_err(|error| Failure::of(&error))
+}
+
+/// Returns `true` if a definition is converted by a process that its URL names.
+fn has_conversion_url(definition: &Value) -> bool {
+    definition["spec"]["conversion"]["webhook"]["clientConfig"]["url"].is_string()
 }
 
 #[cfg(test)]

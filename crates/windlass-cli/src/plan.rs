@@ -6,32 +6,30 @@
 mod difference;
 mod load;
 mod settle;
+mod virtual_time;
+mod worker;
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tokio::process::Command;
+use serde_json::Value;
 
 use self::difference::{Differences, State};
 use self::settle::Settle;
+use self::worker::Worker;
 use crate::cluster::{ClusterArgs, Running, block_on};
 use crate::failure::Failure;
 use crate::install::program;
 use crate::objects::Objects;
 use crate::private_file::{private_temp_dir, write_private};
-use crate::process::Process;
 use crate::program::Program;
 use crate::project::{Project, ProjectArgs};
-use crate::run::free_probe_port;
 use crate::signals::Signals;
 use crate::target_cluster::NamedArgs;
 
 /// The exit status if something would be lost.
 const DESTRUCTIVE: u8 = 2;
-/// How long the operator may take to end.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Show what the operator would do, without doing it.
 ///
@@ -58,7 +56,8 @@ pub struct PlanArgs {
     #[arg(long, short, value_enum, default_value_t = Output::Diff)]
     output: Output,
 
-    /// Wait this many seconds at most for the operator to come to rest.
+    /// Wait this many seconds at most for the operator to come to rest. Its own time is virtual: hours
+    /// of it pass in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
@@ -74,31 +73,14 @@ enum Output {
 
 /// Runs the command.
 pub fn run(args: PlanArgs) -> Result<u8, Failure> {
-    let mut code = 0;
+    // What is read from the world takes its time; what happens on the copy is in virtual time.
+    let mut task = None;
     block_on(async {
-        let mut signals = Signals::listen()?;
-        code = tokio::select! {
-            biased;
-            () = signals.wait() => return Err(Failure::other("interrupted; nothing was changed")),
-            planned = plan(&args) => planned?,
-        };
+        task = Some(uninterrupted(Task::read(&args)).await?);
         Ok(())
     })?;
-    Ok(code)
-}
-
-async fn plan(args: &PlanArgs) -> Result<u8, Failure> {
-    let builds = Builds::of(args).await?;
-    let source = load::Source::of(args.from.as_deref(), &args.cluster, builds.samples.as_deref());
-    let definitions = builds.first().definitions().await?;
-    let wanted = source.read(&builds, &definitions).await?;
-
-    let cluster = ClusterArgs::embedded(None, 1);
-    let running = Running::start_without(&cluster, &load::NOT_IN_A_COPY).await?;
-    let outcome = compare(args, &builds, &running, &definitions, wanted).await;
-    let stopped = running.stop().await;
-    let differences = outcome?;
-    stopped?;
+    let Some(task) = task else { return Err(Failure::other("interrupted; nothing was changed")) };
+    let differences = virtual_time::block_on(uninterrupted(task.carry_out()))?;
     match args.output {
         Output::Diff => say!("{}", differences.text().trim_end()),
         Output::Json => say!("{}", differences.json()),
@@ -106,46 +88,86 @@ async fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     Ok(if differences.is_destructive() { DESTRUCTIVE } else { 0 })
 }
 
-/// Loads the state, lets the operator work on it, and compares.
-async fn compare(
-    args: &PlanArgs,
-    builds: &Builds,
-    running: &Running,
-    definitions: &[serde_json::Value],
-    wanted: Vec<serde_json::Value>,
-) -> Result<Differences, Failure> {
-    let mut objects = Objects::new(running.server.client());
-    for definition in definitions {
-        objects.apply(definition).await?;
+/// Fails if a signal comes first.
+async fn uninterrupted<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        biased;
+        () = signals.wait() => Err(Failure::other("interrupted; nothing was changed")),
+        done = work => done,
     }
-    load::load(&running.server, wanted).await?;
-    let directory = private_temp_dir()?;
-    let kubeconfig = directory.path().join("kubeconfig");
-    write_private(&kubeconfig, &running.kubeconfig)?;
-    let settle = Settle::new(&running.server, Duration::from_secs(args.timeout));
-    settle.rest(None, "the copy of the cluster").await?;
-    if let Some(old) = &builds.old {
-        work(old, &kubeconfig, &settle).await?;
+}
+
+/// Everything that a plan is made of.
+struct Task {
+    builds: Builds,
+    /// The definitions that the state was written with.
+    definitions: Vec<Value>,
+    /// The definitions of the new build.
+    new_definitions: Vec<Value>,
+    state: Vec<Value>,
+    timeout: Duration,
+}
+
+// === impl Task ===
+
+impl Task {
+    async fn read(args: &PlanArgs) -> Result<Self, Failure> {
+        let builds = Builds::of(args).await?;
+        let samples = builds.samples.as_deref();
+        let source = load::Source::of(args.from.as_deref(), &args.cluster, samples);
+        let definitions = builds.first().definitions().await?;
+        let state = source.read(&builds, &definitions).await?;
+        let new_definitions = builds.new.definitions().await?;
+        let timeout = Duration::from_secs(args.timeout);
+        Ok(Self { builds, definitions, new_definitions, state, timeout })
     }
-    let before = State::of(&running.server);
-    for definition in builds.new.definitions().await? {
-        objects.apply(&definition).await?;
+
+    async fn carry_out(self) -> Result<Differences, Failure> {
+        let cluster = ClusterArgs::embedded(None, 1);
+        let running = Running::start_without(&cluster, &load::NOT_IN_A_COPY).await?;
+        let outcome = self.compare(&running).await;
+        let stopped = running.stop().await;
+        let differences = outcome?;
+        stopped?;
+        Ok(differences)
     }
-    work(&builds.new, &kubeconfig, &settle).await?;
-    Ok(Differences::between(&before, &State::of(&running.server)))
+
+    /// Loads the state, lets the operator work on it, and compares.
+    async fn compare(self, running: &Running) -> Result<Differences, Failure> {
+        let mut objects = Objects::new(running.server.client()).keep_local_conversion(true);
+        for definition in &self.definitions {
+            objects.apply(definition).await?;
+        }
+        load::load(&running.server, self.state).await?;
+        let directory = private_temp_dir()?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        write_private(&kubeconfig, &running.kubeconfig)?;
+        let settle = Settle::new(&running.server, self.timeout);
+        settle.rest(None, "the copy of the cluster").await?;
+        if let Some(old) = &self.builds.old {
+            work(old, &kubeconfig, running, &settle).await?;
+        }
+        let before = State::of(&running.server);
+        for definition in &self.new_definitions {
+            objects.apply(definition).await?;
+        }
+        work(&self.builds.new, &kubeconfig, running, &settle).await?;
+        Ok(Differences::between(&before, &State::of(&running.server)))
+    }
 }
 
 /// Runs an operator until nothing changes any more.
-async fn work(program: &Program, kubeconfig: &Path, settle: &Settle<'_>) -> Result<(), Failure> {
+async fn work(
+    program: &Program,
+    kubeconfig: &Path,
+    running: &Running,
+    settle: &Settle<'_>,
+) -> Result<(), Failure> {
     let shown = program.path().display().to_string();
-    let mut command = Command::new(program.path());
-    command.arg("run").env("KUBECONFIG", kubeconfig).stdin(Stdio::null()).stdout(Stdio::null());
-    command.env("METRICS_BIND_ADDRESS", "0");
-    free_probe_port(&mut command);
-    let failed = |error| Failure::other(format!("cannot run {shown}: {error}"));
-    let mut operator = Process::spawn(&mut command).map_err(failed)?;
-    let rested = settle.rest(Some(&mut operator), &shown).await;
-    operator.stop(GRACE).await;
+    let mut worker = Worker::start(program, kubeconfig, &running.server.clock().now())?;
+    let rested = settle.rest(Some(&mut worker), &shown).await;
+    worker.stop(&shown).await;
     // What the last requests have caused is part of the plan.
     rested?;
     settle.rest(None, "the copy of the cluster").await
@@ -189,7 +211,7 @@ impl Builds {
     }
 
     /// The roles of all builds.
-    async fn access(&self) -> Result<Vec<serde_json::Value>, Failure> {
+    async fn access(&self) -> Result<Vec<Value>, Failure> {
         let mut access = self.new.access().await?;
         if let Some(old) = &self.old {
             access.extend(old.access().await?);

@@ -6,7 +6,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 /// A running child process, in a process group of its own.
 pub struct Process {
@@ -33,6 +33,11 @@ impl Process {
         self.child.id()
     }
 
+    /// The standard input, if it is piped and was not taken before.
+    pub fn stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
     /// The standard output, if it is piped and was not taken before.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
@@ -41,6 +46,12 @@ impl Process {
     /// The standard error, if it is piped and was not taken before.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
+    }
+
+    /// How the process has ended, if it has.
+    pub fn ended(&mut self) -> Option<String> {
+        let ended = self.child.try_wait();
+        ended.map_or_else(|error| Some(error.to_string()), |status| status.map(|s| s.to_string()))
     }
 
     /// Waits for the end of the process, and ends what it left behind.
@@ -61,6 +72,11 @@ impl Process {
             self.kill();
             let _ = self.child.wait().await;
         }
+    }
+
+    /// Asks the process to end.
+    pub fn interrupt(&self) {
+        self.signal(false);
     }
 
     /// Kills the whole group at once.

@@ -45,6 +45,8 @@ pub struct TargetCluster {
     pub shown: String,
     /// A kubeconfig whose current context is this cluster.
     pub kubeconfig: Kubeconfig,
+    /// Whether it is the development cluster, on which the operator of the project runs.
+    pub development: bool,
 }
 
 // === impl NamedArgs ===
@@ -103,7 +105,7 @@ impl TargetArgs {
         }
         let file = project.state().join("kubeconfig");
         match running(&file).await {
-            Some(cluster) => Ok(cluster),
+            Some(cluster) => Ok(TargetCluster { development: true, ..cluster }),
             None => Err(Failure::usage(
                 "no cluster is named: use --context or --kubeconfig, or start a cluster for this \
                  project with `windlass dev`",
@@ -131,7 +133,7 @@ async fn open(kubeconfig: Kubeconfig) -> Result<TargetCluster, Failure> {
     let shown = format!("context {}, server {}", plain(context), config.cluster_url);
     let client = kube::Client::try_from(config)
         .map_err(|error| Failure::other(format!("the kubeconfig cannot be used: {error}")))?;
-    Ok(TargetCluster { client, shown, kubeconfig })
+    Ok(TargetCluster { client, shown, kubeconfig, development: false })
 }
 
 /// The development cluster of a kubeconfig, if it answers.

@@ -2,17 +2,29 @@
 //!
 //! Pages that quote an example or a transcript are compared with it by the tests of that example.
 
+#[doc = include_str!("../../api-types.md")]
+pub mod api_types {}
+
 #[doc = include_str!("../../how-to.md")]
 pub mod how_to {}
 
+#[doc = include_str!("../../manifests.md")]
+pub mod manifests {}
+
 #[doc = include_str!("../../policies.md")]
 pub mod policies {}
+
+#[doc = include_str!("../../sim.md")]
+pub mod sim {}
 
 #[doc = include_str!("../../testing.md")]
 pub mod testing {}
 
 #[doc = include_str!("../../versions.md")]
 pub mod versions {}
+
+#[rustfmt::skip]
+pub mod readme;
 
 #[cfg(test)]
 mod tests {
@@ -109,10 +121,26 @@ mod tests {
     }
 
     #[test]
+    fn the_operator_of_the_readme_compiles() {
+        let root = docs().parent().expect("docs is in the project").to_owned();
+        let readme = fs::read_to_string(root.join("README.md")).expect("a page");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let code = words(include_str!("readme.rs"));
+        let blocks: Vec<&str> = readme.split("\n```rust\n").skip(1).collect();
+        assert_eq!(blocks.len(), 1);
+        let shown = blocks[0].split("\n```").next().unwrap_or_default();
+        for part in shown.split("\n\n") {
+            assert!(code.contains(&words(part)), "{part}");
+        }
+    }
+
+    #[test]
     fn the_chinese_page_shows_the_code_and_transcripts_of_the_others() {
         let page = fs::read_to_string(docs().join("zh.md")).expect("a page");
         let start = fs::read_to_string(docs().join("scaffold.md")).expect("a page");
-        let examples = docs().parent().expect("docs is in the project").join("examples");
+        let root = docs().parent().expect("docs is in the project").to_owned();
+        let readme = fs::read_to_string(root.join("README.md")).expect("a page");
+        let examples = root.join("examples");
         let code = code(&examples.join("memcached/src"));
         let blocks = |mark: &'static str| {
             let blocks = page.split(mark).skip(1);
@@ -120,8 +148,50 @@ mod tests {
         };
         let missing: Vec<String> = blocks("\n```console\n")
             .filter(|block| !start.contains(block.as_str()))
+            .chain(blocks("\n```diff\n").filter(|block| !readme.contains(block.as_str())))
+            .chain(blocks("\n```text\n").filter(|block| !readme.contains(block.as_str())))
             .chain(blocks("\n```rust\n").filter(|block| !code.contains(block.as_str())))
             .collect();
         assert!(missing.is_empty(), "out of date:\n{}", missing.join("\n"));
+    }
+
+    /// The rows of the tables below a heading, without links.
+    fn rows(text: &str, heading: &str) -> Vec<String> {
+        let part = text.split(heading).nth(1).expect("the heading is there");
+        let end = part.find("\n# ").or(part.find("\n## ")).unwrap_or(part.len());
+        let rows = part[..end].lines().filter(|line| line.starts_with('|'));
+        rows.map(|row| {
+            let mut plain = String::new();
+            for (at, piece) in row.split("[`").enumerate() {
+                let Some((name, rest)) = piece.split_once("`]").filter(|_| at > 0) else {
+                    plain += piece;
+                    continue;
+                };
+                let rest = match rest.strip_prefix('(') {
+                    Some(link) => link.split_once(')').map_or(link, |(_, rest)| rest),
+                    None => rest,
+                };
+                plain += &format!("`{}`{rest}", name.trim_start_matches("macro@"));
+            }
+            plain
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_tables_for_moving_over_are_those_of_the_documentation_of_the_crate() {
+        let page = fs::read_to_string(docs().join("migration.md")).expect("a page");
+        let root = docs().parent().expect("docs is in the project").to_owned();
+        let code = fs::read_to_string(root.join("crates/windlass/src/lib.rs")).expect("a file");
+        let text: String = code
+            .lines()
+            .map_while(|line| line.strip_prefix("//!"))
+            .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+            .collect();
+        for from in ["controller-runtime", "kube-rs"] {
+            let known = rows(&text, &format!("# Coming from {from}\n"));
+            assert!(known.len() > 10, "{known:?}");
+            assert_eq!(rows(&page, &format!("## From {from}\n")), known);
+        }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! The definition is `crd.yaml`, written by hand. The operator exists twice: [`typed`] has a Rust
 //! type for it, also written by hand, and [`dynamic`] has none and reads and writes JSON. Both do the
-//! same, and the same tests run for both.
+//! same, and the same tests run for both. [`v2`] is another version of the kind: objects are stored
+//! as `v1`, and the operator converts.
 
 pub mod dynamic;
 pub mod typed;
+pub mod v2;
 
 use serde_json::{Value, json};
 use windlass::Operator;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use windlass::finalizer::Finalizing;
 use windlass::{Context, Controller, Next, Operator, Result};
 
-use crate::{DEFINITION, DEMO, FINALIZER, deployment};
+use crate::{DEFINITION, DEMO, FINALIZER, deployment, v2};
 
 /// A number of pods with one image.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -97,7 +97,7 @@ impl HasStatus for Demo {
 
 impl CustomResourceExt for Demo {
     fn crd() -> CustomResourceDefinition {
-        serde_saphyr::from_str(DEFINITION).expect("a test reads crd.yaml")
+        definition("v1")
     }
 
     fn crd_name() -> &'static str {
@@ -113,15 +113,26 @@ impl CustomResourceExt for Demo {
     }
 }
 
-/// Adds the kind to an operator, with an example.
+/// Returns the definition with one of its versions: a Rust type describes one version, and the
+/// operator puts them together again.
+pub(crate) fn definition(version: &str) -> CustomResourceDefinition {
+    let mut definition: CustomResourceDefinition =
+        serde_saphyr::from_str(DEFINITION).expect("a test reads crd.yaml");
+    definition.spec.conversion = None;
+    definition.spec.versions.retain(|one| one.name == version);
+    definition
+}
+
+/// Adds the kind to an operator, with both versions and an example.
 pub(crate) fn describe(operator: Operator) -> Operator {
     let metadata = ObjectMeta { name: Some("demo-sample".into()), ..ObjectMeta::default() };
     let spec = DemoSpec { image: "nginx:1.29-alpine".into(), replicas: 2 };
-    operator.version(env!("CARGO_PKG_VERSION")).api::<Demo>().sample(&Demo {
-        metadata,
-        spec,
-        status: None,
-    })
+    operator
+        .version(env!("CARGO_PKG_VERSION"))
+        .api::<Demo>()
+        .api::<v2::Demo>()
+        .conversion(v2::conversion())
+        .sample(&Demo { metadata, spec, status: None })
 }
 
 /// The controller, ready to be added to a manager.

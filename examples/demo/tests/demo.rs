@@ -1,13 +1,18 @@
 //! Both operators on the embedded cluster, in virtual time.
 
+#[path = "../../chapter.rs"]
+mod chapter;
+
 use std::time::Duration;
 
 use demo_operator::dynamic::demos;
+use demo_operator::v2::{self, Image};
 use demo_operator::{Demo, DemoSpec, dynamic_operator, operator};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use kube::api::ObjectMeta;
 use kube::core::DynamicObject;
@@ -37,6 +42,37 @@ fn the_definition_and_the_types_fit_together() {
     assert_eq!((names.kind.as_str(), names.plural.as_str()), (demos().kind(), demos().plural()));
     assert_eq!(names.short_names.as_deref(), Some(&["dm".to_owned()][..]));
     assert_eq!(Demo::crd().metadata.name.as_deref(), Some(Demo::crd_name()));
+}
+
+#[test]
+fn the_definition_that_people_apply_is_the_one_that_the_operator_installs() -> Result<()> {
+    let by_hand: CustomResourceDefinition =
+        serde_saphyr::from_str(include_str!("../crd.yaml")).expect("is a definition");
+    let installed = operator().model()?.definitions().remove(0);
+    let installed: CustomResourceDefinition = serde_json::from_value(installed)?;
+    assert_eq!(by_hand.spec, installed.spec);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_read_and_written_in_both_versions() -> Result<()> {
+    let test = OperatorTest::start(operator).await?;
+    let (first, second) = (test.client().api::<Demo>(), test.client().api::<v2::Demo>());
+    first.create(&demo("nginx:1.29-alpine", 1)).await?;
+    let read = second.get(&web()).await?.expect("exists");
+    assert_eq!(read.spec.image, Image::parse("nginx:1.29-alpine"));
+    assert_eq!(read.spec.image.tag.as_deref(), Some("1.29-alpine"));
+    second.patch(&web(), &Patch::Merge(json!({"spec": {"image": {"tag": "1.30"}}}))).await?;
+    assert_eq!(first.get(&web()).await?.expect("exists").spec.image, "nginx:1.30");
+    let runs = |deployment: &Deployment| {
+        let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+        pod.is_some_and(|pod| pod.containers[0].image.as_deref() == Some("nginx:1.30"))
+    };
+    test.until("the new image", &web(), runs).await?;
+    let wrong = Patch::Merge(json!({"spec": {"image": {"repository": "Not An Image"}}}));
+    let refused = second.patch(&web(), &wrong).await.expect_err("does not match the pattern");
+    assert!(refused.to_string().contains("spec.image.repository"), "{refused}");
+    test.stop().await
 }
 
 /// What an operator does from the creation to the deletion of a Demo.
@@ -115,10 +151,11 @@ async fn the_chapter_shows_what_happens() -> Result<()> {
     printed.push(message);
     test.client().api().create(&demo("nginx:1.29-alpine", 2)).await?;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let table = test.cluster().table("/apis/example.com/v1/namespaces/default/demos").await?;
-    printed.push(format!("$ kubectl get demos\n{table}"));
-    let chapter = include_str!("../README.md");
-    printed.retain(|shown| !chapter.contains(shown));
-    assert!(printed.is_empty(), "the chapter lacks:\n{}", printed.join("\n"));
+    for (name, version) in [("demos", "v2"), ("demos.v1.example.com", "v1")] {
+        let path = format!("/apis/example.com/{version}/namespaces/default/demos");
+        let table = test.cluster().table(&path).await?;
+        printed.push(format!("$ kubectl get {name}\n{table}"));
+    }
+    chapter::assert_shows(include_str!("../README.md"), &printed);
     test.stop().await
 }

@@ -1,11 +1,14 @@
 //! The Memcached operator: `size` pods of memcached, and their names in the status.
 //!
 //! [`Memcached`] is the custom resource, [`reconcile`] creates what it asks for, and [`controller`]
-//! declares what is watched. There is nothing else.
+//! declares what is watched. [`v1beta1`] is another version of the same objects.
+
+pub mod v1beta1;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
 use serde_json::json;
 use windlass::finalizer::Finalizing;
 use windlass::{
@@ -51,6 +54,8 @@ pub fn operator() -> Operator {
     Operator::new("memcached-operator")
         .version(env!("CARGO_PKG_VERSION"))
         .api::<Memcached>()
+        .api::<v1beta1::Memcached>()
+        .conversion(v1beta1::conversion())
         .sample(&Memcached::new("memcached-sample", MemcachedSpec { size: 3 }))
         .controller(controller())
 }
@@ -86,7 +91,7 @@ pub async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
         return Ok(Next::Done);
     }
 
-    let deployment = cx.apply(&deployment(cx.name(), memcached.spec.size)?).await?;
+    let deployment = cx.apply(&deployment(&memcached)?).await?;
     let available = Readiness::of(&*deployment, cx.clock().now());
     let known = memcached.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
     if available.is_ready() && !condition::is_true(known, "Available") {
@@ -101,19 +106,21 @@ pub async fn reconcile(cx: Context<Memcached>) -> Result<Next> {
     Ok(Next::Done)
 }
 
-fn deployment(name: &str, size: i32) -> Result<Deployment> {
+fn deployment(memcached: &Memcached) -> Result<Deployment> {
+    let name = memcached.name_any();
+    let memory = v1beta1::memory(memcached.annotations()).unwrap_or(v1beta1::DEFAULT_MEMORY);
     let labels = json!({"app.kubernetes.io/name": "memcached", INSTANCE: name});
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name, "labels": labels},
         "spec": {
-            "replicas": size,
+            "replicas": memcached.spec.size,
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {"containers": [{
                     "name": "memcached",
                     "image": "memcached:1.6-alpine",
-                    "args": ["memcached", "--memory-limit=64", "-o", "modern", "-v"],
+                    "args": ["memcached", format!("--memory-limit={memory}"), "-o", "modern", "-v"],
                     "ports": [{"name": "memcached", "containerPort": 11211}],
                 }]},
             },

@@ -94,5 +94,5 @@ current-context: nowhere
     let mut line = String::new();
     BufReader::new(operator.stderr.take().expect("is piped")).read_line(&mut line).expect("a line");
     operator.kill().and_then(|()| operator.wait()).expect("the program ends");
-    assert!(line.contains(" INFO windlass::"), "{line:?}");
+    assert!(line.contains(" WARN windlass::operator::connect: "), "{line:?}");
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, PostParams};
 use memcached_operator::{Memcached, MemcachedSpec, operator, reconcile};
-use windlass::{Controller, Operator, condition};
-use windlass_cluster::{Cluster, RoleTest};
+use windlass::{Controller, Key, Operator, Result, condition};
+use windlass_cluster::{Cluster, OperatorTest, RoleTest};
 
 /// Waits until something holds.
 async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
@@ -21,33 +21,24 @@ async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_role_allows_exactly_what_the_operator_does() {
-    let cluster = Cluster::start().await;
-    let model = operator().model().expect("the operator is well described");
-    let test = RoleTest::install(cluster.server(), &model).await.expect("can be installed");
-    let running = operator().manager(test.client()).spawn().expect("starts");
-
-    let all: Api<Memcached> = Api::namespaced(cluster.client(), "default");
-    let sample = Memcached::new("sample", MemcachedSpec { size: 2 });
-    all.create(&PostParams::default(), &sample).await.expect("created");
-    until("a finished status", || async {
-        let found = all.get("sample").await.expect("exists");
-        found.status.is_some_and(|s| condition::is_true(&s.conditions, "Available"))
-    })
-    .await;
-    all.delete("sample", &DeleteParams::default()).await.expect("deleted");
-    let deployments: Api<Deployment> = Api::namespaced(cluster.client(), "default");
-    until("nothing left", || async {
-        let gone = all.get_opt("sample").await.expect("answers").is_none();
-        gone && deployments.get_opt("sample").await.expect("answers").is_none()
-    })
-    .await;
-
-    running.stop().await.expect("stops");
-    if let Err(report) = test.check() {
+async fn the_role_allows_exactly_what_the_operator_does() -> Result<()> {
+    let test = OperatorTest::start(operator).await?;
+    let mut sample = Memcached::new("sample", MemcachedSpec { size: 2 });
+    sample.metadata.namespace = Some("default".into());
+    test.client().api().create(&sample).await?;
+    let available = |memcached: &Memcached| {
+        let status = memcached.status.as_ref();
+        status.is_some_and(|status| condition::is_true(&status.conditions, "Available"))
+    };
+    let key = Key::namespaced("default", "sample");
+    test.until("a finished status", &key, available).await?;
+    test.client().api::<Memcached>().delete(&key).await?;
+    test.until_none::<Memcached>().await?;
+    test.until_none::<Deployment>().await?;
+    if let Err(report) = test.role().check() {
         panic!("{report}");
     }
-    cluster.stop().await;
+    test.stop().await
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,8 @@
 //! The operator on the embedded cluster, in virtual time.
 
+#[path = "../../chapter.rs"]
+mod chapter;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -196,8 +199,6 @@ async fn the_chapter_shows_what_happens() -> Result<()> {
     printed.push(show("pvc", "/api/v1/namespaces/default/persistentvolumeclaims").await);
     let agents = "/apis/apps/v1/namespaces/kube-system/daemonsets";
     printed.push(show("daemonsets -n kube-system", agents).await);
-    let chapter = include_str!("../README.md");
-    printed.retain(|shown| !chapter.contains(shown));
-    assert!(printed.is_empty(), "the chapter lacks:\n{}", printed.join("\n"));
+    chapter::assert_shows(include_str!("../README.md"), &printed);
     test.stop().await
 }

@@ -10,6 +10,9 @@ pub struct Example {
     pub program: &'static str,
     /// Further arguments of the program.
     pub arguments: &'static [&'static str],
+    /// Whether it runs as administrator: webhook configurations of a process outside of the cluster
+    /// are installed by it, which its role does not allow.
+    pub administrator: bool,
     pub steps: &'static [Step],
 }
 
@@ -31,16 +34,47 @@ use Step::{Apply, Prints, Refused, Run, Samples};
 
 /// All of them.
 pub const EXAMPLES: &[Example] = &[
-    Example { program: "memcached-operator", arguments: &[], steps: MEMCACHED },
-    Example { program: "guestbook-operator", arguments: &[], steps: GUESTBOOK },
-    Example { program: "appservice-controller", arguments: &[], steps: APPSERVICE },
-    Example { program: "warpdrive-operator", arguments: &[], steps: WARPDRIVE },
-    Example { program: "demo-operator", arguments: &[], steps: DEMO },
-    Example { program: "cronjob-operator", arguments: WEBHOOKS, steps: CRONJOB },
+    example("memcached-operator", WEBHOOKS, MEMCACHED),
+    example("guestbook-operator", &[], GUESTBOOK),
+    example("appservice-controller", &[], APPSERVICE),
+    example("warpdrive-operator", &[], WARPDRIVE),
+    example("demo-operator", WEBHOOKS, DEMO),
+    Example { administrator: true, ..example("cronjob-operator", WEBHOOKS, CRONJOB) },
 ];
 
+const fn example(
+    program: &'static str,
+    arguments: &'static [&'static str],
+    steps: &'static [Step],
+) -> Example {
+    Example { program, arguments, administrator: false, steps }
+}
+
 const MEMCACHED: &[Step] = &[
+    Prints(
+        &["get", "crd", "memcacheds.cache.example.com", "-o", CONVERTED_AT],
+        "https://127.0.0.1:9453/convert",
+    ),
     Samples,
+    // The memory is a field in one version and an annotation in the other, which is stored.
+    Run(&[
+        "patch",
+        "memcacheds.v1beta1.cache.example.com",
+        "memcached-sample",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"memoryMegabytes":128}}"#,
+    ]),
+    Prints(
+        &[
+            "get",
+            "memcacheds.v1alpha1.cache.example.com",
+            "memcached-sample",
+            "-o",
+            r"jsonpath={.metadata.annotations.cache\.example\.com/memory-megabytes}",
+        ],
+        "128",
+    ),
     Prints(
         &["get", "deployment", "memcached-sample", "-o", "jsonpath={.status.availableReplicas}"],
         "3",
@@ -154,7 +188,19 @@ const WARPDRIVE: &[Step] = &[
 ];
 
 const DEMO: &[Step] = &[
+    Prints(
+        &["get", "crd", "demos.example.com", "-o", CONVERTED_AT],
+        "https://127.0.0.1:9453/convert",
+    ),
     Samples,
+    Prints(
+        &["get", "demos.v1.example.com", "demo-sample", "-o", "jsonpath={.spec.image}"],
+        "nginx:1.29-alpine",
+    ),
+    Prints(
+        &["get", "demos.v2.example.com", "demo-sample", "-o", "jsonpath={.spec.image.tag}"],
+        "1.29-alpine",
+    ),
     Prints(
         &["get", "deployment", "demo-sample", "-o", "jsonpath={.status.availableReplicas}"],
         "2",

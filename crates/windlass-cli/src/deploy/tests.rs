@@ -1,5 +1,6 @@
 //! Deploying and removing the Memcached operator, on an embedded cluster in virtual time.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use memcached_operator::{Memcached, MemcachedSpec};
 use serde_json::json;
@@ -90,6 +91,31 @@ async fn custom_resources_are_removed_before_the_operator_and_definitions_last()
         at("namespace/memcached-operator-system deleted"),
     ];
     assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?} in {said:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_has_a_url_or_a_service_however_often_it_is_applied() {
+    let (cluster, mut objects, _) = deployed().await;
+    let definition = manifests().into_iter().find(|one| rank(one) == Rank::Definition).unwrap();
+    let url = "https://127.0.0.1:9443/convert";
+    // What an operator on this machine does.
+    let config = json!({"url": url, "caBundle": "", "service": null});
+    let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}});
+    let definitions = windlass::Client::new(cluster.client());
+    let definitions = definitions.api::<CustomResourceDefinition>();
+    let key = windlass::Key::cluster("memcacheds.cache.example.com");
+    definitions.patch(&key, &windlass::client::Patch::Merge(patch)).await.unwrap();
+    let found = async |objects: &mut Objects| {
+        objects.apply(&definition).await.unwrap();
+        let found = objects.get(&definition).await.unwrap().unwrap();
+        found["spec"]["conversion"]["webhook"]["clientConfig"].clone()
+    };
+    let mut development = Objects::new(cluster.client()).keep_local_conversion(true);
+    let config = found(&mut development).await;
+    assert_eq!((&config["url"], &config["service"]), (&json!(url), &json!(null)));
+    let config = found(&mut objects).await;
+    assert_eq!(config["url"], json!(null));
+    assert_eq!(config["service"]["name"], "memcached-operator-webhook-service");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,13 +16,13 @@ use windlass_apiserver::{User, pki};
 use super::operator::{Account, Operator};
 use super::sources::Sources;
 use super::view::{Record, Tag};
-use super::webhooks::{Webhooks, with_installed_conversion};
+use super::webhooks::Webhooks;
 use crate::builder::{BuildError, Built, build};
 use crate::cluster::Running;
 use crate::failure::Failure;
 use crate::objects::{FIELD_MANAGER, Objects, Outcome, builtin, reference};
 use crate::private_file::write_private;
-use crate::program::Program;
+use crate::program::{Installation, Program};
 use crate::project::Project;
 
 /// The user of everything that this command applies.
@@ -74,7 +74,7 @@ impl Session {
         Self {
             sources: Sources::new(&project),
             project,
-            objects: Objects::new(client.clone()),
+            objects: Objects::new(client.clone()).keep_local_conversion(true),
             client,
             records,
             args,
@@ -206,7 +206,8 @@ impl Session {
         let definitions = program.definitions().await?;
         let mut access = program.access().await?;
         let account = Account::of(&access)?;
-        let mut webhooks = Webhooks::of(&access, &definitions);
+        let installation = program.installation(&Installation::default()).await?;
+        let mut webhooks = Webhooks::of(&installation, &definitions);
         access.extend(webhooks.access(&account));
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": account.namespace},
@@ -216,8 +217,7 @@ impl Session {
             self.apply(&namespace).await?;
         }
         for definition in definitions {
-            let installed = self.objects.get(&definition).await?;
-            self.apply(&with_installed_conversion(definition, installed.as_ref())).await?;
+            self.apply(&definition).await?;
         }
         if self.operator.is_none() {
             webhooks.prepare(&mut self.objects).await?;

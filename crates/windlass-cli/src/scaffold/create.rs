@@ -132,6 +132,9 @@ impl<'a> Creator<'a> {
                 group, found.version, found.kind, found.file
             )));
         }
+        for other in self.defined.iter().filter(|one| one.group == group) {
+            other.check_distinct(&request.kind, request.plural.as_deref())?;
+        }
         let first = versions.first().copied().cloned();
         let kind = Kind {
             cluster_scoped: request.cluster_scoped.unwrap_or(false),

@@ -70,19 +70,30 @@ pub fn run(args: InitArgs) -> Result<(), Failure> {
         crates: &crates,
         member: workspace.is_some(),
     };
-    let changes = changes(&project, workspace.as_ref(), root, &directory)?;
-    changes.finish(root, &args.how)
+    // Files are named as seen from here, if they are below.
+    let here = here.canonicalize().unwrap_or(here);
+    let base = match workspace {
+        Some(_) => root,
+        None if directory.starts_with(&here) => &here,
+        None => &directory,
+    };
+    let changes = changes(&project, workspace.as_ref(), base, &directory)?;
+    changes.finish(base, &args.how)
 }
 
-/// The files of a new project, below the root of the workspace or of the project.
+/// The files of a new project, below the root of the workspace or below another directory.
 fn changes(
     project: &Project<'_>,
     workspace: Option<&(Workspace, String)>,
-    root: &Path,
+    base: &Path,
     directory: &Path,
 ) -> Result<Changes, Failure> {
     let mut changes = Changes::default();
-    let prefix = workspace.map(|(_, member)| format!("{member}/")).unwrap_or_default();
+    let below = directory.strip_prefix(base).unwrap_or(Path::new(""));
+    let prefix = match super::modules::shown(below) {
+        none if none.is_empty() => none,
+        below => format!("{below}/"),
+    };
     if directory.join("Cargo.toml").exists() {
         return Err(Failure::usage(
             "this directory has a Cargo.toml already; choose another directory with --path, \
@@ -102,7 +113,7 @@ fn changes(
         None if directory.join(".gitignore").exists() => {
             changes.note("kept .gitignore: let it contain /target");
         }
-        None => changes.create(".gitignore", GITIGNORE),
+        None => changes.create(format!("{prefix}.gitignore"), GITIGNORE),
         Some((found, member)) => {
             changes.update("Cargo.toml", &found.text, found.with_member(member)?);
             if !found.text.contains("[profile.dev.package.\"*\"]") {
@@ -114,7 +125,7 @@ fn changes(
         }
     }
     let at = directory.strip_prefix(std::env::current_dir().unwrap_or_default());
-    let at = at.unwrap_or(if workspace.is_some() { directory } else { root });
+    let at = at.unwrap_or(directory);
     if !at.as_os_str().is_empty() {
         changes.next(format!("cd {}", at.display()));
     }

@@ -88,12 +88,21 @@ pub fn project(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Checks a domain.
+/// Checks a domain, or the full name of a group.
 pub fn domain(text: &str) -> Result<String, String> {
-    match dns1123_subdomain(text) && text.len() <= 180 {
-        true => Ok(text.to_owned()),
-        false => Err(format!("{text:?} is not a domain such as example.com")),
+    if !dns1123_subdomain(text) || text.len() > 180 {
+        return Err(format!("{text:?} is not a domain such as example.com"));
     }
+    let within = |domain: &str| {
+        text.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    if let Some(domain) = ["k8s.io", "kubernetes.io"].into_iter().find(|domain| within(domain)) {
+        return Err(format!(
+            "{text:?} belongs to Kubernetes, whose API server refuses groups of {domain} without \
+             an approval; choose a domain of your own"
+        ));
+    }
+    Ok(text.to_owned())
 }
 
 /// Checks a group: a label, or a whole subdomain. The empty group is the domain itself.

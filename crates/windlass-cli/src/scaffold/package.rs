@@ -51,6 +51,38 @@ pub struct Defined {
     pub kind_range: Range<usize>,
 }
 
+// === impl Defined ===
+
+impl Defined {
+    /// Fails if another kind of the same group would have the resource name of this one.
+    pub fn check_distinct(&self, kind: &str, plural: Option<&str>) -> Result<(), Failure> {
+        if self.kind == kind {
+            return Ok(()); // another version
+        }
+        let (mine, other) = (self.kind.to_lowercase(), kind.to_lowercase());
+        let same = match (self.plural.as_deref(), plural) {
+            (Some(one), Some(two)) => one == two,
+            (Some(one), None) => is_plural(&other, one),
+            (None, Some(two)) => is_plural(&mine, two),
+            (None, None) => false,
+        };
+        if mine != other && !same {
+            return Ok(());
+        }
+        let (known, group) = (&self.kind, &self.group);
+        let what = if mine == other { "another kind" } else { "another plural with --plural" };
+        Err(Failure::usage(format!(
+            "{kind} and {known} of group {group} would have the same resource name; choose {what}"
+        )))
+    }
+}
+
+/// Returns `true` if a text can be the plural of a word.
+fn is_plural(word: &str, text: &str) -> bool {
+    let end = text.strip_prefix(word.trim_end_matches('y')).unwrap_or("-");
+    matches!(end, "" | "s" | "es" | "y" | "ys" | "ies")
+}
+
 // === impl Package ===
 
 impl Package {

@@ -89,6 +89,10 @@ impl<'a> Renaming<'a> {
         if all.iter().any(|one| one.group == new_group && one.kind == new_kind) {
             return Err(Failure::usage(format!("{new_kind} of group {new_group} exists already")));
         }
+        let others = all.iter().filter(|one| one.group == new_group && !mine(one));
+        for other in others {
+            other.check_distinct(&new_kind, first.plural.as_deref())?;
+        }
         if kind != new_kind && all.iter().any(|one| one.kind == kind && one.group != full) {
             return Err(Failure::usage(format!(
                 "another group has a kind {kind}, so that its name in the code is not clear; rename \

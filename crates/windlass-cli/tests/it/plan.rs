@@ -92,6 +92,22 @@ fn a_saved_state_keeps_its_owners_and_shows_the_lines_that_change() {
 }
 
 #[test]
+fn what_the_operator_does_after_half_an_hour_is_planned_within_seconds() {
+    let project = Project::memcached();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: later\n  namespace: shop\n  labels: \
+               {copied: \"yes\"}\ndata: {a: b}\n";
+    project.write("state.yaml", map);
+    let output = plan(&project, &["--from", "state.yaml"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert!(
+        text(&output).contains("+ secrets shop/later would be created"),
+        "{}{errors}",
+        text(&output)
+    );
+}
+
+#[test]
 fn two_equal_builds_change_nothing() {
     let project = Project::memcached();
     project.write("config/samples/web.yaml", SAMPLE);

@@ -459,6 +459,54 @@ fn wrong_names_and_missing_answers_are_one_sentence() {
 }
 
 #[test]
+fn two_kinds_of_a_group_have_different_resource_names() {
+    let directory = project();
+    for (kind, advice) in [
+        ("MemCached", "another kind"),
+        ("Server --plural memcacheds", "another plural with --plural"),
+    ] {
+        let line = format!("create api --group cache --version v1 --kind {kind}");
+        let said = refused(directory.path(), &line, 2);
+        let clash = "and Memcached of group cache.example.com would have the same resource name";
+        assert!(said.ends_with(&format!("{clash}; choose {advice}")), "{said}");
+    }
+    done(directory.path(), "create api --group cache --version v1 --kind Lorry --plural trucks");
+    for kind in ["Truck", "Server --plural trucks"] {
+        let line = format!("create api --group cache --version v1 --kind {kind}");
+        let said = refused(directory.path(), &line, 2);
+        assert!(
+            said.contains(" and Lorry of group cache.example.com would have the same"),
+            "{said}"
+        );
+    }
+    let said = refused(directory.path(), "rename api --group cache --kind Lorry --to MEMCACHED", 2);
+    assert!(said.contains("MEMCACHED and Memcached of group"), "{said}");
+    // In another group, the names are free.
+    done(directory.path(), "create api --group fleet --version v1 --kind Server --plural trucks");
+}
+
+#[test]
+fn groups_that_belong_to_kubernetes_are_refused_before_an_api_server_does() {
+    let directory = TempDir::new();
+    for domain in ["k8s.io", "kubernetes.io", "shop.k8s.io"] {
+        let said = refused(directory.path(), &format!("init --domain {domain} --name shop"), 2);
+        assert!(said.contains("belongs to Kubernetes"), "{said}");
+    }
+    done(directory.path(), "init --domain notk8s.io --name shop");
+}
+
+#[test]
+fn files_of_a_project_in_another_directory_are_named_as_seen_from_here() {
+    let directory = TempDir::new();
+    let said = done(directory.path(), "init --domain example.com --path operators/shop");
+    assert!(said.contains("created operators/shop/src/main.rs\n"), "{said}");
+    assert!(said.contains("created operators/shop/.gitignore\n"), "{said}");
+    assert!(said.contains("Next: cd operators/shop\n"), "{said}");
+    assert!(directory.path().join("operators/shop/Cargo.toml").is_file());
+    assert!(!directory.path().join("Cargo.toml").exists());
+}
+
+#[test]
 fn scripts_get_json_and_dry_runs_change_nothing() {
     let directory = project();
     let root = directory.path();
@@ -485,6 +533,16 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     page.split(&start).skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
+/// Asserts that a page shows the whole Cargo.toml of a project, apart from the place of windlass.
+#[track_caller]
+fn assert_manifest_shown(page: &str, root: &Path) {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let checkout = checkout.canonicalize().unwrap().display().to_string();
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let manifest = manifest.replace(&checkout, "../windlass/crates");
+    assert_eq!(blocks(page, "toml"), [manifest.as_str()]);
+}
+
 #[test]
 fn the_first_steps_of_the_readme_work_as_written() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
@@ -503,6 +561,7 @@ fn the_first_steps_of_the_readme_work_as_written() {
         }
     }
     assert_eq!(done_lines, 2, "init and create api");
+    assert_manifest_shown(&page, &root);
     // The two lines that the reader changes are there, one after the other.
     let change = blocks(start, "diff")[0];
     let old = change.lines().filter_map(|line| line.strip_prefix('-'));
@@ -535,4 +594,5 @@ fn the_guide_shows_what_the_commands_print_and_write() {
         code.retain(|block| !files.values().flatten().any(|text| text.contains(*block)));
     }
     assert!(code.is_empty(), "no file has {}", code[0]);
+    assert_manifest_shown(&page, &root);
 }

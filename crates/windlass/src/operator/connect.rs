@@ -6,14 +6,14 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tracing_subscriber::EnvFilter;
 use windlass_manifests::Model;
 
-use super::Operator;
 use super::cli::{LogFormat, RunArgs};
+use super::{Operator, stepped};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lease::LeaseOptions;
 use crate::manager::Manager;
 use crate::serve::Tls;
-use crate::webhook::Certificates;
+use crate::webhook::{Certificates, local_policies};
 
 /// Runs until a signal. Everything that can be wrong with the settings is checked before anything
 /// starts.
@@ -22,8 +22,8 @@ pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
     let filter = args.log_level.as_deref().and_then(|level| EnvFilter::try_new(level).ok());
     let json = args.log_format.map(|format| format == LogFormat::Json);
     crate::log::start(filter, json, &Clock::default());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let start = stepped::start()?;
+    let work = async {
         let config = config(args.kubeconfig.as_deref()).await?;
         let host = config.cluster_url.to_string();
         let place = Place::of(&config, args.kubeconfig.as_deref());
@@ -31,9 +31,17 @@ pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
             .map_err(|error| Error::Invalid(format!("the configuration of the client: {error}")))?;
         let lease = operator.model.lease.clone();
         let manager = operator.manager(client).host(&host);
+        let manager = match start {
+            Some(start) => manager.clock(Clock::fixed(start)),
+            None => manager,
+        };
         let manager = webhooks(manager, &args, &model, place)?;
         settings(manager, args, lease)?.run_until_signal().await
-    })
+    };
+    if start.is_some() {
+        return stepped::block_on(work);
+    }
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
 
 pub(super) async fn config(path: Option<&Path>) -> Result<kube::Config> {
@@ -84,7 +92,8 @@ impl Place {
     }
 }
 
-/// Serves webhooks, if the operator has any and the cluster can call them.
+/// Serves webhooks, if the operator has any and the cluster can call them, and installs policies in a
+/// cluster that this process is the operator of.
 pub(super) fn webhooks(
     manager: Manager,
     args: &RunArgs,
@@ -92,7 +101,12 @@ pub(super) fn webhooks(
     place: Place,
 ) -> Result<Manager> {
     if args.webhook_port == Some(0) || !model.serves_webhooks() {
-        return Ok(manager);
+        let local = place == Place::SameMachine || args.webhook_url.is_some();
+        if !local || model.policy_objects().is_empty() {
+            return Ok(manager);
+        }
+        let model = model.clone();
+        return Ok(manager.runnable("local policies", |cx| local_policies(cx, model)));
     }
     let everywhere = format!(":{}", args.webhook_port.unwrap_or(model.run.webhook_port));
     if let Some(directory) = &args.webhook_cert_path {
