@@ -1,6 +1,6 @@
 //! Keys with arguments of their own: `cel(..)`, `docs(..)`, `ui(..)`, `exactly_one_of(..)`.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use serde_json::{Value, json};
 use syn::{Error, LitStr, Result};
@@ -109,10 +109,13 @@ pub fn ui(entry: &Entry) -> Result<Value> {
 
 /// `cel("rule", message = "..")`.
 pub fn cel(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
+    let wrong = || entry.error("`cel` needs one expression in quotes: `cel(\"self > 0\")`");
+    let first = entry.call()?.into_iter().next();
+    if !matches!(first, Some(TokenTree::Literal(_))) {
+        return Err(wrong());
+    }
     let (rule, arguments) = entry.call_with_strings()?;
-    let [rule] = rule.as_slice() else {
-        return Err(entry.error("`cel` needs one expression: `cel(\"self > 0\")`"));
-    };
+    let [rule] = rule.as_slice() else { return Err(wrong()) };
     well_formed(rule)?;
     let mut fields = vec![quote!(rule: #rule)];
     for argument in &arguments {

@@ -172,23 +172,7 @@ impl Kind {
                 }
             }
         });
-        let deref = self.is_flat().then(|| {
-            quote! {
-                impl ::core::ops::Deref for #kind {
-                    type Target = #spec;
-
-                    fn deref(&self) -> &#spec {
-                        &self.fields
-                    }
-                }
-
-                impl ::core::ops::DerefMut for #kind {
-                    fn deref_mut(&mut self) -> &mut #spec {
-                        &mut self.fields
-                    }
-                }
-            }
-        });
+        let deref = self.is_flat().then(|| deref(&kind, spec));
         let has_status = self.status.as_ref().map(|status| {
             quote! {
                 impl #root::kube::core::object::HasStatus for #kind {
@@ -378,6 +362,25 @@ impl Kind {
 
     fn flag(&self, name: &str, default: bool) -> Result<bool> {
         self.find(name).map_or(Ok(default), Entry::boolean)
+    }
+}
+
+/// Lets an object without a spec be used like the struct of its fields.
+fn deref(kind: &Ident, fields: &Ident) -> TokenStream {
+    quote! {
+        impl ::core::ops::Deref for #kind {
+            type Target = #fields;
+
+            fn deref(&self) -> &#fields {
+                &self.fields
+            }
+        }
+
+        impl ::core::ops::DerefMut for #kind {
+            fn deref_mut(&mut self) -> &mut #fields {
+                &mut self.fields
+            }
+        }
     }
 }
 

@@ -21,17 +21,11 @@ impl Kind {
         let (group, version, kind, spec) =
             (&self.group, &self.version, &self.kind, &structure.ident);
         let plural = self.plural()?;
-        let singular = match self.find("singular") {
-            Some(entry) => entry.string()?.value(),
-            None => kind.value().to_lowercase(),
-        };
+        let singular = self.text_or("singular", || kind.value().to_lowercase())?;
         let namespaced = !self.is_cluster()?;
         let (short, categories) = (self.strings("short")?, self.strings("categories")?);
         self.check_names()?;
-        let doc = match self.find("doc") {
-            Some(entry) => entry.string()?.value(),
-            None => text::doc(&structure.attrs),
-        };
+        let doc = self.text_or("doc", || text::doc(&structure.attrs))?;
         let columns = self
             .all("column")
             .map(|entry| column(root, entry, &self.fields))
@@ -86,6 +80,11 @@ impl Kind {
                 ui: #ui,
             }
         })
+    }
+
+    /// The text of a key, or another one if the key is not given.
+    fn text_or(&self, key: &str, other: impl FnOnce() -> String) -> Result<String> {
+        self.find(key).map_or_else(|| Ok(other()), |entry| Ok(entry.string()?.value()))
     }
 
     /// Fails for names that no API server accepts, and for names that are given twice.

@@ -7,6 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::PostParams;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Map, Value, json};
 use windlass_apiserver::server::ApiServer;
@@ -20,6 +21,10 @@ const USELESS: &[&str] = &[
     "an int-or-string has no other type",
     "names items of what is no list",
     "has not the format",
+    "that the type does not have",
+    // Defaults inside of maps, which the server does not look at.
+    "does not fit, this is",
+    "`type` is not allowed inside of `anyOf`",
 ];
 
 static KINDS: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", ""];
@@ -138,26 +143,25 @@ fn the_check_and_the_api_server_agree_about_generated_definitions() {
     let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
     drop(context);
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    let config = Config { cases: 600, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config, rng);
-    let outcome = runner.run(&schema(), |spec| {
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let mut differences = Vec::new();
+    for _ in 0..1_000 {
+        let spec = schema().new_tree(&mut runner).unwrap().current();
         let crd = definition(&spec);
         let refused = runtime.block_on(definitions.create(&dry_run, &crd)).err();
         let problems = windlass::crd::check_crd(&crd).err();
-        match (refused, problems) {
-            (Some(refused), None) => prop_assert!(false, "the check accepts {spec}: {refused}"),
-            (None, Some(problems)) => {
-                let real = problems.problems.iter().find(|problem| {
-                    !USELESS.iter().any(|useless| problem.message.contains(useless))
-                });
-                prop_assert!(real.is_none(), "the server accepts {spec}: {real:?}");
+        let problems = problems.map(|problems| problems.problems).unwrap_or_default();
+        let is_real = |message: &str| !USELESS.iter().any(|useless| message.contains(useless));
+        match (refused, problems.iter().find(|problem| is_real(&problem.message))) {
+            (Some(kube::Error::Api(refused)), _) if problems.is_empty() => {
+                differences.push(format!("the check accepts {spec}: {}", refused.message));
+            }
+            (None, Some(real)) => {
+                differences.push(format!("the server accepts {spec}: {}", real.message));
             }
             _ => {}
         }
-        Ok(())
-    });
-    if let Err(failure) = outcome {
-        panic!("{failure}");
     }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

@@ -51,6 +51,11 @@ impl Walker<'_> {
                 self.rule(rule, compiled, path, place);
             }
         }
+        if let Some(default) = &schema.default
+            && let Some(broken) = broken(schema, default)
+        {
+            self.report.add(path, format_args!("the default {default} breaks the rule `{broken}`"));
+        }
         let count = place.count.and_then(|count| Some(count.saturating_mul(elements(schema)?)));
         let inner = Place { count, list: place.list.clone() };
         for (name, child) in &schema.properties {
@@ -118,6 +123,34 @@ impl Walker<'_> {
             self.report
                 .add(path, format_args!("{what} may cost {factor} what is allowed, {ADVICE}"));
         }
+    }
+}
+
+/// Returns the rule that a value breaks.
+fn broken<'a>(schema: &'a Schema, value: &Value) -> Option<&'a str> {
+    let breaks = |rule: &&Rule| {
+        let evaluation = rule
+            .compiled()
+            .filter(|compiled| compiled.error.is_none())
+            .and_then(|compiled| compiled.evaluate(value, compiled.uses_old_self.then_some(value)));
+        evaluation.is_some_and(|evaluation| evaluation.result != Ok(true))
+    };
+    if value.is_null() {
+        return None;
+    }
+    if let Some(rule) = schema.rules.iter().find(breaks) {
+        return Some(rule.rule.trim());
+    }
+    let values = schema.additional.as_ref().and_then(|additional| additional.schema.as_ref());
+    match value {
+        Value::Array(items) => {
+            let of = schema.items.as_deref()?;
+            items.iter().find_map(|item| broken(of, item))
+        }
+        Value::Object(fields) => fields.iter().find_map(|(name, field)| {
+            broken(schema.properties.get(name).or(values.map(|values| &**values))?, field)
+        }),
+        _ => None,
     }
 }
 

@@ -31,6 +31,13 @@ fn node(schema: &Map<String, Value>, path: &str, report: &mut Report) {
     {
         report.add(path, format_args!("the default {why}"));
     }
+    let lacks =
+        |default: &Value| ["apiVersion", "kind"].into_iter().find(|key| !default[key].is_string());
+    if is_set(schema, "x-kubernetes-embedded-resource")
+        && let Some(key) = schema.get("default").and_then(lacks)
+    {
+        report.add(path, format_args!("the default of an embedded resource lacks `{key}`"));
+    }
     form::logic(schema, path, report);
     form::rules(schema, path, report);
     if let Some(Value::Object(properties)) = schema.get("properties") {
