@@ -26,6 +26,7 @@ func main() {
 	}
 	scenarios := map[string]func(context.Context, args) (result, error){
 		"sync":          syncPods,
+		"admission":     admit,
 		"reconcile-key": throughput,
 		"sync-meta":     syncMetadata,
 		"stream":        stream,
@@ -39,6 +40,7 @@ func main() {
 		"inflight":      inflight,
 		"start":         first,
 		"queue":         queues,
+		"secrets":       syncSecrets,
 	}
 	run, found := scenarios[arguments.text("scenario")]
 	if !found {

@@ -55,6 +55,11 @@ func syncPods(ctx context.Context, a args) (result, error) {
 	return syncObjects(ctx, a, &corev1.Pod{})
 }
 
+// syncSecrets caches all secrets, as a controller that reads any of them does.
+func syncSecrets(ctx context.Context, a args) (result, error) {
+	return syncObjects(ctx, a, &corev1.Secret{})
+}
+
 func syncMetadata(ctx context.Context, a args) (result, error) {
 	pod := &metav1.PartialObjectMetadata{}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))

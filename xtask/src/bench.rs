@@ -29,7 +29,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     if options.report {
         return publish(&root, &Record::read(&file)?, options.quick);
     }
-    let tools = build::build(&root, !options.built)?;
+    let tools = build::build(&root, &options)?;
     scratch::wipe()?;
     let earlier = Record::read(&file).ok().filter(|_| options.only.is_some());
     let mut record = Record::begin(&root, &options, &tools);

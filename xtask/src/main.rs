@@ -1,5 +1,5 @@
-//! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `build-times`, `fuzz`,
-//! `go-patterns`, `journey`, `kubectl`, `real` and `tidy`.
+//! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `build-times`, `differ`,
+//! `fuzz`, `go-patterns`, `journey`, `kubectl`, `real` and `tidy`.
 
 #![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
 
@@ -7,6 +7,7 @@ mod alone;
 mod api;
 mod bench;
 mod build_times;
+mod differ;
 mod fuzz;
 mod journey;
 mod kubectl;
@@ -35,6 +36,10 @@ const USAGE: &str = "usage:
       builds the Memcached example with the attributes of windlass and with the derives
       of kube, from nothing and after a change, and fails if the attributes add more
       than 10 %; takes minutes
+  cargo xtask differ [--seed N] [--seconds N] [--only KIND] [--keep DIRECTORY]
+      sends generated requests to a real kube-apiserver and to the embedded one, and
+      reports in groups where the answers differ; --only takes kinds whose name
+      contains a text, --keep stores an example of each group; needs Go
   cargo xtask fuzz [SECONDS]
       runs every property test with fresh random cases, 60 seconds for each crate
       by default
@@ -62,6 +67,7 @@ fn main() -> ExitCode {
         Some((&"api", rest)) => api::run(rest),
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"build-times", rest)) => build_times::run(rest),
+        Some((&"differ", rest)) => differ::run(rest),
         Some((&"fuzz", rest)) => fuzz::run(rest),
         Some((&"journey", rest)) => journey::run(rest),
         Some((&"kubectl", rest)) => kubectl::run(rest),

@@ -1,17 +1,32 @@
-//! The API server in the process of an operator: how long each takes to be there.
+//! An operator with the API server in its process: how long each takes to be there, what a settled
+//! reconcile costs, and how fair the queue is.
+
+mod children;
+mod fair;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use bench_harness::cpu_seconds;
+use bench_harness::{Args, cpu_seconds};
 use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use windlass::{Controller, Manager, Next};
 use windlass_apiserver::ApiServer;
 
 #[tokio::main]
 async fn main() -> windlass::Result<()> {
+    let args = Args::parse();
+    let found = match args.text("scenario") {
+        "children" => children::settled(&args).await?,
+        "fair" => fair::tenants(&args).await?,
+        _ => start().await?,
+    };
+    bench_harness::say(&found);
+    std::process::exit(0)
+}
+
+async fn start() -> windlass::Result<Value> {
     let (began, cpu) = (Instant::now(), cpu_seconds());
     let server = ApiServer::start();
     let client = server.client();
@@ -30,9 +45,8 @@ async fn main() -> windlass::Result<()> {
     running.client().api().create(&object).await?;
     done.notified().await;
     let reconciled = began.elapsed().as_secs_f64();
-    bench_harness::say(&json!({
+    Ok(json!({
         "server_s": started, "server_cpu_s": started_cpu, "in_process_s": reconciled,
         "cpu_s": cpu_seconds(),
-    }));
-    std::process::exit(0)
+    }))
 }

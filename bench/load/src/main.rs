@@ -3,6 +3,7 @@
 //! It speaks plain HTTP/1.1 over TLS on connections of its own and looks at answers as little
 //! as it can, so that what it measures is the server.
 
+mod admission;
 mod cluster;
 mod connection;
 mod crds;
@@ -21,6 +22,10 @@ type Outcome = Result<serde_json::Value, Failure>;
 async fn main() -> Result<(), Failure> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let args = Args::parse();
+    if args.text("scenario") == "certificate" {
+        bench_harness::say(&admission::certificate(&args)?);
+        return Ok(());
+    }
     let server = Server::read(args.text("kubeconfig"))?;
     let result = match args.text("scenario") {
         "ready" => read::wait_ready(&server).await,
@@ -30,6 +35,7 @@ async fn main() -> Result<(), Failure> {
         "floor" => read::floor(&server, &args).await,
         "latency" => read::latency(&server, &args).await,
         "fanout" => read::fanout(&server, &args).await,
+        "admission" => admission::calls(&server, &args).await,
         "cel" => crds::cel(&server, &args).await,
         "crds" => crds::many(&server, &args).await,
         "deployments" => cluster::deployments(&server, &args).await,

@@ -111,6 +111,17 @@ pub fn small(n: usize) -> Value {
     })
 }
 
+/// A secret of about 2 KB, as a certificate with its key has.
+pub fn secret(n: usize) -> Value {
+    let line = "a line of a certificate is sixty-four characters long, as this one\n";
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "name": name(n), "namespace": NAMESPACE, "labels": { "app": "bench" } },
+        "stringData": { "tls.crt": line.repeat(20), "tls.key": format!("{n:06}") },
+    })
+}
+
 /// The bytes of an object.
 pub fn bytes(value: &Value) -> Bytes {
     Bytes::from(value.to_string())

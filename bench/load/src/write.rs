@@ -25,17 +25,17 @@ pub struct Call {
 pub async fn load(server: &Server, args: &Args) -> Outcome {
     namespace(server).await?;
     let (from, to) = (args.number("from", 0), args.number("to", 1000));
-    let pods = args.text("kind") != "configmaps";
-    let kind = if pods { "pods" } else { "configmaps" };
+    let (kind, object): (&str, fn(usize) -> Value) = match args.text("kind") {
+        "configmaps" => ("configmaps", objects::small),
+        "secrets" => ("secrets", objects::secret),
+        _ => ("pods", objects::pod),
+    };
     let path = format!("/api/v1/namespaces/{NAMESPACE}/{kind}?fieldManager=bench-loader");
-    let calls = move |n: usize| {
-        let object = if pods { objects::pod(from + n) } else { objects::small(from + n) };
-        Call {
-            method: Method::POST,
-            path: path.clone(),
-            content: JSON,
-            body: objects::bytes(&object),
-        }
+    let calls = move |n: usize| Call {
+        method: Method::POST,
+        path: path.clone(),
+        content: JSON,
+        body: objects::bytes(&object(from + n)),
     };
     let connections = args.number("connections", 16);
     let (took, _) = series(server, connections, to.saturating_sub(from), calls).await?;

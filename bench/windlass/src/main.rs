@@ -1,7 +1,9 @@
 //! The windlass contestant of the benchmark.
 
+mod admission;
 mod cached;
 mod reconcile;
+mod references;
 mod sync;
 mod work;
 
@@ -41,7 +43,9 @@ async fn measure(args: Args) -> Outcome {
         "status" => reconcile::status(connect(&args).await?, &args).await,
         "latency" => reconcile::latency(connect(&args).await?, &args).await,
         "inflight" => reconcile::inflight(connect(&args).await?, &args).await,
+        "secrets" => references::secrets(connect(&args).await?, &args).await,
         "start" => reconcile::first(connect(&args).await?, &args).await,
+        "admission" => admission::serve(&args).await,
         "queue" => work::queue(&args).await,
         other => Err(format!("no scenario {other:?}").into()),
     }

@@ -186,6 +186,11 @@ impl Inner {
         Ok(())
     }
 
+    /// Returns `true` if there are policies, whose expressions are programs.
+    pub(crate) fn has_policies(&self) -> bool {
+        !self.admission.mutations.is_empty(self) || !self.admission.validations.is_empty(self)
+    }
+
     /// Whether policies or webhooks may change anything at all.
     fn has_mutators(&self) -> bool {
         !self.admission.mutations.is_empty(self) || !self.admission.mutating.is_empty(self)

@@ -145,6 +145,15 @@ impl Drop for Allocation {
 }
 
 impl Inner {
+    /// The allocation of a request that needs nothing.
+    pub fn no_allocation(&self) -> Allocation {
+        Allocation {
+            allocator: self.allocator.clone(),
+            added: Resources::default(),
+            unused: Resources::default(),
+        }
+    }
+
     /// Allocates what a new or changed service needs; other kinds need nothing.
     pub fn allocate(
         &self,
@@ -152,13 +161,8 @@ impl Inner {
         object: &mut Value,
         old: Option<&Value>,
     ) -> Result<Allocation> {
-        let service = call.resource.gvk.group.is_empty() && &*call.resource.plural == "services";
-        let mut allocation = Allocation {
-            allocator: self.allocator.clone(),
-            added: Resources::default(),
-            unused: Resources::default(),
-        };
-        if !service || !call.info.subresource.is_empty() {
+        let mut allocation = self.no_allocation();
+        if !call.rules().hooks().allocates() || !call.info.subresource.is_empty() {
             return Ok(allocation);
         }
         let had = old.map(Resources::of).unwrap_or_default();

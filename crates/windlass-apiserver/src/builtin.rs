@@ -9,12 +9,19 @@
 
 use serde_json::Value;
 
+use crate::auth::User;
 use crate::resource::Gvk;
 use crate::status::FieldErrors;
+use deletion::{Grace, Plan};
+use jiff::Timestamp;
 
+pub mod deletion;
 pub mod general;
 pub mod rules;
 pub mod workload;
+
+pub use general::{binding, event};
+pub use workload::budget;
 
 /// The rules of one built-in kind.
 pub trait Strategy: Sync {
@@ -91,6 +98,165 @@ pub trait Strategy: Sync {
     fn reset_fields(&self) -> &'static [&'static str] {
         &["status"]
     }
+
+    /// Fields (as dotted paths) that an apply or update of a subresource does not own.
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec"] } else { &[] }
+    }
+
+    /// Prepares an update of one part; `now` is for times that are left out.
+    fn prepare_part(&self, part: Part, object: &mut Value, old: &Value, _now: &str) {
+        match part {
+            Part::Main => self.prepare_update(object, old),
+            Part::Status => self.prepare_status(object, old),
+            _ => {}
+        }
+    }
+
+    /// Problems of an update of one part, apart from common metadata.
+    fn validate_part(&self, part: Part, object: &Value, old: &Value) -> FieldErrors {
+        match part {
+            Part::Main => self.validate_update(object, old),
+            Part::Status => self.validate_status(object, old),
+            _ => FieldErrors::default(),
+        }
+    }
+
+    /// Records in a new object who asked for it.
+    fn record_creator(&self, _object: &mut Value, _user: &User) {}
+
+    /// Returns `true` if something besides its finalizers holds an object that is being deleted.
+    fn is_held(&self, _object: &Value) -> bool {
+        false
+    }
+
+    /// Marks an object as being deleted and decides how that continues; `None` leaves both to the
+    /// rules that all kinds share.
+    fn plan_deletion(&self, _object: &mut Value, _now: Timestamp) -> Option<Plan> {
+        None
+    }
+
+    /// Marks an object with the grace period of its deletion, if its kind has one.
+    fn begin_grace(&self, _object: &mut Value, _asked: Option<i64>, _now: Timestamp) -> Grace {
+        Grace::None
+    }
+
+    /// The warning for a deletion that does not say what happens to dependents.
+    fn deletion_warning(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns `true` if dependents are orphaned unless a deletion says otherwise.
+    fn orphans_dependents(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if its objects may have dependents that are garbage collected.
+    fn has_dependents(&self) -> bool {
+        true
+    }
+
+    /// Returns `true` if its finalizers have to be standard or qualified names.
+    fn qualifies_finalizers(&self) -> bool {
+        true
+    }
+
+    /// The warning that every request for an outdated kind gets.
+    fn deprecation(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The place of its objects in the real server's storage, as texts show it; `None` if that is
+    /// the plural.
+    fn storage_prefix(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns `true` if its objects are stored in another form than they are served in.
+    fn is_converted(&self) -> bool {
+        false
+    }
+
+    /// An object in the form in which it is stored.
+    fn to_stored(&self, object: Value) -> Value {
+        object
+    }
+
+    /// A stored object in the form of this version.
+    fn from_stored(&self, object: Value) -> Value {
+        object
+    }
+
+    /// Returns `true` if objects without a namespace can be selected by `metadata.namespace`.
+    fn selects_namespace(&self) -> bool {
+        true
+    }
+
+    /// The error for a field that its objects cannot be selected by.
+    fn unselectable(&self, field: &str) -> String {
+        format!("field label not supported: {field}")
+    }
+
+    /// Returns `true` if its objects are deleted a while after their last write.
+    fn expires(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if its objects grant rights, so that a write of them may be an escalation.
+    fn grants_rights(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if its objects use addresses and ports that the server allocates.
+    fn allocates(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if its objects define resources.
+    fn defines_resources(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if the server creates an object again when it is deleted: it belongs to the
+    /// service that the server is reached by.
+    fn is_restored(&self, _namespace: &str, _name: &str) -> bool {
+        false
+    }
+
+    /// All objects of a kind that is computed when it is read, and never stored.
+    fn computed(&self, _controllers_run: bool) -> Option<Vec<Value>> {
+        None
+    }
+
+    /// The resource whose objects a create of this kind binds to something.
+    fn posted_to(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The refusal of a connection to something that does not run yet.
+    fn check_connection(&self, _object: &Value) -> crate::status::Result<()> {
+        Ok(())
+    }
+}
+
+/// Which part of an object a request changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but the status.
+    Main,
+    /// The status.
+    Status,
+    /// The approval of a request for a certificate.
+    Approval,
+    /// The finalizers of a spec.
+    Finalize,
+    /// The ephemeral containers of a pod.
+    EphemeralContainers,
+    /// The sizes of the containers of a pod.
+    Resize,
+    /// The node of a pod. It is not a change that a node could have missed, so the generation
+    /// stays.
+    Binding,
 }
 
 /// The rule for a kind's names.
@@ -106,7 +272,8 @@ pub enum NameRule {
     PathSegment,
 }
 
-struct Plain;
+/// A kind without rules of its own.
+pub(crate) struct Plain;
 
 impl Strategy for Plain {}
 

@@ -346,7 +346,9 @@ impl Version {
         }
         let mut warnings = Vec::new();
         if self.has_rules {
-            match rules::blocked(&errors) {
+            // The missing name itself is reported with the rest of the metadata.
+            let nameless = crate::object::meta_str(object, "name").is_empty();
+            match rules::blocked(&errors, nameless) {
                 Some(blocked) => errors.push(blocked),
                 None => {
                     let mut budget = rules::OBJECT_BUDGET;

@@ -1,7 +1,7 @@
 //! Requests, verb by verb: the pipeline between routing and the store.
 //!
-//! route → authenticate → authorize → decode → default → mutate → validate → store → encode.
-//! [`Call`] is one request on its way through it.
+//! [`Call`] is one request, after it was routed, authenticated and authorized. Reads answer from the
+//! store; whatever changes it is a [`write::Write`], whose steps are listed in `write.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::User;
 use crate::object;
@@ -23,8 +24,7 @@ use crate::store::{Entry, Key, ResourceKey};
 use crate::table::Include;
 
 mod body;
-mod commit;
-mod component;
+mod computed;
 mod create;
 mod delete;
 mod get;
@@ -38,6 +38,7 @@ mod stored;
 mod subresource;
 mod update;
 mod watch;
+mod write;
 
 pub(crate) use kind::Rules;
 pub(crate) use options::{DryRun, FieldValidation, WriteOptions};
@@ -58,6 +59,8 @@ pub(crate) struct Call {
     pub admitted: bool,
     /// Whether it came over a connection, not from within the process.
     pub over_wire: bool,
+    /// The place among the requests in flight, which a write keeps until it is completed.
+    pub permit: Option<OwnedSemaphorePermit>,
     warnings: Mutex<Vec<String>>,
     /// The revision of its last write; 0 if there is none.
     written: AtomicU64,
@@ -101,6 +104,7 @@ impl Call {
             fault: Default::default(),
             admitted: false,
             over_wire: false,
+            permit: None,
             warnings: Mutex::default(),
             written: AtomicU64::new(0),
         }
@@ -112,16 +116,21 @@ impl Call {
     }
 
     /// Handles the request.
-    pub async fn run(&self) -> Result<Answer> {
+    pub async fn run(self: &Arc<Self>) -> Result<Answer> {
         self.check_scope()?;
         let reads = matches!(self.info.verb.as_str(), "get" | "list" | "watch");
-        if let Some(text) = deprecation(&self.resource).filter(|_| reads || !self.is_component()) {
+        if let Some(text) =
+            self.rules().hooks().deprecation().filter(|_| reads || !self.is_computed())
+        {
             self.warn(text);
         }
         if self.info.watch_path && self.info.verb != "watch" {
             return Err(Status::method_not_allowed());
         }
-        self.check_form()?;
+        // A list is refused for its form after its options were read.
+        if self.info.verb != "list" || self.is_component() {
+            self.check_form()?;
+        }
         if let Some(version) = &self.resource.custom
             && let Some(text) = &version.deprecation
         {
@@ -136,8 +145,8 @@ impl Call {
             return Err(self.verb_refused());
         }
         match self.info.verb.as_str() {
-            "get" if self.is_component() => self.component(),
-            "list" if self.is_component() => self.components(),
+            "get" if self.is_computed() => self.get_computed(),
+            "list" if self.is_computed() => self.list_computed(),
             "get" => self.get().await,
             "list" => self.list().await,
             "watch" => self.watch().await,
@@ -185,12 +194,11 @@ impl Call {
     /// Whether namespace and name in the path fit the resource and the verb.
     fn check_scope(&self) -> Result<()> {
         let (info, namespaced) = (&self.info, self.resource.namespaced);
-        let own_namespace = &*self.resource.plural == "namespaces";
-        if !namespaced && !info.namespace.is_empty() && !own_namespace {
+        if !namespaced && !info.namespace.is_empty() && !info.names_namespace() {
             return Err(self.no_such_path());
         }
         let across = matches!(info.verb.as_str(), "list" | "watch");
-        if !self.resource.is_custom() && self.only_created() {
+        if self.resource.is_only_created() {
             // What can only be created has one path, and nothing below it.
             if !info.name.is_empty() || (namespaced && info.namespace.is_empty()) {
                 return Err(Status::no_such_resource());
@@ -218,11 +226,6 @@ impl Call {
             return Err(self.verb_refused_builtin());
         }
         Ok(())
-    }
-
-    /// Returns `true` if its objects are answers that are never stored: reviews and bindings.
-    fn only_created(&self) -> bool {
-        matches!(self.resource.verbs.as_slice(), [one] if one == "create")
     }
 
     fn verb_refused_builtin(&self) -> Status {
@@ -324,15 +327,4 @@ impl Call {
 /// Whether the real server has no struct for this answer: custom objects, but not their scale.
 fn is_unstructured(resource: &Resource, value: &Value) -> bool {
     resource.is_custom() && value["kind"] == *resource.gvk.kind
-}
-
-/// The warning that every request for an outdated built-in resource gets.
-fn deprecation(resource: &Resource) -> Option<&'static str> {
-    match (&*resource.gvk.group, &*resource.plural) {
-        ("", "endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-        }
-        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        _ => None,
-    }
 }

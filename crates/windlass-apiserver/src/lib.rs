@@ -1,34 +1,59 @@
 //! The Kubernetes API in process: a `tower::Service`, and an HTTPS server.
+//!
+//! [`ApiServer`] is what most users need. The modules are declared in the order in which a request
+//! passes them:
+//!
+//! | step | modules |
+//! |---|---|
+//! | connect | `serve` (HTTPS), `pki`, `server` (the state of one server), `fault`, `clock`, `random` |
+//! | route | `request`, `registry`, `resource`, `discovery`, `openapi` |
+//! | authenticate, authorize | `auth` |
+//! | decode | `decode`, `schema`, `shape`, `object` |
+//! | read, write | `handler`; `handler::write` lists the steps of every write |
+//! | merge | `merge`: patches, server-side apply, managed fields |
+//! | default, prepare, validate | `builtin`, `custom`; `work` counts in tests what this costs |
+//! | allocate, admit | `alloc`, `admission`, `lookup` |
+//! | store | `store` |
+//! | encode | `response`, `table`, `skim`, `status` |
 
-pub mod admission;
-mod alloc;
-pub mod auth;
-pub mod builtin;
 pub mod clock;
-pub mod custom;
-pub mod decode;
-pub mod discovery;
 pub mod fault;
-mod handler;
-pub mod lookup;
-pub mod merge;
-pub mod object;
-pub mod openapi;
 pub mod pki;
 mod random;
+pub mod serve;
+pub mod server;
+
+pub mod discovery;
+pub mod openapi;
 pub mod registry;
 pub mod request;
 pub mod resource;
-pub mod response;
+
+pub mod auth;
+
+pub mod decode;
+pub mod object;
 pub mod schema;
-pub mod serve;
-pub mod server;
 pub mod shape;
+
+mod handler;
+
+pub mod merge;
+
+pub mod builtin;
+pub mod custom;
+mod work;
+
+pub mod admission;
+mod alloc;
+pub mod lookup;
+
+pub mod store;
+
+pub mod response;
 mod skim;
 pub mod status;
-pub mod store;
 pub mod table;
-mod work;
 
 pub use admission::ExpressionWarning;
 pub use auth::User;

@@ -45,6 +45,11 @@ pub struct Query(BTreeMap<String, Vec<String>>);
 // === impl RequestInfo ===
 
 impl RequestInfo {
+    /// Returns `true` if the path names a namespace itself, which is the namespace of the request.
+    pub fn names_namespace(&self) -> bool {
+        self.resource == "namespaces"
+    }
+
     /// Reads method, path and query. Never fails: anything but an API path is a non-resource
     /// request.
     pub fn read(method: &Method, path: &str, query: &Query) -> Self {

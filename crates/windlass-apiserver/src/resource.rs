@@ -98,6 +98,12 @@ impl Resource {
         self.verbs.iter().any(|v| v == verb)
     }
 
+    /// Returns `true` if its objects are requests that are answered and never stored: reviews and
+    /// bindings.
+    pub fn is_only_created(&self) -> bool {
+        !self.is_custom() && matches!(self.verbs.as_slice(), [one] if one == "create")
+    }
+
     /// Whether it is a custom resource.
     pub fn is_custom(&self) -> bool {
         self.custom.is_some()

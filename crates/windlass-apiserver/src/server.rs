@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::ExpressionWarning;
@@ -18,15 +19,14 @@ use crate::alloc::Allocator;
 use crate::auth::{Authenticator, Authorizer, DEFAULT_ISSUER, Impersonator, Signer, User};
 use crate::clock::Clock;
 use crate::fault::{Fault, FaultHook, Faults, LogEntry, RequestLog, Written};
+use crate::handler::Rules;
 use crate::random::Randomness;
 use crate::registry::{Registry, storage_of};
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
 use crate::response::{Body, Form};
 use crate::status::{Cause, Details, Result, Status};
-use crate::store::{
-    Change, Entry, Journal, JournalError, Key, LogLimits, ResourceKey, Seed, Store,
-};
+use crate::store::{Change, Entry, Journal, JournalError, LogLimits, ResourceKey, Seed, Store};
 
 mod convert;
 mod definitions;
@@ -308,6 +308,8 @@ struct Routed {
     query: Query,
     info: RequestInfo,
     fault: Fault,
+    /// The place among the requests in flight.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 /// The user of a request that needs no proof: it comes from within the process.
@@ -335,15 +337,17 @@ impl Inner {
 
     /// Brings back the service the server is reached by, as it does for the real one.
     fn restore_own_service(&self) {
-        let own = |seed: &&Seed| {
-            &*seed.key.namespace == "default"
-                && &*seed.key.name == "kubernetes"
-                && self.store.world().get(&seed.resource, &seed.key).is_none()
-        };
-        for seed in crate::auth::bootstrap::seeds().iter().filter(own) {
+        for seed in crate::auth::bootstrap::seeds().iter() {
+            let Some(resource) = self.registry.find_stored(&seed.resource) else { continue };
+            let hooks = Rules::of(&resource).hooks();
+            if !hooks.is_restored(&seed.key.namespace, &seed.key.name)
+                || self.store.world().get(&seed.resource, &seed.key).is_some()
+            {
+                continue;
+            }
             let entry = seed.entry(0, &self.clock.stamp(), &self.seed_uid(seed));
             let (object, fields) = (entry.object(), entry.fields);
-            if &*seed.resource.plural == "services" {
+            if hooks.allocates() {
                 self.allocator.keep(&object);
             }
             // A failing journal shows at the first real write.
@@ -372,7 +376,8 @@ impl Inner {
         let outcome = match fault.fail.clone() {
             Some(status) => Err(status),
             None => {
-                let request = Routed { parts, query, info: info.clone(), fault: fault.clone() };
+                let request =
+                    Routed { parts, query, info: info.clone(), fault: fault.clone(), permit: None };
                 self.handle(request, user, body).await
             }
         };
@@ -394,7 +399,7 @@ impl Inner {
     /// Nothing of the body is read before it is clear that the user may send the request.
     async fn handle<B>(
         self: &Arc<Self>,
-        request: Routed,
+        mut request: Routed,
         user: Result<User>,
         body: B,
     ) -> Result<Response<Body>>
@@ -404,7 +409,7 @@ impl Inner {
     {
         let limit = TimeLimit::of(&request.info, &request.query)?;
         let user = user?;
-        let _permit = self.in_flight.enter(&user, &request.info)?;
+        request.permit = self.in_flight.enter(&user, &request.info)?;
         self.allow(&user, &request.info)?;
         let info = request.info.clone();
         limit.run(&info, self.dispatch(request, user, body)).await
@@ -462,41 +467,31 @@ impl Inner {
     }
 
     /// What follows from a write: definitions are served, allocations are freed, events expire.
-    pub async fn after_write(
+    pub fn after_write(
         self: &Arc<Self>,
         resource: &Resource,
         new: Option<&Arc<Entry>>,
         old: Option<&Arc<Entry>>,
     ) {
-        if new.is_none()
-            && let Some(old) = old
-            && &*resource.plural == "services"
-            && resource.gvk.group.is_empty()
-        {
-            self.allocator.free(&old.object());
+        let hooks = Rules::of(resource).hooks();
+        if let (None, Some(old)) = (new, old) {
+            if hooks.allocates() {
+                self.allocator.free(&old.object());
+            }
+            if hooks.is_restored(&old.key.namespace, &old.key.name) {
+                self.restore_own_service();
+            }
         }
-        if new.is_none() && old.is_some_and(|old| is_own_service(resource, &old.key)) {
-            self.restore_own_service();
-        }
-        if &*resource.gvk.group == "apiextensions.k8s.io" {
+        if hooks.defines_resources() {
             self.sync_definitions();
         }
-        if new.is_some() {
-            self.expire_later(resource);
+        if new.is_some() && hooks.expires() {
+            self.ensure_expiry();
         }
         if resource.is_custom() && new.is_none() {
             self.instance_gone(&storage_of(resource));
         }
     }
-}
-
-/// Whether this is the service `kubernetes` or what points at the server for it.
-fn is_own_service(resource: &Resource, key: &Key) -> bool {
-    (&*key.namespace, &*key.name) == ("default", "kubernetes")
-        && matches!(
-            (&*resource.gvk.group, &*resource.plural),
-            ("", "services" | "endpoints") | ("discovery.k8s.io", "endpointslices")
-        )
 }
 
 /// A signer with a new key, from the seed if there is one.

@@ -1,12 +1,12 @@
 //! The Memcached operator with one version as a program, for the tests of `windlass run`, `windlass
-//! dev` and `windlass plan`, with a webhook that refuses some config maps, and a controller that
-//! copies others half an hour after they were created.
+//! dev` and `windlass plan`, with a webhook and a policy that each refuse some config maps, and a
+//! controller that copies others half an hour after they were created.
 
 use jiff::ToSpan;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use memcached_operator::Memcached;
-use windlass::webhook::{Findings, Request, Webhook};
+use windlass::webhook::{Findings, Policy, Request, Webhook};
 use windlass::{Context, Controller, Next, Operator, Result};
 
 async fn refuse(_: Request<ConfigMap>) -> Result<Findings> {
@@ -43,12 +43,20 @@ async fn copy(cx: Context<ConfigMap>) -> Result<Next> {
 fn main() -> std::process::ExitCode {
     let webhook =
         Webhook::new().validate(refuse).settings(|entry| entry.object_selector = Some(selector()));
+    let policy = Policy::<ConfigMap>::new("sealed")
+        .validate("object.?immutable.orValue(false) == true", "it is checked by a policy")
+        .settings(|policy| {
+            let constraints = policy.spec.match_constraints.get_or_insert_default();
+            let sealed = [("sealed".to_owned(), "yes".to_owned())];
+            constraints.object_selector.get_or_insert_default().match_labels = Some(sealed.into());
+        });
     let copier = Controller::builder("copier").owns::<Secret>().build(copy);
     Operator::new("memcached-operator")
         .version(env!("CARGO_PKG_VERSION"))
         .api::<Memcached>()
         .controller(memcached_operator::controller())
         .webhook(webhook)
+        .policy(policy)
         .controller(copier)
         .main()
 }

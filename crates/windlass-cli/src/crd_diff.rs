@@ -35,7 +35,8 @@ enum CrdCommand {
 
 #[derive(Args)]
 struct DiffArgs {
-    /// The definitions before the change: a file, a directory, `REVISION:PATH` of git, or `cluster`.
+    /// The definitions before the change: a file, a directory, `REVISION:PATH` of git, `REVISION` for
+    /// the path of the other side, or `cluster`.
     old: String,
     /// The definitions after the change, given in the same way.
     new: String,

@@ -117,26 +117,32 @@ impl RoleTest {
     pub fn check(&self) -> Result<(), RoleReport> {
         let user = service_account_name(&self.model.namespace, &self.model.manager_name());
         let log = self.server.request_log().entries();
-        let log = log.iter().filter(|entry| entry.user == user && entry.request.is_resource);
-        let (mut used, mut missing) = (BTreeSet::new(), BTreeSet::new());
-        for entry in log {
+        let log: Vec<&LogEntry> = log.iter().filter(|entry| entry.user == user).collect();
+        let mut missing = BTreeSet::new();
+        let mut used = Used::default();
+        for entry in &log {
             let right = Right::of(entry);
             // An apply that creates the object needs the right to create it.
             let create = Right { verb: "create".into(), ..right.clone() };
             match entry.code {
-                403 if !self.allows(&right, entry) => drop(missing.insert(right)),
+                403 if !entry.request.is_resource => drop(missing.insert(url_missing(entry))),
+                403 if !self.allows(&right, entry) => drop(missing.insert(right.missing())),
                 403 if right.verb == "patch" && !self.allows(&create, entry) => {
-                    missing.insert(create);
+                    missing.insert(create.missing());
                 }
                 403 => {}
-                201 if right.verb == "patch" => used.extend([right, create]),
-                _ => drop(used.insert(right)),
+                201 if right.verb == "patch" => {
+                    used.add(create, entry);
+                    used.add(right, entry);
+                }
+                _ => used.add(right, entry),
             }
         }
-        let unused = self.expected().into_iter().filter(|right| !used.contains(right));
+        let rules = self.model.grants.iter().filter(|grant| !grant.rare).map(|grant| &grant.rule);
+        let unused: BTreeSet<String> = rules.flat_map(|rule| used.unused(rule)).collect();
         let report = RoleReport {
-            missing: missing.iter().map(Right::missing).collect(),
-            unused: unused.map(|right| right.unused()).collect(),
+            missing: missing.into_iter().collect(),
+            unused: unused.into_iter().collect(),
         };
         match report == RoleReport::default() {
             true => Ok(()),
@@ -149,18 +155,74 @@ impl RoleTest {
         let allows = |rule: &Rule| rule.allows(&right.group, &right.resource, name, &right.verb);
         self.model.roles().iter().flat_map(|role| &role.rules).any(allows)
     }
-
-    /// The rights that a scenario has to use.
-    fn expected(&self) -> BTreeSet<Right> {
-        let rules = self.model.grants.iter().filter(|grant| !grant.rare).map(|grant| &grant.rule);
-        rules.flat_map(Right::all).collect()
-    }
 }
 
 impl fmt::Debug for RoleTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RoleTest").field("operator", &self.model.name).finish_non_exhaustive()
     }
+}
+
+/// What the requests of a scenario used.
+#[derive(Default)]
+struct Used {
+    rights: BTreeSet<Right>,
+    /// The names of the objects.
+    named: BTreeSet<(Right, String)>,
+    /// The verbs and the paths of what is not a resource.
+    urls: BTreeSet<(String, String)>,
+}
+
+// === impl Used ===
+
+impl Used {
+    fn add(&mut self, right: Right, entry: &LogEntry) {
+        let request = &entry.request;
+        if !request.is_resource {
+            self.urls.insert((request.verb.clone(), request.path.clone()));
+            return;
+        }
+        self.named.insert((right.clone(), request.name.clone()));
+        self.rights.insert(right);
+    }
+
+    /// Returns one sentence for each right, name and URL of a rule that was not used.
+    fn unused(&self, rule: &Rule) -> Vec<String> {
+        let mut found = Vec::new();
+        for right in Right::all(rule) {
+            if !self.rights.contains(&right) {
+                found.push(right.unused());
+                continue;
+            }
+            let is_unused =
+                |name: &&String| !self.named.contains(&(right.clone(), (*name).clone()));
+            found.extend(rule.resource_names.iter().filter(is_unused).map(|name| {
+                let (verb, target) = (&right.verb, right.target());
+                format!("the role allows {verb} on {target} {name:?}, which was never used: remove the name")
+            }));
+        }
+        for (url, verb) in
+            rule.urls.iter().flat_map(|url| rule.verbs.iter().map(move |verb| (url, verb)))
+        {
+            let covers = |path: &str| match url.strip_suffix('*') {
+                Some(prefix) => path.starts_with(prefix),
+                None => path == url,
+            };
+            if !self.urls.iter().any(|(used, path)| used == verb && covers(path)) {
+                found.push(format!(
+                    "the role allows {verb} on {url}, which was never used: remove the rule"
+                ));
+            }
+        }
+        found
+    }
+}
+
+fn url_missing(entry: &LogEntry) -> String {
+    format!(
+        "the role does not allow {} on {}: declare it with Operator::allow",
+        entry.request.verb, entry.request.path
+    )
 }
 
 /// Creates an object; one that exists is left alone.

@@ -10,6 +10,9 @@ use crate::attribute::{self, Entry};
 const REASONS: &[&str] =
     &["FieldValueRequired", "FieldValueInvalid", "FieldValueForbidden", "FieldValueDuplicate"];
 
+/// The keyword of objects that keep fields which no schema describes.
+pub const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
 /// The rule that writes a keyword.
 pub fn keyword(root: &TokenStream, name: &str, value: &Value) -> TokenStream {
     let text = value.to_string();
@@ -116,6 +119,9 @@ pub fn cel(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
         match argument.name().as_str() {
             "message" => {
                 let text = argument.string()?;
+                if text.value().trim().is_empty() || text.value().contains(['\n', '\r']) {
+                    return Err(argument.error("`message` is one line of text"));
+                }
                 fields.push(quote!(message: ::core::option::Option::Some(#text)));
             }
             "message_expression" => {

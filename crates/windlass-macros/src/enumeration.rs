@@ -22,20 +22,24 @@ pub fn describe(item: &mut ItemEnum, root: &TokenStream, rules: &Rules) -> Resul
         item.attrs.push(parse_quote!(#[serde(rename_all_fields = "camelCase")]));
     }
     let owner = item.ident.clone();
-    let container = Container {
+    let mut container = Container {
         root,
         owner: &owner,
         rename_all: &rename_fields,
         optional: rules.optional,
-        plain: false,
+        plain: item.generics.params.is_empty(),
+        prefix: String::new(),
+        shared: !external,
     };
     if item.variants.is_empty() {
         return Err(Error::new_spanned(&item.ident, "an enum without variants has no values"));
     }
     let mut variants = Vec::new();
     let mut errors = same_names(item, &rename)?;
+    let mut functions = Vec::new();
     for variant in &mut item.variants {
-        match describe_variant(variant, &container, &rename, has_data && external) {
+        container.prefix = format!("{}_", names::variant("snake_case", &variant.ident.to_string()));
+        match describe_variant(variant, &container, &rename, has_data && external, &mut functions) {
             Ok(tokens) => variants.extend(tokens),
             Err(error) => errors.push(error),
         }
@@ -56,7 +60,7 @@ pub fn describe(item: &mut ItemEnum, root: &TokenStream, rules: &Rules) -> Resul
             rules: &[#(#rules),*],
         })
     };
-    Ok(Output { schema, functions: Vec::new(), nested: Vec::new() })
+    Ok(Output { schema, functions, nested: Vec::new(), names: None })
 }
 
 /// Returns errors about variants that are the same in JSON.
@@ -96,6 +100,7 @@ fn describe_variant(
     container: &Container<'_>,
     rename: &str,
     are_fields: bool,
+    functions: &mut Vec<TokenStream>,
 ) -> Result<Option<TokenStream>> {
     let root = container.root;
     let serde = serde_attribute::read(&variant.attrs)?;
@@ -130,7 +135,9 @@ fn describe_variant(
         Fields::Named(fields) => {
             let mut tokens = Vec::new();
             for one in &mut fields.named {
-                tokens.extend(field::describe(one, container)?.map(|field| field.tokens));
+                let Some(field) = field::describe(one, container)? else { continue };
+                functions.extend(field.functions);
+                tokens.push(field.tokens);
             }
             quote!(#root::Content::Fields(&[#(#tokens),*]))
         }

@@ -25,6 +25,11 @@ pub struct Container<'a> {
     pub optional: bool,
     /// Whether generated functions can be named: the type has no parameters.
     pub plain: bool,
+    /// What the names of generated functions begin with; the variant of an enum.
+    pub prefix: String,
+    /// Whether the fields share one object with those of other variants, so that the API server
+    /// cannot fill in their defaults.
+    pub shared: bool,
 }
 
 /// A field, ready to be described.
@@ -49,6 +54,10 @@ pub struct Described {
     pub has_default: bool,
     /// Whether its fields are fields of the struct.
     pub flatten: bool,
+    /// The type.
+    pub kind: Type,
+    /// Whether the type does not decide about its fields.
+    pub is_open: bool,
 }
 
 /// Describes a field, and takes its `#[k8s(..)]` attributes away; `None` if it is not part of the JSON.
@@ -91,6 +100,7 @@ pub fn describe(field: &mut syn::Field, container: &Container<'_>) -> Result<Opt
     };
     let ident = field.ident.clone();
     let (partial, has_default) = (rules.partial, rules.default.is_some());
+    let is_open = rules.schemaless || rules.preserve_unknown || serde.with;
     let rules = rules.tokens;
     let described = Described {
         ident,
@@ -103,6 +113,8 @@ pub fn describe(field: &mut syn::Field, container: &Container<'_>) -> Result<Opt
         partial,
         has_default,
         flatten,
+        kind: field.ty.clone(),
+        is_open,
     };
     Ok(Some(described))
 }
@@ -215,9 +227,15 @@ fn default(
             Some(tokens.clone())
         }
     };
+    if literal.is_none() && container.shared && shape::option(kind).is_none() {
+        let message = format!(
+            "the API server cannot fill in the default of a field that only some variants have, make `{name}` an `Option`"
+        );
+        return Err(Error::new(*span, message));
+    }
     let is_free = serde.default.is_none() && shape::option(kind).is_none() && container.plain;
     if let (Some(literal), true, false) = (literal, is_free, name.is_empty()) {
-        let function = format_ident!("__default_{}", name);
+        let function = format_ident!("__default_{}{}", container.prefix, name);
         functions.push(quote! {
             fn #function() -> #kind { #literal }
         });

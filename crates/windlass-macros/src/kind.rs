@@ -9,8 +9,8 @@ use syn::{Error, Ident, Item, LitStr, Path, Result, Type};
 
 use crate::argument;
 use crate::attribute::{self, Entry};
-use crate::column::Fields;
 use crate::object::{ObjectType, SpecPlace};
+use crate::path::Fields;
 use crate::rule::join;
 use crate::{names, partial, plural, serde_attribute};
 
@@ -24,7 +24,11 @@ const KEYS: &[&str] = &[
     "short",
     "categories",
     "doc",
+    "title",
+    "docs",
+    "preserve_unknown",
     "status",
+    "status_default",
     "column",
     "scale",
     "selectable",
@@ -35,6 +39,7 @@ const KEYS: &[&str] = &[
     "annotation",
     "cel",
     "optional_spec",
+    "spec_default",
     "flat",
     "partial",
     "ui",
@@ -84,12 +89,22 @@ impl Kind {
         for name in ["flat", "partial"] {
             find(name).map(Entry::flag).transpose()?;
         }
-        if let (Some(_), Some(entry)) = (find("flat"), find("optional_spec")) {
-            let message = "an object that is `flat` has no spec, remove `optional_spec`";
+        let of_spec = find("optional_spec").or_else(|| find("spec_default"));
+        if let (Some(_), Some(entry)) = (find("flat"), of_spec) {
+            let message = format!("an object that is `flat` has no spec, remove `{}`", entry.key);
+            return Err(Error::new(entry.key.span(), message));
+        }
+        if let (None, Some(entry)) = (&status, find("status_default")) {
+            let message = "the kind has no status, add `status = Type`";
             return Err(Error::new(entry.key.span(), message));
         }
         let root = find("crate").map(|entry| syn::parse2(entry.tokens()?)).transpose()?;
-        let fields = Fields { names: spec_fields(structure)?, flat: find("flat").is_some() };
+        let fields = Fields {
+            owner: structure.ident.clone(),
+            names: spec_fields(structure)?,
+            flat: find("flat").is_some(),
+            status: status.clone(),
+        };
         Ok((Kind { entries, group, version, kind, status, fields }, root))
     }
 
@@ -136,6 +151,7 @@ impl Kind {
     ) -> Result<TokenStream> {
         let Item::Struct(structure) = item else { return Ok(TokenStream::new()) };
         let definition = self.definition(structure, root)?;
+        let path_checks = self.path_checks(root)?;
         let spec = &structure.ident;
         let kind = Ident::new(&self.kind.value(), self.kind.span());
         let structs = self.structs(structure, &kind, root, derives)?;
@@ -152,6 +168,23 @@ impl Kind {
 
                     fn spec_mut(&mut self) -> &mut #spec {
                         &mut self.spec
+                    }
+                }
+            }
+        });
+        let deref = self.is_flat().then(|| {
+            quote! {
+                impl ::core::ops::Deref for #kind {
+                    type Target = #spec;
+
+                    fn deref(&self) -> &#spec {
+                        &self.fields
+                    }
+                }
+
+                impl ::core::ops::DerefMut for #kind {
+                    fn deref_mut(&mut self) -> &mut #spec {
+                        &mut self.fields
                     }
                 }
             }
@@ -176,7 +209,9 @@ impl Kind {
             #resource
             #extension
             #has_spec
+            #deref
             #has_status
+            #(#path_checks)*
 
             impl #root::Api for #kind {
                 const DEFINITION: #root::Definition<'static> = #definition;
@@ -197,10 +232,10 @@ impl Kind {
             .into_iter()
             .filter(|name| derives.iter().any(|known| known == name))
             .collect();
-        let place = match self.find("optional_spec") {
+        let place = match self.requires_spec() {
             _ if self.is_flat() => SpecPlace::Flat,
-            Some(_) => SpecPlace::DefaultSpec,
-            None => SpecPlace::Spec,
+            false => SpecPlace::DefaultSpec,
+            true => SpecPlace::Spec,
         };
         let object = ObjectType {
             root,
@@ -225,6 +260,10 @@ impl Kind {
         let object = ObjectType { ident: &ident, docs, spec: &spec, place, derives, ..object };
         let (object, resource) = (object.expand(), self.resource(&ident, root)?);
         Ok(quote!(#whole #object #resource))
+    }
+
+    fn requires_spec(&self) -> bool {
+        self.find("optional_spec").is_none() && self.find("spec_default").is_none()
     }
 
     fn is_flat(&self) -> bool {

@@ -7,6 +7,7 @@ use proc_macro::TokenStream;
 mod argument;
 mod attribute;
 mod column;
+mod consistency;
 mod enumeration;
 mod field;
 mod json;
@@ -14,6 +15,7 @@ mod kind;
 mod names;
 mod object;
 mod partial;
+mod path;
 mod plural;
 mod rule;
 mod serde_attribute;
@@ -35,7 +37,9 @@ mod type_item;
 /// | `scope = Cluster` | objects belong to no namespace |
 /// | `short = "mc"`, `categories = ["all"]` | names for the command line |
 /// | `doc = ".."` | the documentation of the kind, if it is not that of the struct |
+/// | `title = ".."`, `docs(url = "..")`, `preserve_unknown` | about the whole object, as in [`macro@k8s`] |
 /// | `status = Type` | the type of the status, and the subresource |
+/// | `status_default = { phase: "New" }` | the status of an object without one |
 /// | `column("Size", ".spec.size", type = "integer", format = "int32", priority = 1, description = "..")` | a column of tables; the type follows from the field |
 /// | `scale(spec = "..", status = "..", selector = "..")` | the subresource `scale` |
 /// | `selectable = [".spec.x"]` | fields that field selectors know |
@@ -43,7 +47,8 @@ mod type_item;
 /// | `label("key", "value")`, `annotation("key", "value")` | metadata of the definition |
 /// | `cel("rule", ..)` | a rule of the whole object, as in [`macro@k8s`] |
 /// | `optional_spec` | objects may lack a spec, which is then the default of its type |
-/// | `flat` | there is no `spec`: the fields of the struct are fields of the object, in `fields` |
+/// | `spec_default = { size: 1 }` | objects may lack a spec, which the API server then fills in |
+/// | `flat` | there is no `spec`: the fields of the struct are fields of the object, which dereferences to the struct |
 /// | `partial` | also makes a struct `MemcachedPartial`, as in [`macro@k8s`] |
 /// | `ui(display = "..", ..)` | how catalogs show the kind |
 #[proc_macro_attribute]

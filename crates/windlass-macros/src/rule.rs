@@ -5,8 +5,9 @@ use quote::quote;
 use serde_json::{Value, json};
 use syn::{Error, LitStr, Result, Type};
 
-use crate::argument::{cel, docs, keyword, members, one_of, ui};
+use crate::argument::{PRESERVE, cel, docs, keyword, members, one_of, ui};
 use crate::attribute::{self, Entry};
+use crate::consistency;
 use crate::json::{self, Json};
 use crate::shape::{self, Shape};
 
@@ -87,6 +88,8 @@ pub struct Rules {
     pub optional: bool,
     /// `schemaless`.
     pub schemaless: bool,
+    /// `preserve_unknown`.
+    pub preserve_unknown: bool,
     /// `allow_float`.
     pub allow_float: bool,
     /// `partial`.
@@ -149,6 +152,10 @@ impl Reader<'_> {
             }
         }
         errors.extend(self.contradiction(entries));
+        if errors.is_empty() {
+            let kind = self.kind.filter(|_| !entries.iter().any(reshaped));
+            errors = consistency::check(entries, kind, self.name);
+        }
         join(errors)?;
         Ok(rules)
     }
@@ -262,7 +269,8 @@ impl Reader<'_> {
             }
             "preserve_unknown" => {
                 entry.flag()?;
-                rules.push(keyword(root, "x-kubernetes-preserve-unknown-fields", &true.into()));
+                rules.preserve_unknown = true;
+                rules.push(keyword(root, PRESERVE, &true.into()));
             }
             "embedded_resource" => {
                 entry.flag()?;
@@ -499,6 +507,14 @@ impl Reader<'_> {
                     return Err(
                         entry.error(format_args!("`list` names the key `{}` twice", keys[at]))
                     );
+                }
+                let item = self.kind.and_then(shape::element).map(shape::of);
+                if let Some(item) = item.filter(|item| !matches!(item, Shape::Map | Shape::Other)) {
+                    return Err(entry.error(format_args!(
+                        "`list = map(..)` is for lists of structs, but each item of `{}` is {}, use `list = set`",
+                        self.name,
+                        item.word()
+                    )));
                 }
                 rules.push(keyword(root, "x-kubernetes-list-map-keys", &json!(keys)));
             }

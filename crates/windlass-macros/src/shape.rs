@@ -55,6 +55,17 @@ pub fn element(kind: &Type) -> Option<&Type> {
     }
 }
 
+/// Returns the type inside of all lists and maps, and how many there are.
+pub fn innermost(kind: &Type) -> (usize, &Type) {
+    match element(kind) {
+        Some(inner) => {
+            let (depth, inner) = innermost(inner);
+            (depth + 1, inner)
+        }
+        None => (0, bare(kind)),
+    }
+}
+
 /// Returns the keys of a map.
 pub fn key(kind: &Type) -> Option<&Type> {
     match kind {

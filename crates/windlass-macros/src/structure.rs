@@ -2,12 +2,12 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Error, Fields, ItemStruct, Result};
+use syn::{Error, Fields, Ident, ItemStruct, Result, Type};
 
 use crate::field::{self, Container};
 use crate::rule::{Rules, join};
 use crate::type_item::{Output, rule_tokens};
-use crate::{serde_attribute, text};
+use crate::{serde_attribute, shape, text};
 
 /// Describes a struct, and takes its attributes away.
 pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Result<Output> {
@@ -20,6 +20,8 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
         rename_all: serde.rename_all.as_deref().unwrap_or("camelCase"),
         optional: rules.optional || serde.default.is_some(),
         plain: item.generics.params.is_empty(),
+        prefix: String::new(),
+        shared: false,
     };
     match &mut item.fields {
         Fields::Named(fields) => {
@@ -40,6 +42,7 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
             }
             join(errors)?;
             let tokens = described.iter().map(|field| &field.tokens);
+            let names = names_of(&described, root, &owner, rules);
             let rules = rule_tokens(rules, root, &described)?;
             let schema = quote! {
                 #root::object(generator, &#root::Object {
@@ -51,7 +54,7 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
             let nested = described.iter().filter(|field| field.partial);
             let nested = nested.filter_map(|field| field.ident.clone()).collect();
             let functions = described.into_iter().flat_map(|field| field.functions).collect();
-            Ok(Output { schema, functions, nested })
+            Ok(Output { schema, functions, nested, names })
         }
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
             let inner = &mut fields.unnamed[0];
@@ -64,7 +67,7 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
             let inner = field::of_type(root, &inner.ty, false);
             let rules = rule_tokens(rules, root, &[])?;
             let schema = quote!(#root::newtype(generator, #doc, #inner, &[#(#rules),*]));
-            Ok(Output { schema, functions: Vec::new(), nested: Vec::new() })
+            Ok(Output { schema, functions: Vec::new(), nested: Vec::new(), names: None })
         }
         Fields::Unnamed(fields) => {
             let message = "a struct of several unnamed fields is a list of values of different types, name the fields";
@@ -75,4 +78,29 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
             "a struct without fields has no JSON, write `{}` after its name",
         )),
     }
+}
+
+/// The names of the fields as an expression; none if there can be others.
+fn names_of(
+    fields: &[field::Described],
+    root: &TokenStream,
+    owner: &Ident,
+    rules: &Rules,
+) -> Option<TokenStream> {
+    if rules.preserve_unknown || fields.iter().any(|field| field.flatten) {
+        return None;
+    }
+    let name = |field: &field::Described| {
+        let name = &field.name;
+        let (depth, inner) = shape::innermost(&field.kind);
+        let is_owner = matches!(inner, Type::Path(path) if path.path.is_ident(owner));
+        let fields = if field.is_open || is_owner {
+            quote!(::core::option::Option::None)
+        } else {
+            quote!(#root::fields::Probe::<#inner>::FIELDS)
+        };
+        quote!(#root::fields::Name { name: #name, depth: #depth, fields: #fields })
+    };
+    let names = fields.iter().map(name);
+    Some(quote!(&[#(#names),*]))
 }

@@ -18,6 +18,8 @@ pub struct Output {
     pub functions: Vec<TokenStream>,
     /// The fields whose types have partial structs, too.
     pub nested: Vec<Ident>,
+    /// The names of the fields as an expression, if no others are possible.
+    pub names: Option<TokenStream>,
 }
 
 /// Expands `#[api(..)]` or `#[k8s(..)]`.
@@ -179,8 +181,20 @@ fn json_schema(item: &Item, root: &TokenStream, output: &Output) -> TokenStream 
             }
         }
     });
+    let names = output.names.as_ref().map(|names| {
+        quote! {
+            impl #parameters #root::fields::Fields for #ident #arguments #clause {
+                const FIELDS: &'static [#root::fields::Name] = {
+                    #[allow(unused_imports)]
+                    use #root::fields::Open as _;
+                    #names
+                };
+            }
+        }
+    });
     quote! {
         #functions
+        #names
 
         impl #parameters #root::schemars::JsonSchema for #ident #arguments #clause {
             fn schema_name() -> ::std::borrow::Cow<'static, str> {

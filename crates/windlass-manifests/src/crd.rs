@@ -76,10 +76,14 @@ pub struct Definition<'a> {
     pub spec: SchemaOf,
     /// Whether every object has a spec.
     pub spec_required: bool,
+    /// Rules of the spec beside those of its type.
+    pub spec_rules: &'a [Rule<'a>],
     /// Whether there is no spec, and what would be its fields are fields of the object.
     pub flat: bool,
     /// The schema of the status, if the kind has one.
     pub status: Option<SchemaOf>,
+    /// Rules of the status beside those of its type.
+    pub status_rules: &'a [Rule<'a>],
     /// How a catalog shows the kind, as JSON.
     pub ui: Option<&'a str>,
 }
@@ -278,9 +282,16 @@ impl Definition<'_> {
             ),
             field("kind", KIND, false, SchemaGenerator::subschema_for::<String>),
             field("metadata", "", false, metadata_schema),
-            Field { flatten: self.flat, ..field("spec", "", self.spec_required, self.spec) },
+            Field {
+                flatten: self.flat,
+                rules: self.spec_rules,
+                ..field("spec", "", self.spec_required, self.spec)
+            },
         ];
-        fields.extend(self.status.map(|status| field("status", "", false, status)));
+        fields.extend(self.status.map(|status| Field {
+            rules: self.status_rules,
+            ..field("status", "", false, status)
+        }));
         let root = Object { doc: self.doc, fields: &fields, rules: self.rules };
         object(&mut generator, &root)
     }

@@ -2,7 +2,8 @@
 //!
 //! `definition` compares what belongs to a whole definition (scope, names, versions, conversion),
 //! `version` compares what belongs to one version (served, storage, subresources), and `schema` walks
-//! two schemas field by field, with the rules of single keywords in `keyword`.
+//! two schemas field by field, with the rules of single keywords in `keyword` and those of conditions
+//! in `logic`.
 //!
 //! A change is breaking if an object that was valid can become invalid or lose a value, if its
 //! meaning can change without a write (defaults), or if a request that worked can fail or do something
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 
 mod definition;
 mod keyword;
+mod logic;
 mod schema;
 mod version;
 

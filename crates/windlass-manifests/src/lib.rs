@@ -65,6 +65,6 @@ pub mod __private {
     pub use crate::crd::{Api, Column, Definition, Scale};
     pub use crate::schema::{
         Cel, Content, Count, Field, Object, Rule, Tagging, Union, Variant, any, bytes, duration,
-        newtype, object, union, unit,
+        fields, newtype, object, union, unit,
     };
 }

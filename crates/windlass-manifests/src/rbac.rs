@@ -146,25 +146,36 @@ impl Rule {
     /// rule, then groups, then URLs. A verb `*` includes all others. Rules for named objects are
     /// merged with rules for the same names only.
     pub fn normalize(rules: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut merged = Self::merge(rules);
+        loop {
+            let count = merged.len();
+            merged = Self::merge(merged);
+            if merged.len() == count {
+                return merged;
+            }
+        }
+    }
+
+    fn merge(rules: impl IntoIterator<Item = Self>) -> Vec<Self> {
         type Names = BTreeSet<String>;
-        let mut verbs: BTreeMap<(String, Names, String), Names> = BTreeMap::new();
+        let mut verbs: BTreeMap<(Names, Names, String), Names> = BTreeMap::new();
         let mut urls: BTreeMap<String, Names> = BTreeMap::new();
         for rule in rules {
-            for (group, resource) in rule.atoms() {
-                let key = (group.to_owned(), rule.resource_names.clone(), resource.to_owned());
+            for resource in &rule.resources {
+                let key = (rule.api_groups.clone(), rule.resource_names.clone(), resource.clone());
                 verbs.entry(key).or_default().extend(rule.verbs.iter().cloned());
             }
             for url in &rule.urls {
                 urls.entry(url.clone()).or_default().extend(rule.verbs.iter().cloned());
             }
         }
-        let mut resources: BTreeMap<(String, Names, Names), Names> = BTreeMap::new();
-        for ((group, names, resource), verbs) in verbs {
-            resources.entry((group, names, simplified(verbs))).or_default().insert(resource);
+        let mut resources: BTreeMap<(Names, Names, Names), Names> = BTreeMap::new();
+        for ((groups, names, resource), verbs) in verbs {
+            resources.entry((groups, names, simplified(verbs))).or_default().insert(resource);
         }
         let mut groups: BTreeMap<(Names, Names, Names), Names> = BTreeMap::new();
-        for ((group, names, verbs), resources) in resources {
-            groups.entry((resources, names, verbs)).or_default().insert(group);
+        for ((some, names, verbs), resources) in resources {
+            groups.entry((resources, names, verbs)).or_default().extend(some);
         }
         let mut paths: BTreeMap<Names, Names> = BTreeMap::new();
         for (url, verbs) in urls {
@@ -187,11 +198,6 @@ impl Rule {
             && has(&self.resources, resource)
             && has(&self.verbs, verb)
             && (self.resource_names.is_empty() || self.resource_names.contains(name))
-    }
-
-    fn atoms(&self) -> impl Iterator<Item = (&str, &str)> {
-        let pairs = |group| self.resources.iter().map(move |resource| (group, resource.as_str()));
-        self.api_groups.iter().map(String::as_str).flat_map(pairs)
     }
 
     fn to_value(&self) -> Value {

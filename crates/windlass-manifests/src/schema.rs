@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 pub mod bytes;
 pub mod duration;
+pub mod fields;
 pub mod unit;
 
 pub(crate) mod cel;
@@ -36,6 +37,9 @@ const STRUCTURAL: &str = "x-windlass-structural";
 
 /// Marks a schema that comes from Kubernetes' own types, whose documentation may be dropped.
 pub(crate) const FOREIGN: &str = "x-windlass-foreign";
+
+/// Holds the maximum of a `u32` in a format that is wider than `int32`.
+const WIDE: &str = "x-windlass-wide";
 
 /// Holds how a console shows a field.
 pub(crate) const UI: &str = "x-windlass-ui";
@@ -122,6 +126,11 @@ fn fields(generator: &mut SchemaGenerator, fields: &[Field<'_>]) -> Map<String, 
             continue;
         }
         describe(&mut value, field.doc);
+        if let Some(attribute) = rule::counts_fields(&value, field.rules) {
+            value = unsupported(format_args!(
+                "`{attribute}` applies to maps, but this is a struct, put it on the type or use `at_least_one_of`"
+            ));
+        }
         rule::apply_all(&mut value, field.rules);
         if field.rules.iter().any(|rule| matches!(rule, Rule::Immutable)) && !field.required {
             rule::push_cel(&mut schema, cel::immutable_once_set(field.name));

@@ -1,22 +1,26 @@
-//! A finished operator: children as a set, steps, references, conditions, pauses, chosen namespaces,
-//! ordered deletion.
+//! A finished operator: children as a set, steps, references, selectors, conditions, pauses, chosen
+//! namespaces, optional kinds, ordered deletion.
 //!
 //! `docs/finished-operator.md` explains it. Here it runs against the embedded API server, in virtual
 //! time: `cargo run -p windlass --example shop`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::core::Expression;
+use kube::core::{DynamicObject, Expression};
 use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use windlass::cache::{Index, Selection};
 use windlass::client::Patch;
 use windlass::schedule::Schedule;
-use windlass::{Client, Context, Controller, Error, Key, Manager, Next, Readiness, Result};
+use windlass::{
+    Client, Context, Controller, Error, Key, Kind, Manager, Next, Readiness, Result, Watch,
+};
 use windlass_apiserver::ApiServer;
 
 /// The finalizer of a shop, and the name of the annotation that lists its children.
@@ -34,6 +38,9 @@ pub struct ShopSpec {
     /// When the shop is looked at although nothing changed, such as `0 6 * * *`.
     #[serde(default)]
     checked: Option<String>,
+    /// The team whose pods, wherever they come from, are the staff of the shop.
+    #[serde(default)]
+    team: Option<String>,
 }
 
 /// What is known about a shop.
@@ -89,11 +96,56 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
         visitors.metadata.name = Some(format!("visit-{}", cx.name()));
         children.add(&visitors)?; // deleted when the shop closes
     }
+    // Only in a cluster that has such a kind.
+    if cx.serves(&monitors()) {
+        children.add_of(&monitors(), &monitor(&cx)?)?;
+    }
     children.apply().await?;
+    count_staff(&cx, &shop)?;
 
     let Some(times) = &shop.spec.checked else { return Ok(Next::Done) };
     let schedule = Schedule::new(times, "Europe/Berlin").map_err(Error::terminal)?;
     Ok(schedule.next(cx.clock().now()))
+}
+
+/// Whether the staff of a shop was welcomed.
+#[derive(Default)]
+struct Welcomed(AtomicBool);
+
+/// Reports whether the shop has staff: pods that somebody else runs.
+fn count_staff(cx: &Context<Shop>, shop: &Shop) -> Result<()> {
+    let Some(team) = &shop.spec.team else { return Ok(()) };
+    if cx.list::<Pod>().labels([("team", team)]).keys()?.is_empty() {
+        let message = format!("there is nobody of team {team}");
+        cx.report("Staffed", &Readiness::InProgress { reason: "NoStaff".into(), message });
+        return Ok(());
+    }
+    cx.report("Staffed", &Readiness::Ready);
+    if !cx.memory::<Welcomed>().0.swap(true, Ordering::Relaxed) {
+        let causes: Vec<String> = cx.causes().iter().map(ToString::to_string).collect();
+        cx.event("Welcomed", format!("the staff is here; noticed because {}", causes.join(", ")));
+    }
+    Ok(())
+}
+
+/// Shops by the labels of their staff.
+fn by_staff() -> Index<Shop, Selection> {
+    Index::selectors("staff", |shop: &Shop| {
+        shop.spec.team.clone().map(|team| Expression::Equal("team".into(), team))
+    })
+}
+
+/// A kind that only some clusters have.
+fn monitors() -> Kind {
+    Kind::new("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")
+}
+
+fn monitor(cx: &Context<Shop>) -> Result<DynamicObject> {
+    Ok(serde_json::from_value(json!({
+        "apiVersion": monitors().api_version(), "kind": monitors().kind(),
+        "metadata": {"name": cx.name()},
+        "spec": {"selector": {"matchLabels": {"shop": cx.name()}}, "endpoints": []},
+    }))?)
 }
 
 fn controller() -> Controller<Shop> {
@@ -104,6 +156,9 @@ fn controller() -> Controller<Shop> {
         .deletes::<ConfigMap>()
         .finalizes()
         .references::<ConfigMap>()
+        .watch(Watch::selected_by(Kind::of::<Pod>(), &by_staff()))
+        .watch(Watch::owned(monitors()).optional())
+        .fair_by(|key: &Key| key.namespace().map(str::to_string))
         .conditions()
         .build(reconcile)
 }
@@ -151,7 +206,7 @@ pub async fn run() -> Result<Vec<String>> {
     let mut seen = Vec::new();
 
     let (prices, checked) = ("prices".to_string(), Some("0 6 * * *".to_string()));
-    let mut shop = Shop::new("books", ShopSpec { prices, open: true, checked });
+    let mut shop = Shop::new("books", ShopSpec { prices, open: true, checked, team: None });
     shop.metadata.namespace = Some("default".into());
     client.api().create(&shop).await?;
     seen.push(look(&client).await?);
@@ -161,6 +216,17 @@ pub async fn run() -> Result<Vec<String>> {
     prices.metadata.namespace = Some("default".into());
     prices.data = Some([("tea".into(), "3".into())].into());
     client.api().create(&prices).await?;
+    seen.push(look(&client).await?);
+
+    // A pod of the team appears.
+    let hire = Patch::Merge(json!({"spec": {"team": "blue"}}));
+    client.api::<Shop>().patch(&Key::of(&shop), &hire).await?;
+    seen.push(look(&client).await?);
+    let clerk: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "clerk", "namespace": "default", "labels": {"team": "blue"}},
+        "spec": {"containers": [{"name": "clerk", "image": "example.com/clerk"}]},
+    }))?;
+    client.api().create(&clerk).await?;
     seen.push(look(&client).await?);
 
     // The shop is closed, and nothing happens before it is resumed.

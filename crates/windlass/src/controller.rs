@@ -33,6 +33,7 @@ mod key_sink;
 mod key_stream;
 mod map_output;
 mod map_retries;
+mod memory;
 mod owned;
 mod pool;
 mod predicate;

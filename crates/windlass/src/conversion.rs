@@ -317,13 +317,12 @@ impl Versions {
         if from == to {
             return Ok(object);
         }
-        let hub = self.hub.kind.api_version();
         let mut object = object;
         if let Some(spoke) = self.spoke(&from) {
-            object = step(&object, &hub, &spoke.to_hub, &spoke.from_hub)?;
+            object = step(&object, &self.hub, &spoke.to_hub, &spoke.from_hub)?;
         }
         if let Some(spoke) = self.spoke(to) {
-            object = step(&object, to, &spoke.from_hub, &spoke.to_hub)?;
+            object = step(&object, &spoke.version, &spoke.from_hub, &spoke.to_hub)?;
         }
         Ok(object)
     }
@@ -331,12 +330,13 @@ impl Versions {
 
 /// Converts an object one step, restores what the target version had kept, and keeps what the target
 /// version cannot express.
-fn step(object: &Value, to: &str, there: &Convert, back: &Convert) -> Result<Value> {
+fn step(object: &Value, to: &Version, there: &Convert, back: &Convert) -> Result<Value> {
     let (mut stash, plain) = Stash::take(object);
     let from = plain["apiVersion"].as_str().unwrap_or_default().to_owned();
     let mut converted = there(plain.clone())?;
-    complete(&plain, &mut converted, to);
-    stash.restore(to, &mut converted);
+    let api_version = to.kind.api_version();
+    complete(&plain, &mut converted, &api_version);
+    stash.restore(&api_version, &to.schema, &mut converted);
     let mut returned = back(converted.clone())?;
     complete(&plain, &mut returned, &from);
     stash.keep(&from, &returned, &plain);

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use kube::core::Selector;
 use serde_json::Value;
 use windlass_manifests::model::Api;
 use windlass_manifests::rbac::{Grant, Reach, Rule};
@@ -236,6 +237,25 @@ impl Operator {
     pub fn namespaces<'a>(mut self, namespaces: impl IntoIterator<Item = &'a str>) -> Self {
         self.model.watched = namespaces.into_iter().map(str::to_owned).collect();
         self
+    }
+
+    /// Watches the namespaces whose labels match; see [`Manager::namespace_selector`]. The role of the
+    /// operator allows to list and watch namespaces.
+    ///
+    /// ```
+    /// use kube::core::Expression;
+    /// use windlass::Operator;
+    /// use windlass::manifests::rbac::Rule;
+    ///
+    /// let blue = Expression::Equal("team".into(), "blue".into());
+    /// let operator = Operator::new("shop-operator").namespace_selector(blue.into());
+    /// let rules = &operator.model().unwrap().roles()[0].rules;
+    /// assert_eq!(*rules, [Rule::new("", "namespaces", ["list", "watch"])]);
+    /// ```
+    pub fn namespace_selector(self, selector: Selector) -> Self {
+        let namespaces = Rule::new("", "namespaces", ["list", "watch"]);
+        self.allow(Grant::new(namespaces, Reach::Cluster))
+            .configure(|manager| manager.namespace_selector(selector))
     }
 
     /// Sets how long a shutdown may take; 30 s by default. The pod gets ten seconds more.

@@ -81,6 +81,8 @@ pub(crate) use certificates::{Serving, check_served};
 pub use findings::Findings;
 pub(crate) use handlers::Seed;
 pub use handlers::Webhooks;
+#[cfg(feature = "operator")]
+pub(crate) use local::policies as local_policies;
 pub(crate) use policy::Declared;
 pub use policy::Policy;
 pub use request::{Operation, Request};
@@ -162,11 +164,11 @@ impl<K: Object<DynamicType = ()>> Webhook<K> {
         let handler: Handler = Arc::new(move |call| {
             let complete = complete.clone();
             async move {
-                match Request::<K>::decode(&call)? {
-                    Some(request) if request.operation != Operation::Delete => {
+                match Request::<K>::decode(call)? {
+                    Some((request, sent)) if request.operation != Operation::Delete => {
                         let before = review::encode(&request.object)?;
                         let after = review::encode(&complete(request).await?)?;
-                        Ok(Answer::patched(&call.request["object"], &before, &after))
+                        Ok(Answer::patched(&sent, &before, &after))
                     }
                     _ => Ok(Answer::allowed()),
                 }
@@ -191,7 +193,7 @@ impl<K: Object<DynamicType = ()>> Webhook<K> {
         let handler: Handler = Arc::new(move |call| {
             let check = check.clone();
             async move {
-                let Some(request) = Request::<K>::decode(&call)? else {
+                let Some((request, _)) = Request::<K>::decode(call)? else {
                     return Ok(Answer::allowed());
                 };
                 let name = request.name.clone();

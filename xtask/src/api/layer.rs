@@ -30,6 +30,7 @@ pub const OTHERS: [Layer; 4] = [
             "windlass::controller::Step",
             // Readiness and the conditions that follow from it.
             "windlass::Readiness",
+            "windlass::condition::ConditionBuilder::new",
             "windlass::Context::report",
             "windlass::controller::Builder::conditions",
             // References to other objects.
@@ -39,6 +40,14 @@ pub const OTHERS: [Layer; 4] = [
             // Claims by selector.
             "windlass::Context::adopt",
             "windlass::Context::claim",
+            // Selectors, and what is remembered about an object.
+            "windlass::Index::selectors",
+            "windlass::List::selecting",
+            "windlass::Watch::selected_by",
+            "windlass::cache::Selection",
+            "windlass::Context::memory",
+            // A small typed patch.
+            "windlass::client::Api::change",
             // Causes of a reconcile.
             "windlass::Context::causes",
             "windlass::controller::Cause",

@@ -7,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::options::Options;
+use super::plan::scenarios;
 use crate::peers::go::{cache, done, go, go_always};
 use crate::peers::real::Real;
 use crate::peers::target;
@@ -23,8 +25,11 @@ pub struct Tools {
     pub missing: Vec<String>,
 }
 
-/// Builds all that can be built; without `fresh`, what is there is taken as it is.
-pub fn build(root: &Path, fresh: bool) -> Result<Tools, String> {
+/// Builds all that can be built and is asked for; with `--no-build`, what is there is taken as it is.
+pub fn build(root: &Path, options: &Options) -> Result<Tools, String> {
+    let fresh = !options.built;
+    // Webhooks are called without a server, and kube-rs has none.
+    let only_admission = scenarios().iter().all(|one| *one == "admission" || !options.wants(one));
     let target = target(root);
     let release = target.join("release");
     let mut ours = Command::new("cargo");
@@ -35,10 +40,10 @@ pub fn build(root: &Path, fresh: bool) -> Result<Tools, String> {
     }
     let mut missing = Vec::new();
     let kube_rs = match release.join("bench-kube-rs") {
-        made if !fresh && made.exists() => Ok(made),
-        _ => build_kube_rs(root, &target),
+        _ if only_admission => None,
+        made if !fresh && made.exists() => Some(made),
+        _ => note(&mut missing, "kube-rs", build_kube_rs(root, &target)),
     };
-    let kube_rs = note(&mut missing, "kube-rs", kube_rs);
     let bin = cache()?.join("bin");
     fs::create_dir_all(&bin).map_err(|error| format!("{}: {error}", bin.display()))?;
     let runtime = root.join("bench/controller-runtime");
@@ -47,7 +52,10 @@ pub fn build(root: &Path, fresh: bool) -> Result<Tools, String> {
         false => go(&bin, "bench-controller-runtime", &runtime, "."),
     };
     let controller_runtime = note(&mut missing, "controller-runtime", contestant);
-    let mut real = note(&mut missing, "kube-apiserver and etcd", Real::build(root));
+    let mut real = match only_admission {
+        true => None,
+        false => note(&mut missing, "kube-apiserver and etcd", Real::build(root)),
+    };
     if let Some(real) = &mut real {
         note(&mut missing, "kube-controller-manager", real.build_controller_manager(root));
     }

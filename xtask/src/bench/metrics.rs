@@ -178,6 +178,21 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "Admission webhook",
+        about: "One handler that sets a label of pods, called over TLS on connections that stay open, \
+                as an API server calls it. Latencies are of whole calls, as the caller sees them, and \
+                every connection has one call at a time; CPU is the server's, and memory too.",
+        axis: "connections",
+        metrics: &[
+            less("admission", "/call/p50_us", "call p50", Unit::Microseconds),
+            less("admission", "/call/p90_us", "call p90", Unit::Microseconds),
+            less("admission", "/call/p99_us", "call p99", Unit::Microseconds),
+            more("admission", "/per_s", "calls"),
+            less("admission", "/cpu_us_each", "CPU of a call", Unit::Microseconds),
+            less("admission", "/peak_kb", "peak memory", Unit::Kib),
+        ],
+    },
+    Section {
         title: "Work queue",
         about: "Keys added, taken and finished per second: all added and then all taken; added \
                 again while queued; with a delay of 1 ms; four that add and four that take. Each \
@@ -291,6 +306,37 @@ pub const SECTIONS: &[Section] = &[
             less("deployment", "/ready_s", "Deployment of 3 ready", Unit::Seconds),
             less("deployments", "/ready_s", "100 × 10 pods ready", Unit::Seconds),
             less("namespace", "/gone_s", "namespace deleted", Unit::Seconds),
+        ],
+    },
+    Section {
+        title: "A finished operator",
+        about: "A reconcile of an owner whose twenty children, config maps of half a KB, are as they \
+                should be, with the server in the same process. Fifty tenants with one key each, \
+                alone, behind a tenant with 10,000 keys in a fair queue, and the same without \
+                fairness; four workers, and each reconcile takes 2 ms.",
+        axis: "",
+        metrics: &[
+            less("children", "/cpu_us", "CPU of a settled reconcile", Unit::Microseconds),
+            less("children", "/time_us", "time of a settled reconcile", Unit::Microseconds),
+            less("fair", "/alone_s", "fifty tenants alone", Unit::Seconds),
+            less("fair", "/fair_s", "behind a large tenant, fair", Unit::Seconds),
+            less(
+                "fair",
+                "/unfair_s",
+                "behind a large tenant, first come first served",
+                Unit::Seconds,
+            ),
+        ],
+    },
+    Section {
+        title: "References to a few of many Secrets",
+        about: "Ten of the Secrets (2 KB each) are referred to. windlass watches the metadata of the \
+                kind and reads ten bodies; controller-runtime caches the kind.",
+        axis: "secrets",
+        metrics: &[
+            less("secrets", "/rss_kb", "settled memory", Unit::Kib),
+            less("secrets", "/peak_kb", "peak memory", Unit::Kib),
+            less("secrets", "/time_s", "time", Unit::Seconds),
         ],
     },
     Section {

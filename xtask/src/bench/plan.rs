@@ -3,6 +3,7 @@
 //! Contestants take turns within a round and the one that begins changes with every round, so
 //! that what else the machine does falls on all of them.
 
+mod admission;
 mod changes;
 mod contest;
 mod servers;
@@ -18,7 +19,18 @@ use crate::peers::process::Process;
 use contest::{Contest, Contestant};
 
 /// What contestants do by themselves, or with a server of its own.
-const ALONE: &[&str] = &["binary", "queue", "embedded", "start", "inflight", "inflight-queued"];
+const ALONE: &[&str] = &[
+    "binary",
+    "queue",
+    "embedded",
+    "children",
+    "fair",
+    "start",
+    "inflight",
+    "inflight-queued",
+    "secrets",
+    "admission",
+];
 
 /// What contestants do with pods.
 const CONTESTS: &[&str] = &[
@@ -47,11 +59,14 @@ pub fn run(options: &Options, tools: &Tools, record: &mut Record) {
     plan.binaries(record);
     plan.queues(record);
     plan.embedded(record);
+    admission::run(&plan, record);
+    plan.finished(record);
     servers::run(&plan, record);
     for kind in plan.kinds() {
         plan.starts(kind, record);
     }
     plan.in_flight(record);
+    plan.secrets(record);
     for kind in plan.kinds() {
         plan.contests(kind, record);
     }
@@ -259,6 +274,31 @@ impl Plan<'_> {
         };
         for _ in (0..self.options.rounds * 3).filter(|_| self.wants("embedded")) {
             record.add(("embedded", "none", "windlass"), 0, measure());
+        }
+    }
+
+    /// What a finished operator costs, with the server in its process.
+    fn finished(&self, record: &mut Record) {
+        let program = self.tools.load.with_file_name("bench-embedded");
+        for (scenario, size) in [("children", 20), ("fair", 10_000)] {
+            for _ in (0..self.options.rounds).filter(|_| self.wants(scenario)) {
+                let arguments = [("scenario", scenario.to_owned()), ("size", size.to_string())];
+                let result = contest::result_of(&program, &arguments);
+                record.add((scenario, "none", "windlass"), size, result);
+            }
+        }
+    }
+
+    /// Ten of very many secrets are referred to; who has no references caches them all.
+    fn secrets(&self, record: &mut Record) {
+        if !self.wants("secrets") {
+            return;
+        }
+        let (kind, size) = (ServerKind::Ours, if self.options.quick { 1000 } else { 100_000 });
+        let Some(server) = self.server(kind, false, &["secrets"], record) else { return };
+        let contest = Contest { plan: self, server: &server, kind, size };
+        if contest.load("secrets", 0, size, record) {
+            contest.secrets(record);
         }
     }
 }

@@ -33,6 +33,9 @@ use crate::lookup::Lookup;
 mod service;
 mod tls;
 
+/// How often a call is repeated if the webhook asks for it, within the timeout.
+const RETRIES_MAX: usize = 10;
+
 /// A webhook of this process: takes and gives the review document.
 pub(crate) type Callback = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync>;
 
@@ -69,6 +72,14 @@ pub(crate) struct Target {
     place: Place,
     ca: String,
     now: Timestamp,
+}
+
+/// What a webhook responded.
+struct Response {
+    code: u16,
+    /// When to call again, if it asks for that.
+    retry_after: Option<Duration>,
+    body: Bytes,
 }
 
 enum Place {
@@ -189,38 +200,16 @@ impl Target {
         let seconds = limit.as_secs();
         let post = |why: String| format!("Post \"{}?timeout={seconds}s\": {why}", self.url);
         let exchange = async {
-            match &self.place {
-                Place::Callback(callback) => {
-                    // A callback that panics is a webhook that hangs up.
-                    let answer = AssertUnwindSafe(callback(document.clone())).catch_unwind().await;
-                    let answer = answer.map_err(|_| "EOF".to_owned())?.to_string();
-                    match answer.len() > bytes_max {
-                        true => Err(too_large(bytes_max)),
-                        false => Ok((200, Bytes::from(answer))),
-                    }
-                }
-                Place::Missing(why) => Err(why.clone()),
-                Place::Route(Route::Streams(connect)) => {
-                    let stream = connect().await.map_err(|error| {
-                        format!("dial tcp {}: connect: {}", self.authority, go_error(&error))
-                    })?;
-                    self.over_tls(stream, document, seconds, bytes_max).await
-                }
-                Place::Route(Route::Address(address)) => {
-                    self.over_tls(dial(*address).await?, document, seconds, bytes_max).await
-                }
-                Place::Host(host, port) => {
-                    let mut found = tokio::net::lookup_host((host.as_str(), *port))
-                        .await
-                        .map_err(|error| format!("dial tcp: lookup {host}: {error}"))?;
-                    let address = found
-                        .next()
-                        .ok_or_else(|| format!("dial tcp: lookup {host}: no such host"))?;
-                    self.over_tls(dial(address).await?, document, seconds, bytes_max).await
+            for _ in 0..RETRIES_MAX {
+                let answer = self.once(document, seconds, bytes_max).await?;
+                match answer.retry_after {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => return Ok(answer),
                 }
             }
+            self.once(document, seconds, bytes_max).await
         };
-        let (code, body) = match tokio::time::timeout(limit, exchange).await {
+        let Response { code, body, .. } = match tokio::time::timeout(limit, exchange).await {
             Err(_) => return Err(post("context deadline exceeded".into())),
             Ok(Err(why)) => return Err(post(why)),
             Ok(Ok(answer)) => answer,
@@ -232,13 +221,51 @@ impl Target {
             .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
     }
 
+    /// Sends a document once.
+    async fn once(
+        &self,
+        document: &Value,
+        seconds: u64,
+        bytes_max: usize,
+    ) -> Result<Response, String> {
+        match &self.place {
+            Place::Callback(callback) => {
+                // A callback that panics is a webhook that hangs up.
+                let answer = AssertUnwindSafe(callback(document.clone())).catch_unwind().await;
+                let answer = answer.map_err(|_| "EOF".to_owned())?.to_string();
+                match answer.len() > bytes_max {
+                    true => Err(too_large(bytes_max)),
+                    false => Ok(Response { code: 200, retry_after: None, body: answer.into() }),
+                }
+            }
+            Place::Missing(why) => Err(why.clone()),
+            Place::Route(Route::Streams(connect)) => {
+                let stream = connect().await.map_err(|error| {
+                    format!("dial tcp {}: connect: {}", self.authority, go_error(&error))
+                })?;
+                self.over_tls(stream, document, seconds, bytes_max).await
+            }
+            Place::Route(Route::Address(address)) => {
+                self.over_tls(dial(*address).await?, document, seconds, bytes_max).await
+            }
+            Place::Host(host, port) => {
+                let mut found = tokio::net::lookup_host((host.as_str(), *port))
+                    .await
+                    .map_err(|error| format!("dial tcp: lookup {host}: {error}"))?;
+                let address =
+                    found.next().ok_or_else(|| format!("dial tcp: lookup {host}: no such host"))?;
+                self.over_tls(dial(address).await?, document, seconds, bytes_max).await
+            }
+        }
+    }
+
     async fn over_tls(
         &self,
         stream: impl Stream + 'static,
         document: &Value,
         seconds: u64,
         bytes_max: usize,
-    ) -> Result<(u16, Bytes), String> {
+    ) -> Result<Response, String> {
         let name = ServerName::try_from(self.host.clone())
             .map_err(|_| format!("tls: \"{}\" is not the name of a server", self.host))?;
         let stream = TlsConnector::from(tls::client_config(&self.ca, self.now).await?)
@@ -260,12 +287,13 @@ impl Target {
         let answer = async {
             let response = sender.send_request(request).await.map_err(|error| eof(&error))?;
             let code = response.status().as_u16();
+            let retry_after = retry_after(code, response.headers());
             let body = Limited::new(response.into_body(), bytes_max).collect().await;
             let body = body.map_err(|error| match error.is::<LengthLimitError>() {
                 true => too_large(bytes_max),
                 false => format!("unexpected EOF: {error}"),
             })?;
-            Ok((code, body.to_bytes()))
+            Ok(Response { code, retry_after, body: body.to_bytes() })
         };
         tokio::pin!(connection);
         tokio::select! {
@@ -281,6 +309,12 @@ impl Target {
             } => Err(ended),
         }
     }
+}
+
+/// How long to wait before a call is repeated: a webhook that is overloaded asks for it.
+fn retry_after(code: u16, headers: &header::HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    (code == 429 || code >= 500).then(|| Duration::from_secs(seconds))
 }
 
 async fn dial(address: SocketAddr) -> Result<TcpStream, String> {

@@ -40,6 +40,40 @@ const META_ORDER: [&str; 22] = [
     "subresource",
 ];
 
+/// A review that a user asks for.
+pub struct Asked<'a> {
+    /// Who asks.
+    pub user: &'a User,
+    /// The namespace of the request.
+    pub namespace: &'a str,
+    /// The review.
+    pub body: Value,
+    /// Who decides about rights.
+    pub authorizer: &'a Authorizer,
+    /// Who decides about tokens.
+    pub authenticator: &'a Authenticator,
+    /// The objects of the server.
+    pub lookup: &'a dyn Lookup,
+    /// The time of the request.
+    pub now: Timestamp,
+}
+
+/// Answers a review; `None` if the kind is not one.
+pub fn answer(kind: &str, asked: Asked<'_>) -> Option<Result<Value>> {
+    let Asked { user, namespace, body, authorizer, authenticator, lookup, now } = asked;
+    Some(match kind {
+        "SelfSubjectAccessReview" => self_subject_access_review(user, body, authorizer, lookup),
+        "SubjectAccessReview" => subject_access_review(body, authorizer, lookup),
+        "LocalSubjectAccessReview" => {
+            local_subject_access_review(namespace, body, authorizer, lookup)
+        }
+        "SelfSubjectRulesReview" => self_subject_rules_review(user, body, authorizer, lookup),
+        "SelfSubjectReview" => Ok(self_subject_review(user, body, now)),
+        "TokenReview" => token_review(body, authenticator, lookup, now),
+        _ => return None,
+    })
+}
+
 /// `SelfSubjectAccessReview`: may the requesting user do this?
 pub fn self_subject_access_review(
     user: &User,

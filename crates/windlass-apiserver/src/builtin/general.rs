@@ -11,8 +11,10 @@ use crate::resource::Gvk;
 mod addresses;
 mod admission;
 mod api_service;
+pub mod binding;
 pub mod certificate;
 mod claim;
+mod component_status;
 mod config;
 mod csi;
 mod device;
@@ -44,6 +46,8 @@ mod webhook;
 /// The strategy of any other built-in kind, if it is one.
 pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
     Some(match (&*gvk.group, &*gvk.kind) {
+        ("", "Binding") => &binding::Binding,
+        ("", "ComponentStatus") => &component_status::ComponentStatus,
         ("", "ConfigMap") => &config::ConfigMap,
         ("", "Secret") => &config::Secret,
         ("", "Service") => &service::Service,

@@ -23,6 +23,7 @@ pub mod job_policy;
 pub mod job_status;
 pub mod pod;
 pub mod pod_container;
+pub mod pod_deletion;
 pub mod pod_parts;
 pub mod pod_resources;
 pub mod pod_restart;

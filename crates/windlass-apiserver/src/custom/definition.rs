@@ -4,13 +4,19 @@
 //! common is seen at `spec.validation`, `spec.subresources` and so on, which is why those paths
 //! show up in errors.
 
+use crate::builtin::deletion::Plan;
+use crate::custom::names;
+use crate::object;
+use jiff::Timestamp;
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use windlass_text::format;
 
 use crate::builtin::Strategy;
+use crate::resource::Gvk;
 use crate::status::FieldErrors;
+use crate::store::ResourceKey;
 
 mod canonical;
 mod defaults;
@@ -24,6 +30,16 @@ use super::{Schema, put};
 pub use structural::violations;
 
 struct Definition;
+
+/// Where definitions are stored.
+pub fn storage() -> ResourceKey {
+    ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// The kind of definitions.
+pub fn gvk() -> Gvk {
+    Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+}
 
 /// The strategy of `CustomResourceDefinition`.
 pub fn strategy() -> &'static dyn Strategy {
@@ -119,6 +135,39 @@ impl Strategy for Definition {
 
     fn returns_deleted_object(&self) -> bool {
         true
+    }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec", "metadata"] } else { &[] }
+    }
+
+    fn qualifies_finalizers(&self) -> bool {
+        false
+    }
+
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("apiextensions.k8s.io/customresourcedefinitions")
+    }
+
+    fn defines_resources(&self) -> bool {
+        true
+    }
+
+    /// A definition is deleted after its objects: until then it is terminating.
+    fn plan_deletion(&self, definition: &mut Value, now: Timestamp) -> Option<Plan> {
+        if object::is_deleting(definition) {
+            return None;
+        }
+        let stamp = crate::clock::stamp(now);
+        let mut finalizers: Vec<String> =
+            object::finalizers(definition).into_iter().map(str::to_owned).collect();
+        if !finalizers.iter().any(|f| f == names::FINALIZER) {
+            finalizers.push(names::FINALIZER.to_owned());
+        }
+        object::set_finalizers(definition, finalizers);
+        object::meta_mut(definition).insert("deletionTimestamp".into(), stamp.clone().into());
+        names::set_terminating(definition, &names::Deletion::Pending, &stamp);
+        Some(Plan::Mark)
     }
 }
 

@@ -39,7 +39,9 @@ pub struct Verdict {
 }
 
 /// The error in place of rules that did not run because the object is invalid in other ways.
-pub fn blocked(errors: &[FieldError]) -> Option<FieldError> {
+///
+/// `required` is set if a value is missing that is not in `errors`.
+pub fn blocked(errors: &[FieldError], required: bool) -> Option<FieldError> {
     let blocks = |error: &FieldError| {
         matches!(
             error.kind,
@@ -50,7 +52,7 @@ pub fn blocked(errors: &[FieldError]) -> Option<FieldError> {
                 | FieldErrorKind::TypeInvalid
         )
     };
-    errors.iter().any(blocks).then(|| {
+    (required || errors.iter().any(blocks)).then(|| {
         FieldError::raw(
             FieldErrorKind::Invalid,
             "<nil>",

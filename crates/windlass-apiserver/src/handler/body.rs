@@ -255,8 +255,10 @@ impl Call {
         let checked = decode::check_value(&document, gvk).map_err(|error| {
             let text = |key: &str| object::meta_str(patch, key);
             let kind = format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind);
+            let error = decode::misfit(&document, gvk)
+                .unwrap_or_else(|| format!("error decoding from json: {error}"));
             Status::untyped(format!(
-                "failed to convert new object ({}/{}; {kind}) to proper version: unable to convert unstructured object to {kind}: error decoding from json: {error}",
+                "failed to convert new object ({}/{}; {kind}) to proper version: unable to convert unstructured object to {kind}: {error}",
                 text("namespace"),
                 text("name"),
             ))

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::builtin::{NameRule, Strategy, strategy_of};
-use crate::custom::{Part, Verdict, Version};
+use crate::builtin::{NameRule, Part, Plain, Strategy, strategy_of};
+use crate::custom::{self, Verdict, Version};
 use crate::resource::Resource;
 
 /// The rules of one kind.
@@ -26,6 +26,14 @@ impl<'a> Rules<'a> {
         }
     }
 
+    /// What a built-in kind does differently from all others; custom kinds do nothing of it.
+    pub fn hooks(self) -> &'static dyn Strategy {
+        match self {
+            Self::Builtin(strategy) => strategy,
+            Self::Custom(_) => &Plain,
+        }
+    }
+
     pub fn defaults(self, object: &mut Value) {
         match self {
             Self::Builtin(strategy) => strategy.defaults(object),
@@ -40,39 +48,32 @@ impl<'a> Rules<'a> {
         }
     }
 
-    pub fn prepare_update(self, object: &mut Value, old: &Value) {
-        match self {
-            Self::Builtin(strategy) => strategy.prepare_update(object, old),
-            Self::Custom(version) => version.prepare_update(object, old),
-        }
-    }
-
-    pub fn prepare_status(self, object: &mut Value, old: &Value) {
-        match self {
-            Self::Builtin(strategy) => strategy.prepare_status(object, old),
-            Self::Custom(version) => version.prepare_status(object, old),
+    pub fn prepare_part(self, part: Part, object: &mut Value, old: &Value, now: &str) {
+        match (self, part) {
+            (Self::Builtin(strategy), _) => strategy.prepare_part(part, object, old, now),
+            (Self::Custom(version), Part::Main) => version.prepare_update(object, old),
+            (Self::Custom(version), Part::Status) => version.prepare_status(object, old),
+            (Self::Custom(_), _) => {}
         }
     }
 
     pub fn validate(self, object: &Value) -> Verdict {
         match self {
             Self::Builtin(strategy) => strategy.validate(object).into(),
-            Self::Custom(version) => version.validate(object, None, Part::Main),
+            Self::Custom(version) => version.validate(object, None, custom::Part::Main),
         }
     }
 
-    pub fn validate_update(self, object: &Value, old: &Value) -> Verdict {
-        match self {
-            Self::Builtin(strategy) => strategy.validate_update(object, old).into(),
-            Self::Custom(version) => version.validate(object, Some(old), Part::Main),
-        }
-    }
-
-    pub fn validate_status(self, object: &Value, old: &Value) -> Verdict {
-        match self {
-            Self::Builtin(strategy) => strategy.validate_status(object, old).into(),
-            Self::Custom(version) => version.validate(object, Some(old), Part::Status),
-        }
+    pub fn validate_part(self, part: Part, object: &Value, old: &Value) -> Verdict {
+        let version = match self {
+            Self::Builtin(strategy) => return strategy.validate_part(part, object, old).into(),
+            Self::Custom(version) => version,
+        };
+        let part = match part {
+            Part::Status => custom::Part::Status,
+            _ => custom::Part::Main,
+        };
+        version.validate(object, Some(old), part)
     }
 
     /// Whether an object is of another kind or version than its resource, which only a custom one
@@ -130,5 +131,46 @@ impl<'a> Rules<'a> {
                 Some(fields.into_iter().map(|(name, value)| (name.into(), value)).collect())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use crate::resource::builtins;
+
+    /// The string literals of a file that are names of built-in kinds, apart from its tests.
+    fn kinds_named(path: &Path, kinds: &BTreeSet<String>) -> Vec<String> {
+        let text = std::fs::read_to_string(path).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let literals = code.flat_map(|line| line.split('"').skip(1).step_by(2));
+        let named = literals.filter(|literal| kinds.contains(*literal));
+        named.map(|literal| format!("{literal} in {}", path.display())).collect()
+    }
+
+    fn sources(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => sources(&path, found),
+                false => found.push(path),
+            }
+        }
+    }
+
+    #[test]
+    fn generic_code_names_no_built_in_kind() {
+        let names = builtins().iter().flat_map(|r| [r.plural.to_string(), r.gvk.kind.to_string()]);
+        let kinds: BTreeSet<String> = names.collect();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut files = vec![root.join("handler.rs"), root.join("server.rs")];
+        sources(&root.join("handler"), &mut files);
+        sources(&root.join("server"), &mut files);
+        assert!(files.len() > 30, "{files:?}");
+        let named: Vec<String> = files.iter().flat_map(|file| kinds_named(file, &kinds)).collect();
+        assert!(named.is_empty(), "a hook in `Strategy` belongs there: {named:#?}");
     }
 }

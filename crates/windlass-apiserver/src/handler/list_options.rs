@@ -173,12 +173,16 @@ impl Call {
         let own = self.rules().fields(&Value::Null);
         for requirement in selector.requirements() {
             let name = requirement.field.as_str();
-            if name == "metadata.name" || name == "metadata.namespace" && self.selects_namespace() {
+            if name == "metadata.name"
+                || name == "metadata.namespace" && self.rules().hooks().selects_namespace()
+            {
                 continue;
             }
             match &own {
                 Some(fields) if fields.iter().any(|(k, _)| &**k == name) => {}
-                Some(_) => return Err(Status::bad_request(self.unselectable(name))),
+                Some(_) => {
+                    return Err(Status::bad_request(self.rules().hooks().unselectable(name)));
+                }
                 None => {
                     return Err(Status::bad_request(format!(
                         "\"{name}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
@@ -187,30 +191,6 @@ impl Call {
             }
         }
         Ok(())
-    }
-
-    /// Whether `metadata.namespace` may be selected by: some kinds without namespaces list their
-    /// fields themselves.
-    fn selects_namespace(&self) -> bool {
-        !matches!(
-            (&*self.resource.gvk.group, &*self.resource.plural),
-            ("", "namespaces" | "nodes")
-                | ("certificates.k8s.io", "certificatesigningrequests" | "clustertrustbundles")
-                | ("resource.k8s.io", "resourceslices")
-        )
-    }
-
-    /// The error for a field that the kind cannot be selected by.
-    fn unselectable(&self, name: &str) -> String {
-        let gvk = &self.resource.gvk;
-        match (&*gvk.group, &*gvk.kind) {
-            ("batch", "Job") => format!("field label \"{name}\" not supported for Job"),
-            ("resource.k8s.io", "ResourceSlice") => format!(
-                "field label not supported for resource.k8s.io/{}, Kind=ResourceSlice: {name}",
-                gvk.version
-            ),
-            _ => format!("field label not supported: {name}"),
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! PATCH: JSON, merge, strategic and apply.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use super::stored::Written;
-use super::update::{Part, Update};
+use super::write::{Intent, NewObject, Part, Write};
 use super::{Answer, Call, FieldValidation, WriteOptions};
 use crate::decode::Media;
 use crate::merge::{
@@ -53,12 +54,12 @@ impl Patch {
 }
 
 impl Call {
-    pub(super) async fn patch(&self) -> Result<Answer> {
+    pub(super) async fn patch(self: &Arc<Self>) -> Result<Answer> {
         self.patch_part(Part::Main).await
     }
 
     /// PATCH of an object or one of its parts.
-    pub(super) async fn patch_part(&self, part: Part) -> Result<Answer> {
+    pub(super) async fn patch_part(self: &Arc<Self>, part: Part) -> Result<Answer> {
         let kind = self.patch_kind()?;
         let options = self.write_options("PatchOptions", kind == PatchKind::Apply)?;
         if kind == PatchKind::Apply {
@@ -67,15 +68,9 @@ impl Call {
         // A missing object is reported before a wrong patch.
         self.entry()?;
         let patch = self.patch_body(kind)?;
-        let update = Update {
-            part,
-            options: &options,
-            options_kind: "PatchOptions",
-            versioned: false,
-            tracked: false,
-        };
         let make = |old: &Value| self.patched(&patch, old, &options);
-        let written = self.change(&update, &make).await?;
+        let intent = Intent::Change { make: &make, versioned: false, tracked: false };
+        let written = Write::change(self, part, intent, "PatchOptions", &options).run().await?;
         self.answer_written(200, written).await
     }
 
@@ -142,7 +137,7 @@ impl Call {
         self.place(object)
     }
 
-    async fn apply_part(&self, part: Part, options: &WriteOptions) -> Result<Answer> {
+    async fn apply_part(self: &Arc<Self>, part: Part, options: &WriteOptions) -> Result<Answer> {
         let patch = self.apply_body(&self.resource.gvk)?;
         let live = self.server.store.world().get(&self.storage, &self.key());
         if live.is_none() {
@@ -153,14 +148,13 @@ impl Call {
             }
             return self.apply_new(&patch, options).await;
         }
-        let update =
-            Update { part, options, options_kind: "PatchOptions", versioned: false, tracked: true };
         let make = |old: &Value| self.applied(&patch, Some(old), options);
-        let written = self.change(&update, &make).await?;
+        let intent = Intent::Change { make: &make, versioned: false, tracked: true };
+        let written = Write::change(self, part, intent, "PatchOptions", options).run().await?;
         self.answer_written(200, written).await
     }
 
-    async fn apply_new(&self, patch: &Value, options: &WriteOptions) -> Result<Answer> {
+    async fn apply_new(self: &Arc<Self>, patch: &Value, options: &WriteOptions) -> Result<Answer> {
         let uid = object::uid(patch);
         if !uid.is_empty() {
             return Err(Status::conflict(
@@ -174,15 +168,8 @@ impl Call {
         self.server.check_create_allowed(self, &self.info.name)?;
         let mut object = self.applied(patch, None, options)?;
         object::meta_mut(&mut object).remove("resourceVersion");
-        let created = self.create_tracked(object, options).await?;
+        let created = Write::create(self, NewObject::tracked(object), options).run().await?;
         self.answer_written(201, created).await
-    }
-
-    async fn create_tracked(&self, mut object: Value, options: &WriteOptions) -> Result<Written> {
-        // `managedFields` is already correct and must survive the tracking of a plain create.
-        let managed = object::meta_mut(&mut object).remove("managedFields");
-        let keep = managed.unwrap_or_default();
-        self.create_object_with(object, options, Some(keep)).await
     }
 
     fn applied(

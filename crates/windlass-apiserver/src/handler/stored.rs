@@ -15,8 +15,11 @@ use crate::store::Entry;
 pub(super) enum Written {
     /// A stored object.
     Stored(Arc<Entry>),
-    /// An object that is not stored (any more), with apiVersion and kind.
+    /// An object that is not stored, with apiVersion and kind: that of a dry run, or one whose
+    /// deletion is under way already.
     Shown(Value),
+    /// An object that is gone by this write, as it was last, with apiVersion and kind.
+    Gone(Value),
 }
 
 impl Call {
@@ -24,7 +27,7 @@ impl Call {
     pub(super) async fn answer_written(&self, code: u16, written: Written) -> Result<Answer> {
         match written {
             Written::Stored(entry) => self.answer_stored(code, &entry).await,
-            Written::Shown(object) => Ok(Answer::Object(code, object)),
+            Written::Shown(object) | Written::Gone(object) => Ok(Answer::Object(code, object)),
         }
     }
 
@@ -32,7 +35,7 @@ impl Call {
     pub(super) async fn object_written(&self, written: Written) -> Result<Value> {
         match written {
             Written::Stored(entry) => self.object_of(&entry).await,
-            Written::Shown(object) => Ok(object),
+            Written::Shown(object) | Written::Gone(object) => Ok(object),
         }
     }
 

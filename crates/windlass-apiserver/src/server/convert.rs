@@ -5,27 +5,17 @@ use serde_json::Value;
 
 use self::webhook::{has_webhook, storage_version};
 use super::Inner;
-use crate::builtin::general;
 use crate::builtin::strategy_of;
-use crate::builtin::workload::hpa;
 use crate::custom::{self, Version};
 use crate::merge::PathSet;
 use crate::object;
 use crate::registry::{Family, storage_of};
-use crate::resource::{Resource, split_api_version};
+use crate::resource::{Gvk, Resource, split_api_version};
 use crate::shape::ShapeRef;
 use crate::status::{Result, Status};
 use crate::store::Entry;
 
 mod webhook;
-
-/// Built-in resources that are served in another form than they are stored in.
-fn is_converted(resource: &Resource) -> bool {
-    matches!(
-        (&*resource.gvk.group, &*resource.gvk.version, &*resource.plural),
-        ("events.k8s.io", _, "events") | ("autoscaling", "v1", "horizontalpodautoscalers")
-    )
-}
 
 impl Inner {
     /// `{"kind":"Pod","apiVersion":"v1",`: precedes a stored body without its brace.
@@ -49,7 +39,7 @@ impl Inner {
                     && defined.parse().is_ok_and(|at: u64| entry.revision > at)
                     && starts_with_version(&entry.body, resource)
             }
-            None => !is_converted(resource),
+            None => !strategy_of(&resource.gvk).is_converted(),
         }
     }
 
@@ -57,7 +47,7 @@ impl Inner {
     pub fn is_main_version(&self, resource: &Resource) -> bool {
         match &resource.custom {
             Some(version) => version.storage,
-            None => !is_converted(resource),
+            None => !strategy_of(&resource.gvk).is_converted(),
         }
     }
 
@@ -80,10 +70,8 @@ impl Inner {
             None => {}
         }
         for object in &mut objects {
-            match &*resource.gvk.group {
-                "events.k8s.io" => *object = general::event::to_events_v1(object),
-                "autoscaling" if is_converted(resource) => *object = hpa::v2_to_v1(object),
-                _ => {}
+            if !resource.is_custom() {
+                *object = strategy_of(&resource.gvk).from_stored(std::mem::take(object));
             }
             object::set_type(object, &resource.gvk.api_version(), &resource.gvk.kind);
         }
@@ -108,16 +96,12 @@ impl Inner {
 
     /// An object as it is stored: in the storage's version, without apiVersion and kind.
     pub async fn to_storage(&self, resource: &Resource, mut object: Value) -> Result<Value> {
-        match (&resource.custom, &*resource.gvk.group) {
-            (Some(version), _) if has_webhook(&version.definition) => {
+        match &resource.custom {
+            Some(version) if has_webhook(&version.definition) => {
                 return self.to_versioned_storage(resource, version, object).await;
             }
-            (Some(version), _) => return Ok(self.store_custom(resource, version, object)),
-            (None, "events.k8s.io") => object = general::event::to_core_v1(&object),
-            (None, "autoscaling") if is_converted(resource) => {
-                object = hpa::v1_to_v2(&object);
-            }
-            _ => {}
+            Some(version) => return Ok(self.store_custom(resource, version, object)),
+            None => object = strategy_of(&resource.gvk).to_stored(object),
         }
         object::strip_type(&mut object);
         Ok(object)
@@ -203,14 +187,10 @@ impl Inner {
             version.read(&mut object);
             return Ok(object);
         }
-        let mut object = object;
-        match (&*from.gvk.group, &*from.gvk.version, &*to.gvk.group, &*to.gvk.version) {
-            ("autoscaling", "v1", _, "v2") => object = hpa::v1_to_v2(&object),
-            ("autoscaling", "v2", _, "v1") => object = hpa::v2_to_v1(&object),
-            ("events.k8s.io", _, "", _) => object = general::event::to_core_v1(&object),
-            ("", _, "events.k8s.io", _) => object = general::event::to_events_v1(&object),
-            _ => {}
-        }
+        let mut object = match from.gvk == to.gvk {
+            true => object,
+            false => between(&from.gvk, &to.gvk, object),
+        };
         object::set_type(&mut object, &to.gvk.api_version(), &to.gvk.kind);
         Ok(object)
     }
@@ -233,10 +213,9 @@ impl Inner {
         let other = self.registry.find(group, version, &resource.plural)?;
         // A value may come back from another version: its own one counts, not the resource's.
         let own = object["apiVersion"].as_str().unwrap_or_default().to_owned();
-        match (split_api_version(&own).1, &*other.gvk.version, &*resource.gvk.group) {
-            ("v1", "v2", "autoscaling") => object = hpa::v1_to_v2(&object),
-            ("v2", "v1", "autoscaling") => object = hpa::v2_to_v1(&object),
-            _ => {}
+        let own = Gvk { version: split_api_version(&own).1.into(), ..resource.gvk.clone() };
+        if own.version != other.gvk.version {
+            object = between(&own, &other.gvk, object);
         }
         object::set_type(&mut object, api_version, &other.gvk.kind);
         Some((object, other.shape.clone()))
@@ -249,27 +228,15 @@ impl Inner {
             (Some(version), "status") if version.status => vec!["spec", "metadata"],
             (Some(_), _) => Vec::new(),
             (None, "") => strategy_of(&resource.gvk).reset_fields().to_vec(),
-            (None, "status") => match &*resource.gvk.kind {
-                "CertificateSigningRequest" => vec!["spec", "status.conditions"],
-                "Deployment" => vec!["spec", "metadata.labels"],
-                "Pod" => vec!["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
-                "APIService"
-                | "CustomResourceDefinition"
-                | "FlowSchema"
-                | "PriorityLevelConfiguration"
-                | "ResourceClaim"
-                | "ServiceCIDR"
-                | "ValidatingAdmissionPolicy"
-                | "VolumeAttachment" => {
-                    vec!["spec", "metadata"]
-                }
-                _ => vec!["spec"],
-            },
-            (None, "approval") => vec!["spec", "status.certificate"],
-            (None, _) => Vec::new(),
+            (None, part) => strategy_of(&resource.gvk).reset_part_fields(part).to_vec(),
         };
         PathSet::of(&paths)
     }
+}
+
+/// An object of a built-in kind in another version, by way of the form in which both are stored.
+fn between(from: &Gvk, to: &Gvk, object: Value) -> Value {
+    strategy_of(to).from_stored(strategy_of(from).to_stored(object))
 }
 
 /// Whether a stored body begins with the apiVersion a resource is served in.

@@ -13,11 +13,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
+use crate::custom::definition::{gvk as definition_gvk, storage as definitions};
 use crate::custom::{self, names};
 use crate::merge::{PathSet, UpdateRequest};
 use crate::object;
 use crate::registry::Family;
-use crate::resource::Gvk;
 use crate::store::{Change, Key, ResourceKey, Store, Table};
 
 /// Rounds until the status of all definitions has settled; names free each other at most once.
@@ -32,14 +32,6 @@ pub(super) struct Known {
     seen: Option<u64>,
     by_name: BTreeMap<Arc<str>, (u64, Arc<Value>)>,
     by_group: BTreeMap<String, BTreeSet<Arc<str>>>,
-}
-
-fn definitions() -> ResourceKey {
-    ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions")
-}
-
-fn definition_gvk() -> Gvk {
-    Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
 // === impl Known ===

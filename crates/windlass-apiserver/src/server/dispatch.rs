@@ -18,7 +18,7 @@ use crate::resource::Resource;
 use crate::response::{AnswerShape, Body, Encoding, Form, LIST_MEDIA, MEDIA, Served, failure};
 use crate::serve::OverWire;
 use crate::status::{Result, Status};
-use crate::store::{Key, ResourceKey};
+use crate::store::Key;
 
 /// The most bytes all warnings of an answer may have, and each one past that.
 const WARNINGS_CHARS_MAX: usize = 4096;
@@ -38,7 +38,7 @@ impl Inner {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<tower::BoxError>,
     {
-        let Routed { parts, query, info, fault } = request;
+        let Routed { parts, query, info, fault, permit } = request;
         if parts.uri.path().starts_with("//") {
             return Err(Status::no_such_path());
         }
@@ -62,7 +62,9 @@ impl Inner {
             Call::new(self.clone(), info, query, parts.headers, user, resource, form, body);
         call.fault = fault;
         call.over_wire = over_wire;
+        call.permit = permit;
         let heavy = self.is_heavy(&call);
+        let call = Arc::new(call);
         let failing = Form { pretty: form.pretty, ..failing };
         let answer = async move {
             let mut response = match call.run().await {
@@ -91,16 +93,11 @@ impl Inner {
         }
         let world = self.store.world();
         let stored = world.get(&call.storage, &Key::new(call.namespace(), &call.info.name));
-        let policies = ["validatingadmissionpolicies", "mutatingadmissionpolicies"];
-        let has_any = |plural: &&str| {
-            let policies = ResourceKey::new("admissionregistration.k8s.io", plural);
-            !world.table(&policies).items.is_empty()
-        };
         // The rules of custom resources and policies are programs.
         call.resource.is_custom()
             || call.body.len() >= HEAVY_BYTES
             || stored.is_some_and(|entry| entry.body.len() >= HEAVY_BYTES)
-            || policies.iter().any(has_any)
+            || self.has_policies()
     }
 
     pub(super) fn identify(&self, parts: &Parts, info: &RequestInfo) -> Result<User> {
@@ -140,7 +137,7 @@ impl Inner {
 
     /// Whether a write of a role or binding grants more than the writer has.
     pub fn check_escalation(&self, call: &Call, new: &Value, old: Option<&Value>) -> Result<()> {
-        if &*call.resource.gvk.group != crate::auth::RBAC_GROUP || !self.authorize {
+        if !call.rules().hooks().grants_rights() || !self.authorize {
             return Ok(());
         }
         let write = crate::auth::escalation::Write {
@@ -214,11 +211,10 @@ impl Inner {
 
 /// What a request is answered with.
 fn served(resource: &Resource, info: &RequestInfo) -> Served {
-    let review = matches!(&*resource.gvk.group, "authentication.k8s.io" | "authorization.k8s.io");
     let posted = matches!(info.subresource.as_str(), "binding" | "eviction" | "token");
     if resource.is_custom() {
         Served::Custom
-    } else if review || posted || &*resource.gvk.kind == "Binding" {
+    } else if posted || resource.is_only_created() {
         Served::Review
     } else {
         Served::BuiltIn

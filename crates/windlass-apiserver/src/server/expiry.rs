@@ -14,9 +14,9 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::Inner;
+use crate::builtin::event;
 use crate::object;
-use crate::resource::Resource;
-use crate::store::{Change, Entry, EventKind, EventLog, Key, ResourceKey, WriteError};
+use crate::store::{Change, Entry, EventKind, EventLog, Key, WriteError};
 
 /// How long an event is kept after its last write.
 const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
@@ -51,19 +51,13 @@ impl Drop for Expiry {
 impl Inner {
     /// Starts to delete expired events, if there are events.
     pub(super) fn start_expiry(self: &Arc<Self>) {
-        if !self.store.world().table(&events()).items.is_empty() {
+        if !self.store.world().table(&event::storage()).items.is_empty() {
             self.ensure_expiry();
         }
     }
 
     /// Makes sure that an event which was written expires.
-    pub(super) fn expire_later(self: &Arc<Self>, resource: &Resource) {
-        if &*resource.plural == "events" && matches!(&*resource.gvk.group, "" | "events.k8s.io") {
-            self.ensure_expiry();
-        }
-    }
-
-    fn ensure_expiry(self: &Arc<Self>) {
+    pub(super) fn ensure_expiry(self: &Arc<Self>) {
         // The first write in a runtime starts what could not be started without one.
         let Ok(runtime) = Handle::try_current() else { return };
         let mut task = self.expiry.0.lock();
@@ -74,7 +68,9 @@ impl Inner {
 }
 
 async fn run(server: Weak<Inner>) {
-    let Some(log) = server.upgrade().map(|server| server.store.log(&events())) else { return };
+    let Some(log) = server.upgrade().map(|server| server.store.log(&event::storage())) else {
+        return;
+    };
     let mut newest = log.subscribe();
     let mut schedule = Schedule::default();
     loop {
@@ -123,7 +119,7 @@ impl Schedule {
     fn read_all(&mut self, server: &Inner, now: Timestamp) {
         let world = server.store.world();
         *self = Self { revision: world.revision, ..Self::default() };
-        for entry in world.table(&events()).items.values() {
+        for entry in world.table(&event::storage()).items.values() {
             self.set(&entry.key, later(last_write(entry).unwrap_or(now), EVENT_TTL));
         }
     }
@@ -148,12 +144,13 @@ impl Schedule {
                 return;
             };
             self.remove(&key);
-            let Some(entry) = server.store.world().get(&events(), &key) else { continue };
+            let Some(entry) = server.store.world().get(&event::storage(), &key) else { continue };
             if entry.revision > self.revision {
                 // It was written again: the log says so.
                 continue;
             }
-            let deleted = server.store.write(&events(), &key, Some(entry.revision), Change::Delete);
+            let deleted =
+                server.store.write(&event::storage(), &key, Some(entry.revision), Change::Delete);
             if let Err(WriteError::Journal(_)) = deleted {
                 self.set(&key, later(now, RETRY));
             }
@@ -180,8 +177,4 @@ fn last_write(entry: &Entry) -> Option<Timestamp> {
 
 fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.checked_add(by).unwrap_or(Timestamp::MAX)
-}
-
-fn events() -> ResourceKey {
-    ResourceKey::new("", "events")
 }

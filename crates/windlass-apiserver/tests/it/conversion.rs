@@ -176,3 +176,28 @@ async fn what_is_read_gets_the_defaults_of_the_version_it_is_stored_in() {
     let converted = get(&server, &format!("{}/a", path("v2"))).await.body;
     assert_eq!(converted["spec"], json!({"address": "h"}));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_past_admission_is_completed_after_its_client_has_disconnected() {
+    let server = server();
+    let (asked, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+    let (count, opened) = (asked.clone(), gate.clone());
+    server.register_webhook(URL, move |review| {
+        let (count, opened) = (count.clone(), opened.clone());
+        async move {
+            count.fetch_add(1, Ordering::SeqCst);
+            opened.notified().await;
+            convert(&review)
+        }
+    });
+    defined(&server).await;
+    let things = path("v2");
+    let create = made(&server, &things, thing("v2", "a", "address"));
+    let left = tokio::time::timeout(std::time::Duration::from_secs(1), create).await;
+    left.expect_err("the webhook has not answered yet");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    gate.notify_one();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let stored = get(&server, &format!("{}/a", path("v1"))).await.body;
+    assert_eq!(stored["spec"], json!({"host": "h"}));
+}

@@ -122,6 +122,17 @@ pub async fn webhook_with<F>(serving: &pki::Identity, handler: F) -> SocketAddr
 where
     F: Fn(Value) -> Vec<u8> + Clone + Send + Sync + 'static,
 {
+    webhook_responding(serving, move |review| {
+        Response::new(Full::new(Bytes::from(handler(review))))
+    })
+    .await
+}
+
+/// The same, with whole responses.
+pub async fn webhook_responding<F>(serving: &pki::Identity, handler: F) -> SocketAddr
+where
+    F: Fn(Value) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
+{
     let tls = pki::server_config(serving, None).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -130,8 +141,7 @@ where
         async move {
             let body = request.into_body().collect().await.map(|b| b.to_bytes());
             let review = serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default();
-            let answer = handler(review);
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(answer))))
+            Ok::<_, Infallible>(handler(review))
         }
     });
     tokio::spawn(serve::serve(listener, Some(tls), service, std::future::pending()));

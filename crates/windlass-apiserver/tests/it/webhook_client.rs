@@ -207,3 +207,55 @@ async fn the_path_of_a_url_is_cleaned_before_the_call() {
         "{refused:?}"
     );
 }
+
+#[tokio::test]
+async fn a_webhook_that_asks_for_it_is_called_again() {
+    // How often it refuses, with which status, and whether it says when to come again.
+    for (refusals, code, says_when, answered, called) in [
+        (2, 429, true, 201, 3),
+        (2, 503, true, 201, 3),
+        (1, 429, false, 500, 1),
+        (1, 400, true, 500, 1),
+        (usize::MAX, 500, true, 500, 11),
+    ] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let identity = self_signed(&["127.0.0.1"], true, 1);
+        let address = webhook_responding(&identity, move |review: Value| {
+            let body = answer(&review, json!({"allowed": true})).to_string();
+            let mut response = http::Response::new(body.into());
+            if counted.fetch_add(1, Ordering::Relaxed) < refusals {
+                *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+                if says_when {
+                    response.headers_mut().insert("retry-after", "0".parse().unwrap());
+                }
+            }
+            response
+        })
+        .await;
+        let outcome = call_with_bundle(address, "127.0.0.1", &identity.certificate).await;
+        assert_eq!(outcome.code, answered, "{refusals} times {code}: {outcome:?}");
+        assert_eq!(calls.load(Ordering::Relaxed), called, "{refusals} times {code}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_ten_megabytes_is_a_failed_call_wherever_it_comes_from() {
+    let long = "x".repeat(10 << 20);
+    for (policy, code) in [("Fail", 500), ("Ignore", 201)] {
+        for mutating in [true, false] {
+            let server = server();
+            let text = long.clone();
+            server.register_webhook("https://hook.example.com/path", move |review| {
+                let answer = answer(&review, json!({"allowed": true, "warnings": [text]}));
+                async move { answer }
+            });
+            let config = json!({"url": "https://hook.example.com/path"});
+            configure(&server, mutating, "v", config, json!({"failurePolicy": policy})).await;
+            let outcome = post(&server, MAPS, config_map("a")).await;
+            assert_eq!(outcome.code, code, "{policy} {mutating}");
+            let named = outcome.message().contains("the answer has more than 8388608 bytes");
+            assert_eq!(named, code == 500, "{policy} {mutating}: {outcome:?}");
+        }
+    }
+}

@@ -20,7 +20,8 @@ pub(super) fn read_both(
     new: &str,
     cluster: &NamedArgs,
 ) -> Result<(Vec<Value>, Vec<Value>), Failure> {
-    let (mut before, mut after) = (definitions(old, cluster)?, definitions(new, cluster)?);
+    let (mut before, mut after) =
+        (definitions(old, new, cluster)?, definitions(new, old, cluster)?);
     let name = |value: &Value| value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     match (old, new) {
         ("cluster", "cluster") => {
@@ -35,14 +36,17 @@ pub(super) fn read_both(
     Ok((before, after))
 }
 
-/// Reads the definitions of one side, ordered by name.
-fn definitions(source: &str, cluster: &NamedArgs) -> Result<Vec<Value>, Failure> {
+/// Reads the definitions of one side, ordered by name. A revision of git without a path has those
+/// under the path of the other side.
+fn definitions(source: &str, other: &str, cluster: &NamedArgs) -> Result<Vec<Value>, Failure> {
     let mut found = if source == "cluster" {
         of_cluster(cluster)?
     } else if Path::new(source).exists() {
         manifest_files::read(Path::new(source))?
     } else if let Some((revision, path)) = source.split_once(':') {
         of_revision(revision, path)?
+    } else if Path::new(other).exists() && is_revision(source) {
+        of_revision(source, other)?
     } else {
         return Err(Failure::usage(format!(
             "{source} is neither a file or directory nor REVISION:PATH of git nor `cluster`"
@@ -93,6 +97,12 @@ fn of_revision(revision: &str, path: &str) -> Result<Vec<Value>, Failure> {
         parse(&text, &format!("{revision}:{name}"), &mut found)?;
     }
     Ok(found)
+}
+
+/// Returns `true` if git knows a commit of this name.
+fn is_revision(name: &str) -> bool {
+    let commit = format!("{name}^{{commit}}");
+    git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).is_ok()
 }
 
 fn git(args: &[&str]) -> Result<String, Failure> {

@@ -22,7 +22,7 @@ use crate::cluster::Running;
 use crate::failure::Failure;
 use crate::objects::{FIELD_MANAGER, Objects, Outcome, builtin, reference};
 use crate::private_file::write_private;
-use crate::program::Program;
+use crate::program::{Installation, Program};
 use crate::project::Project;
 
 /// The user of everything that this command applies.
@@ -206,7 +206,8 @@ impl Session {
         let definitions = program.definitions().await?;
         let mut access = program.access().await?;
         let account = Account::of(&access)?;
-        let mut webhooks = Webhooks::of(&access, &definitions);
+        let installation = program.installation(&Installation::default()).await?;
+        let mut webhooks = Webhooks::of(&installation, &definitions);
         access.extend(webhooks.access(&account));
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": account.namespace},

@@ -1,4 +1,4 @@
-//! The webhooks of an operator that runs on this machine.
+//! The webhooks and policies of an operator that runs on this machine.
 //!
 //! The operator installs them itself, with its own URL and certificate, and removes them when it
 //! ends. In a cluster it does not do that, so its role does not allow it: the session adds the rights.
@@ -9,19 +9,15 @@ use super::operator::Account;
 use crate::failure::Failure;
 use crate::objects::Objects;
 
-/// The end of the names of configurations that an operator installs for its own process.
+/// The end of the names of what an operator installs for its own process.
 const LOCAL: &str = "-local";
 const GROUP: &str = "admissionregistration.k8s.io";
-const KINDS: [(&str, &str); 2] = [
-    ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-    ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
-];
 
-/// What an operator installs for its webhooks.
+/// What an operator installs for its webhooks and policies.
 #[derive(Debug, Default)]
 pub struct Webhooks {
-    /// The webhook configurations: kind, resource and name.
-    configurations: Vec<(&'static str, &'static str, String)>,
+    /// Webhook configurations, policies and their bindings: kind and name.
+    configurations: Vec<(String, String)>,
     /// The definitions with conversion, and the URLs that they had before the operator started.
     definitions: Vec<(Value, Option<String>)>,
 }
@@ -29,29 +25,19 @@ pub struct Webhooks {
 // === impl Webhooks ===
 
 impl Webhooks {
-    /// Finds them in the rights and the definitions of an operator.
-    pub fn of(access: &[Value], definitions: &[Value]) -> Self {
-        let rules = access.iter().filter_map(|object| object["rules"].as_array()).flatten();
-        let mut configurations = Vec::new();
-        for rule in rules.filter(|rule| rule["apiGroups"][0] == GROUP) {
-            let named = rule["resourceNames"].as_array().into_iter().flatten();
-            for name in named.filter_map(Value::as_str) {
-                let of_rule = |resource: &str| {
-                    let resources = rule["resources"].as_array();
-                    resources.into_iter().flatten().any(|one| one == resource)
-                };
-                let found = KINDS.iter().filter(|(_, resource)| of_rule(resource));
-                configurations
-                    .extend(found.map(|(kind, of)| (*kind, *of, format!("{name}{LOCAL}"))));
-            }
-        }
-        // A rule may name the configurations of both kinds, of which one exists under each name.
-        configurations.retain(|(kind, _, name)| {
-            let mutating = name.ends_with(&format!("-mutating-webhook-configuration{LOCAL}"));
-            mutating == kind.starts_with("Mutating")
+    /// Finds them in everything that is installed with an operator, and in its definitions.
+    pub fn of(installation: &[Value], definitions: &[Value]) -> Self {
+        let version = format!("{GROUP}/v1");
+        let found = installation.iter().filter(|object| object["apiVersion"] == version.as_str());
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let configurations = found.map(|object| {
+            (text(&object["kind"]), format!("{}{LOCAL}", text(&object["metadata"]["name"])))
         });
         let converted = definitions.iter().filter(|one| converts(one));
-        Self { configurations, definitions: converted.map(|one| (one.clone(), None)).collect() }
+        Self {
+            configurations: configurations.collect(),
+            definitions: converted.map(|one| (one.clone(), None)).collect(),
+        }
     }
 
     /// The role and the binding that let an account install and remove the configurations.
@@ -59,7 +45,8 @@ impl Webhooks {
         if self.configurations.is_empty() {
             return Vec::new();
         }
-        let rules = self.configurations.iter().flat_map(|(_, resource, name)| {
+        let rules = self.configurations.iter().flat_map(|(kind, name)| {
+            let resource = resource(kind);
             let rule = |verb: &str| json!({"apiGroups": [GROUP], "resources": [resource], "verbs": [verb]});
             let mut delete = rule("delete");
             delete["resourceNames"] = json!([name]);
@@ -111,10 +98,19 @@ impl Webhooks {
     }
 
     fn objects(&self) -> Vec<Value> {
-        let objects = self.configurations.iter().map(|(kind, _, name)| {
+        let objects = self.configurations.iter().map(|(kind, name)| {
             json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": name}})
         });
         objects.collect()
+    }
+}
+
+/// The resource of a kind.
+fn resource(kind: &str) -> String {
+    let lower = kind.to_lowercase();
+    match lower.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{lower}s"),
     }
 }
 
@@ -138,20 +134,25 @@ mod tests {
     }
 
     #[test]
-    fn only_an_operator_with_admission_webhooks_gets_more_rights() {
+    fn only_an_operator_with_webhooks_or_policies_gets_more_rights() {
         let account = Account { namespace: "shop-system".into(), name: "shop".into() };
-        let none = Webhooks::of(&[], &[definition(json!({}))]);
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop"}});
+        let none = Webhooks::of(std::slice::from_ref(&service), &[definition(json!({}))]);
         assert_eq!((none.access(&account), none.definitions.len()), (Vec::new(), 1));
-        let name = "shop-mutating-webhook-configuration";
-        let rule = json!({
-            "apiGroups": [GROUP], "resources": ["mutatingwebhookconfigurations"],
-            "resourceNames": [name], "verbs": ["get", "patch"],
-        });
-        let access = Webhooks::of(&[json!({"rules": [rule]})], &[]).access(&account);
+        let object = |kind: &str, name: &str| json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": name}});
+        let installation = [
+            service,
+            object("MutatingWebhookConfiguration", "shop-hooks"),
+            object("ValidatingAdmissionPolicy", "shop-size"),
+        ];
+        let access = Webhooks::of(&installation, &[]).access(&account);
         let expected = json!([
             {"apiGroups": [GROUP], "resources": ["mutatingwebhookconfigurations"], "verbs": ["create"]},
             {"apiGroups": [GROUP], "resources": ["mutatingwebhookconfigurations"],
-             "resourceNames": [format!("{name}-local")], "verbs": ["delete"]},
+             "resourceNames": ["shop-hooks-local"], "verbs": ["delete"]},
+            {"apiGroups": [GROUP], "resources": ["validatingadmissionpolicies"], "verbs": ["create"]},
+            {"apiGroups": [GROUP], "resources": ["validatingadmissionpolicies"],
+             "resourceNames": ["shop-size-local"], "verbs": ["delete"]},
         ]);
         assert_eq!(access[0]["rules"], expected);
         assert_eq!(access[1]["subjects"][0]["name"], "shop");

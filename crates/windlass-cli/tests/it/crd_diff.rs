@@ -123,6 +123,11 @@ fn a_git_revision_is_a_source() {
     let below = diff(&at.join("project"), &["HEAD:config/crd/lamps.yaml", "config"]);
     assert_eq!(below.status.code(), Some(1), "{}", String::from_utf8_lossy(&below.stderr));
     assert_eq!(shown(&below), shown(&output));
+    for (revision, code) in [("HEAD", 1), ("HEAD^{tree}", 2), ("--all", 2), ("absent", 2)] {
+        let alone = diff(at, &["--", revision, "project/config/crd"]);
+        let said = String::from_utf8_lossy(&alone.stderr).into_owned();
+        assert_eq!(alone.status.code(), Some(code), "{revision}: {said}");
+    }
     let nowhere = diff(at, &["HEAD:absent", "project"]);
     assert_eq!(nowhere.status.code(), Some(2));
     let option = diff(at, &["--", "--output=x:y", "project"]);

@@ -176,6 +176,10 @@ pub async fn assert_checked(client: kube::Client) {
     checked.metadata.labels = Some([("checked".to_owned(), "yes".to_owned())].into());
     let error = maps.create(&PostParams::default(), &checked).await.unwrap_err().to_string();
     assert!(error.contains("data: Forbidden: it is checked by a webhook"), "{error}");
+    let mut sealed = map("sealed", "1");
+    sealed.metadata.labels = Some([("sealed".to_owned(), "yes".to_owned())].into());
+    let error = maps.create(&PostParams::default(), &sealed).await.unwrap_err().to_string();
+    assert!(error.contains("denied request: it is checked by a policy"), "{error}");
 }
 
 #[tokio::test]

@@ -1,15 +1,12 @@
 //! Endpoints, budgets, quotas, volumes, roles, autoscaling and nodes.
 
-use std::time::Duration;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use windlass::events::{EventType, Recorder};
-use windlass::{Key, Kind, Next, Object, Result};
+use windlass::{Key, Kind, Object};
 
 use super::{Add, Shared};
 
-mod interest;
 mod pods;
 mod trigger;
 mod wording;
@@ -51,19 +48,6 @@ pub const LIST: &[(&str, Add)] = &[
     ("ttl", node_life::add_ttl),
     ("taint-eviction", evictions::add),
 ];
-
-/// How soon a write that met a newer version is tried again.
-const AGAIN_AFTER: Duration = Duration::from_millis(10);
-
-/// Treats a conflict, and an object that was deleted, as a reason to look again instead of a
-/// failure.
-fn again(done: Result<()>) -> Result<Next> {
-    match done {
-        Ok(()) => Ok(Next::Done),
-        Err(error) if error.is_conflict() || error.is_not_found() => Ok(Next::After(AGAIN_AFTER)),
-        Err(error) => Err(error),
-    }
-}
 
 /// The time of the server, for status fields.
 fn time(shared: &Shared) -> Time {

@@ -1,12 +1,13 @@
 //! The Node objects: created at the start, with a status that follows their annotations.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeStatus, NodeSystemInfo};
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use kube::core::ObjectMeta;
 use windlass::clock::Clock;
+use windlass::condition::ConditionBuilder;
 use windlass::controller::{Context, Controller, Next};
 use windlass::{Client, Manager, Result, ResultExt};
 
@@ -177,17 +178,18 @@ fn put_conditions(status: &mut NodeStatus, health: Health, clock: &Clock) {
         let text = format!("kubelet has {good}");
         match health {
             Health::Offline => unknown(status, type_, clock),
-            _ => put(status, type_, "False", bad, &text, clock),
+            _ => put(status, ConditionBuilder::new(type_, false, clock).reason(bad), &text),
         }
     }
     match health {
         Health::Ready => {
             let text = "kubelet is posting ready status";
-            put(status, "Ready", "True", "KubeletReady", text, clock);
+            put(status, ConditionBuilder::new("Ready", true, clock).reason("KubeletReady"), text);
         }
         Health::NotReady => {
             let text = "the annotations of the node say that it is not ready";
-            put(status, "Ready", "False", "KubeletNotReady", text, clock);
+            let ready = ConditionBuilder::new("Ready", false, clock);
+            put(status, ready.reason("KubeletNotReady"), text);
         }
         Health::Offline => unknown(status, "Ready", clock),
     }
@@ -195,39 +197,11 @@ fn put_conditions(status: &mut NodeStatus, health: Health, clock: &Clock) {
 
 fn unknown(status: &mut NodeStatus, type_: &str, clock: &Clock) {
     let text = "Kubelet stopped posting node status.";
-    put(status, type_, "Unknown", "NodeStatusUnknown", text, clock);
+    put(status, ConditionBuilder::new(type_, None, clock).reason("NodeStatusUnknown"), text);
 }
 
-fn put(
-    status: &mut NodeStatus,
-    type_: &str,
-    value: &str,
-    reason: &str,
-    message: &str,
-    clock: &Clock,
-) {
-    let conditions = status.conditions.get_or_insert_default();
-    let found = conditions.iter_mut().find(|c| c.type_ == type_);
-    if let Some(found) = &found
-        && (found.status.as_str(), found.reason.as_deref()) == (value, Some(reason))
-    {
-        return;
-    }
-    let now = Some(clock.time());
-    let moved = found.as_ref().is_none_or(|found| found.status != value);
-    let since = found.as_ref().and_then(|found| found.last_transition_time.clone());
-    let condition = NodeCondition {
-        type_: type_.into(),
-        status: value.into(),
-        reason: Some(reason.into()),
-        message: Some(message.into()),
-        last_heartbeat_time: now.clone(),
-        last_transition_time: if moved { now } else { since },
-    };
-    match found {
-        Some(found) => *found = condition,
-        None => conditions.push(condition),
-    }
+fn put(status: &mut NodeStatus, condition: ConditionBuilder, message: &str) {
+    condition.message(message).set(status.conditions.get_or_insert_default());
 }
 
 /// An address that is the same in every run: `node-7` is 192.168.0.7.

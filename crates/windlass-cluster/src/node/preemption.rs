@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
 use windlass::client::Deletion;
+use windlass::condition::ConditionBuilder;
 use windlass::controller::Context;
 use windlass::events::EventType;
 use windlass::{Key, Kind, Result, ResultExt};
@@ -46,15 +47,10 @@ async fn evict(cx: &Context<Pod>, pod: &Pod, node: &str, key: &Key) -> Result<()
     }
     let mut marked = (*victim).clone();
     let conditions = marked.status.get_or_insert_default().conditions.get_or_insert_default();
-    conditions.retain(|condition| condition.type_ != CONDITION);
-    conditions.push(PodCondition {
-        type_: CONDITION.into(),
-        status: "True".into(),
-        reason: Some("PreemptionByScheduler".into()),
-        message: Some(format!("{NAME}: preempting to accommodate a higher priority pod")),
-        last_transition_time: Some(cx.clock().time()),
-        ..PodCondition::default()
-    });
+    ConditionBuilder::new(CONDITION, true, cx.clock())
+        .reason("PreemptionByScheduler")
+        .message(format!("{NAME}: preempting to accommodate a higher priority pod"))
+        .set(conditions);
     match cx.client().api().subresource("status").update(&marked).await.ignore_not_found() {
         // Somebody else wrote the pod: it is deleted without the condition.
         Err(error) if error.is_conflict() => {}

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass::cache::Change;
+use windlass::condition::ConditionBuilder;
 use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::{Key, Kind, Manager, Result, ResultExt};
 
@@ -222,18 +223,11 @@ async fn refuse(
     if known.is_some_and(|c| c.message.as_deref() == Some(message.as_str())) {
         return Ok(Next::Done);
     }
-    let condition = PodCondition {
-        type_: CONDITION.into(),
-        status: "False".into(),
-        reason: Some("Unschedulable".into()),
-        message: Some(message.clone()),
-        last_transition_time: Some(cx.clock().time()),
-        ..PodCondition::default()
-    };
+    let condition = ConditionBuilder::new(CONDITION, false, cx.clock())
+        .reason("Unschedulable")
+        .message(message.clone());
     let changed = cx.status_as(|status: &mut PodStatus| {
-        let conditions = status.conditions.get_or_insert_default();
-        conditions.retain(|c| c.type_ != CONDITION);
-        conditions.push(condition.clone());
+        condition.clone().set(status.conditions.get_or_insert_default());
         if nominated.is_some() {
             status.nominated_node_name.clone_from(&nominated);
         }

@@ -21,6 +21,7 @@ mod podgc_orphans;
 mod policy_types;
 mod quota_usage;
 mod role_aggregation;
+mod role_test;
 mod statefulset_claims;
 mod statefulset_order;
 mod support_world;

@@ -1,10 +1,12 @@
 //! The rules of single keywords.
 
-use std::collections::BTreeSet;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
+use windlass_text::format::is_supported;
 
-use super::{Report, text, texts};
+use super::{Report, logic, text, texts};
 
 type Schema = Map<String, Value>;
 
@@ -30,7 +32,7 @@ pub(super) fn compare(old: &Schema, new: &Schema, path: &str, report: &mut Repor
     format(old, new, path, report);
     nullable(old, new, path, report);
     default(old, new, path, report);
-    logic(old, new, path, report);
+    logic::compare(old, new, path, report);
     rules(old, new, path, report);
     merging(old, new, path, report);
     embedded(old, new, path, report);
@@ -46,14 +48,24 @@ fn bounds(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
 }
 
 /// A bound, and whether the bound itself is excluded.
-fn read<'a>(schema: &'a Schema, rule: &str) -> Option<(&'a Value, f64, bool)> {
-    let value = schema.get(rule)?;
+fn read<'a>(schema: &'a Schema, rule: &str) -> Option<(&'a Value, bool)> {
+    let value = schema.get(rule).filter(|value| value.is_number())?;
     let exclusive = match rule {
         "minimum" => schema.get("exclusiveMinimum"),
         "maximum" => schema.get("exclusiveMaximum"),
         _ => None,
     };
-    Some((value, value.as_f64()?, exclusive.is_some_and(|value| value == true)))
+    Some((value, exclusive.is_some_and(|value| value == true)))
+}
+
+/// Compares two numbers; integers exactly, because a float does not hold all of them.
+fn order(one: &Value, other: &Value) -> Ordering {
+    let integer =
+        |value: &Value| value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
+    match (integer(one), integer(other)) {
+        (Some(one), Some(other)) => one.cmp(&other),
+        _ => one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal),
+    }
 }
 
 fn limit(
@@ -65,38 +77,42 @@ fn limit(
     report: &mut Report,
 ) {
     let (wider, tighter) = if lower { ("lowered", "raised") } else { ("raised", "lowered") };
-    let sign = if lower { 1.0 } else { -1.0 };
+    // Nothing has fewer than no items.
+    let is_idle =
+        |bound: &Value| lower && rule != "minimum" && bound.as_f64().is_some_and(|n| n <= 0.0);
     match (read(old, rule), read(new, rule)) {
         (None, None) => {}
-        // Nothing has fewer than no items.
-        (None, Some((_, number, _))) if lower && rule != "minimum" && number <= 0.0 => {}
-        (Some((_, number, _)), None) if lower && rule != "minimum" && number <= 0.0 => {}
-        (None, Some((after, ..))) => {
+        (None, Some((bound, _))) | (Some((bound, _)), None) if is_idle(bound) => {}
+        (None, Some((after, _))) => {
             let message =
                 format!("the {rule} {after} is added, so {refused} {after}{unit} are refused");
             report.breaking(path, rule, message);
         }
-        (Some((before, ..)), None) => {
+        (Some((before, _)), None) => {
             report.safe(path, rule, format!("the {rule} {before} is removed"));
         }
-        (Some((before, one, was)), Some((after, other, is))) => {
-            let moved = (other - one) * sign;
-            if moved > 0.0 {
-                let message = format!(
-                    "the {rule} is {tighter} from {before} to {after}, so {refused} {after}{unit} are \
-                     refused"
-                );
-                report.breaking(path, rule, message);
-            } else if moved < 0.0 {
-                report.safe(path, rule, format!("the {rule} is {wider} from {before} to {after}"));
-            } else if is && !was {
-                report.breaking(
-                    path,
-                    rule,
-                    format!("the {rule} {after} itself is no longer allowed"),
-                );
-            } else if was && !is {
-                report.safe(path, rule, format!("the {rule} {after} itself becomes allowed"));
+        (Some((before, was)), Some((after, is))) => {
+            let moved = if lower { order(after, before) } else { order(before, after) };
+            match moved {
+                Ordering::Greater => {
+                    let message = format!(
+                        "the {rule} is {tighter} from {before} to {after}, so {refused} {after}{unit} are \
+                         refused"
+                    );
+                    report.breaking(path, rule, message);
+                }
+                Ordering::Less => {
+                    let message = format!("the {rule} is {wider} from {before} to {after}");
+                    report.safe(path, rule, message);
+                }
+                Ordering::Equal if is && !was => {
+                    let message = format!("the {rule} {after} itself is no longer allowed");
+                    report.breaking(path, rule, message);
+                }
+                Ordering::Equal if was && !is => {
+                    report.safe(path, rule, format!("the {rule} {after} itself becomes allowed"));
+                }
+                Ordering::Equal => {}
             }
         }
     }
@@ -142,8 +158,13 @@ fn values(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
         }
         (Some(_), None) => report.safe(path, "enum", "values are no longer limited to a list"),
         (Some(before), Some(after)) => {
-            let gone: Vec<&Value> = before.iter().filter(|value| !after.contains(value)).collect();
-            let more: Vec<&Value> = after.iter().filter(|value| !before.contains(value)).collect();
+            let known = |values: &[Value]| -> BTreeSet<String> {
+                values.iter().map(Value::to_string).collect()
+            };
+            let (was, is) = (known(&before), known(&after));
+            let gone = before.iter().filter(|value| !is.contains(&value.to_string()));
+            let more = after.iter().filter(|value| !was.contains(&value.to_string()));
+            let (gone, more): (Vec<&Value>, Vec<&Value>) = (gone.collect(), more.collect());
             if !gone.is_empty() {
                 let message = format!("the value {} is no longer allowed", show(gone));
                 report.breaking(path, "enum", message);
@@ -178,9 +199,16 @@ fn pattern(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
 }
 
 fn format(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
-    let of = |schema: &Schema| schema.get("format").and_then(Value::as_str).map(str::to_owned);
+    // The API server ignores formats that it does not know.
+    let of = |schema: &Schema| {
+        let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+        let format = schema.get("format").and_then(Value::as_str);
+        format.filter(|format| is_supported(kind, format)).map(str::to_owned)
+    };
     match (of(old).as_deref(), of(new).as_deref()) {
         (before, after) if before == after => {}
+        // Every number has these.
+        (None, Some("int64" | "double")) | (Some("int64" | "double"), None) => {}
         (Some(before), None) => {
             report.safe(path, "format", format!("the format {before} is removed"));
         }
@@ -215,7 +243,7 @@ fn nullable(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     }
 }
 
-fn default(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+pub(super) fn default(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     let message = match (old.get("default"), new.get("default")) {
         (None, Some(after)) => {
             format!(
@@ -234,38 +262,45 @@ fn default(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     report.breaking(path, "default", message);
 }
 
-/// Conditions made of other schemas. Inside of `not` everything is reversed, so a change of one is
-/// never looked into.
-fn logic(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
-    for rule in ["allOf", "anyOf", "oneOf", "not"] {
-        match (old.get(rule), new.get(rule)) {
-            (before, after) if before == after => {}
-            (Some(_), None) => report.safe(path, rule, format!("the condition {rule} is removed")),
-            (before, _) => {
-                let verb = if before.is_none() { "is added" } else { "changes" };
-                let message =
-                    format!("the condition {rule} {verb}, so values that fitted may be refused");
-                report.breaking(path, rule, message);
-            }
-        }
-    }
-}
-
 /// Rules of the expression language. Their messages, reasons and paths do not matter.
 fn rules(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     const RULE: &str = "x-kubernetes-validations";
-    let of = |schema: &Schema| -> BTreeSet<(String, bool)> {
+    // Whether a rule about the old value is checked without one too.
+    let of = |schema: &Schema| -> BTreeMap<String, bool> {
         let rules = schema.get(RULE).and_then(Value::as_array).into_iter().flatten();
         let all =
             rules.map(|rule| (text(rule, "/rule").to_owned(), rule["optionalOldSelf"] == true));
         all.collect()
     };
     let (before, after) = (of(old), of(new));
-    for (rule, _) in after.difference(&before) {
-        let message = format!("the rule `{rule}` is added, so objects that break it are refused");
-        report.breaking(path, RULE, message);
+    for (rule, &optional) in &after {
+        match before.get(rule) {
+            Some(&was) if was == optional => {}
+            Some(true) => {
+                let message = format!("the rule `{rule}` is no longer checked for new values");
+                report.safe(path, RULE, message);
+            }
+            Some(false) => {
+                let message = format!(
+                    "the rule `{rule}` is checked for new values too, so objects that break it are refused"
+                );
+                report.breaking(path, RULE, message);
+            }
+            None if !optional && rule.contains("oldSelf") => {
+                let message =
+                    format!("the rule `{rule}` is added, so updates that break it are refused");
+                report.breaking(path, RULE, message);
+            }
+            None => {
+                let message = format!(
+                    "the rule `{rule}` is added, so objects that break it are refused; stored ones can be \
+                     updated as long as this value stays as it is"
+                );
+                report.breaking(path, RULE, message);
+            }
+        }
     }
-    for (rule, _) in before.difference(&after) {
+    for rule in before.keys().filter(|rule| !after.contains_key(*rule)) {
         report.safe(path, RULE, format!("the rule `{rule}` is removed"));
     }
 }

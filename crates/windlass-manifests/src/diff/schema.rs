@@ -55,9 +55,15 @@ pub(super) fn compare(old: &Schema, new: &Schema, report: &mut Report) {
 fn node(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     let (before, after) = (kind(old), kind(new));
     if before != after {
-        let message = format!(
-            "the type changes from {before} to {after}, so stored values and clients no longer fit"
-        );
+        let effect = match (before, after) {
+            ("integer", "number")
+            | (_, "anything")
+            | ("integer" | "string", "integer or string") => {
+                "stored values still fit, but clients may read what they do not expect"
+            }
+            _ => "stored values and clients no longer fit",
+        };
+        let message = format!("the type changes from {before} to {after}: {effect}");
         return report.breaking(path, "type", message);
     }
     keyword::compare(old, new, path, report);
@@ -89,6 +95,11 @@ fn kind(schema: &Schema) -> &str {
 
 fn is_set(schema: &Schema, keyword: &str) -> bool {
     schema.get(keyword).is_some_and(|value| value == true)
+}
+
+/// Returns `true` if objects keep fields that `properties` does not name.
+pub(super) fn keeps_unknown(schema: &Schema) -> bool {
+    is_set(schema, PRESERVE) || rest(schema).is_some()
 }
 
 fn child<'a>(schema: &'a Schema, keyword: &str) -> Option<&'a Schema> {
@@ -140,11 +151,9 @@ fn properties(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
         } else if let Some(rest) = rest(new) {
             node(value, rest, &path, report);
         } else if is_set(new, PRESERVE) {
-            report.safe(
-                &path,
-                "field",
-                "the field is no longer described, and its values are kept",
-            );
+            let why = "the field is no longer described, and its values are kept";
+            report.safe(&path, "field", why);
+            keyword::default(value, &EMPTY, &path, report);
         } else {
             let why = "the field is removed, so its stored values are dropped and clients that use it fail";
             report.breaking(&path, "field", why);

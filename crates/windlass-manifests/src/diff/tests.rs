@@ -171,6 +171,141 @@ fn fields_come_and_go() {
     assert_eq!(of_spec(map, gone), ["breaking field .spec.*.a"]);
 }
 
+#[test]
+fn what_only_looks_like_a_change_is_none() {
+    let either = json!({"x-kubernetes-int-or-string": true});
+    let mut spelled = either.clone();
+    spelled["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);
+    let mut nested = either.clone();
+    nested["allOf"] =
+        json!([{"anyOf": [{"type": "string"}, {"type": "integer"}]}, {"minLength": 1}]);
+    let mut bounded = either.clone();
+    bounded["allOf"] = json!([{"minLength": 1}]);
+    let plain = json!({"type": "integer"});
+    let text = json!({"type": "string"});
+    for (one, other) in [
+        (either, spelled),
+        (nested, bounded),
+        (plain.clone(), json!({"type": "integer", "format": "int64"})),
+        (text.clone(), json!({"type": "string", "format": "ipv8"})),
+        (text.clone(), json!({"type": "string", "minLength": 0, "description": "new"})),
+        (
+            json!({"type": "array", "items": text}),
+            json!({"type": "array", "items": text, "x-kubernetes-list-type": "atomic"}),
+        ),
+        (
+            json!({"type": "string", "x-kubernetes-validations": [{"rule": "self != 'a'"}]}),
+            json!({"type": "string", "x-kubernetes-validations":
+                [{"rule": "self != 'a'", "message": "not a", "reason": "FieldValueForbidden"}]}),
+        ),
+    ] {
+        for (one, other) in [(&one, &other), (&other, &one)] {
+            let found = of_spec(field(one.clone()), field(other.clone()));
+            assert_eq!(found, [] as [String; 0], "{one} -> {other}");
+        }
+    }
+}
+
+#[test]
+fn conditions_may_get_wider_and_a_union_may_grow() {
+    let union = |names: &[&str]| {
+        let fields: Map<String, Value> =
+            names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
+        let one_of: Vec<Value> = names.iter().map(|name| json!({"required": [name]})).collect();
+        field(json!({"type": "object", "properties": fields, "oneOf": one_of}))
+    };
+    assert_eq!(
+        of_spec(union(&["a", "b"]), union(&["a", "b", "c"])),
+        ["safe oneof .spec.x", "safe field .spec.x.c"]
+    );
+    assert!(
+        of_spec(union(&["a", "b", "c"]), union(&["a", "b"]))
+            .contains(&"breaking oneof .spec.x".into())
+    );
+    // An object with both fields fitted, and fits no longer.
+    let mut both = union(&["a", "b"]);
+    both["properties"]["x"]["oneOf"] = json!([{"required": ["a"]}]);
+    assert_eq!(of_spec(both, union(&["a", "b"])), ["breaking oneof .spec.x"]);
+    let of = |rule: &str, conditions: Value| field(json!({"type": "string", rule: conditions}));
+    let (one, two) = (json!({"minLength": 1}), json!({"pattern": "^a"}));
+    for (rule, tight, wide) in [
+        ("anyof", of("anyOf", json!([one])), of("anyOf", json!([two, one]))),
+        ("allof", of("allOf", json!([one, two])), of("allOf", json!([two]))),
+    ] {
+        assert_eq!(of_spec(tight.clone(), wide.clone()), [format!("safe {rule} .spec.x")]);
+        assert_eq!(of_spec(wide, tight), [format!("breaking {rule} .spec.x")]);
+    }
+    for (rule, keyword) in [("oneof", "oneOf"), ("not", "not")] {
+        let (one, two) = match keyword {
+            "not" => (one.clone(), two.clone()),
+            _ => (json!([one]), json!([one, two])),
+        };
+        let found = of_spec(of(keyword, one), of(keyword, two));
+        assert_eq!(found, [format!("breaking {rule} .spec.x")]);
+    }
+}
+
+#[test]
+fn rules_about_the_old_value_are_explained() {
+    let with = |rule: Value| field(json!({"type": "string", "x-kubernetes-validations": [rule]}));
+    let messages = |old: Value, new: Value| -> Vec<String> {
+        let line = |c: &Change| format!("{:?}: {}", c.effect, c.message);
+        diff(&definition(&old), &definition(&new)).iter().map(line).collect()
+    };
+    let none = field(json!({"type": "string"}));
+    let added = messages(none.clone(), with(json!({"rule": "self != ''"})));
+    assert_eq!(
+        added,
+        [
+            "Breaking: the rule `self != ''` is added, so objects that break it are refused; stored ones \
+          can be updated as long as this value stays as it is"
+        ]
+    );
+    let fixed = json!({"rule": "self == oldSelf"});
+    assert_eq!(
+        messages(none, with(fixed.clone())),
+        ["Breaking: the rule `self == oldSelf` is added, so updates that break it are refused"]
+    );
+    let mut optional = fixed.clone();
+    optional["optionalOldSelf"] = json!(true);
+    let tighter = messages(with(fixed.clone()), with(optional.clone()));
+    assert!(tighter[0].starts_with("Breaking: the rule `self == oldSelf` is checked for new"));
+    let wider = messages(with(optional), with(fixed));
+    assert_eq!(wider, ["Safe: the rule `self == oldSelf` is no longer checked for new values"]);
+}
+
+#[test]
+fn numbers_that_a_float_cannot_tell_apart_are_compared_exactly() {
+    let number = |max: i64| field(json!({"type": "integer", "maximum": max}));
+    let (large, larger) = (9_007_199_254_740_992, 9_007_199_254_740_993);
+    assert_eq!(of_spec(number(larger), number(large)), ["breaking maximum .spec.x"]);
+    assert_eq!(of_spec(number(large), number(larger)), ["safe maximum .spec.x"]);
+}
+
+#[test]
+fn a_type_that_gets_wider_keeps_stored_values_but_not_clients() {
+    let wide = json!({"x-kubernetes-int-or-string": true});
+    let found = diff(&definition(&field(json!({"type": "integer"}))), &definition(&field(wide)));
+    assert_eq!(
+        found[0].to_string(),
+        "v1 .spec.x: the type changes from integer to integer or string: stored values still fit, but \
+         clients may read what they do not expect"
+    );
+    assert_eq!((found.len(), found[0].effect), (1, Effect::Breaking));
+}
+
+#[test]
+fn a_default_goes_with_a_field_that_is_no_longer_described() {
+    let open = |fields: Value| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": fields});
+    let plain = open(json!({"a": {"type": "string"}}));
+    assert_eq!(of_spec(plain, open(json!({}))), ["safe field .spec.a"]);
+    let filled = open(json!({"a": {"type": "string", "default": "x"}}));
+    assert_eq!(
+        of_spec(filled, open(json!({}))),
+        ["safe field .spec.a", "breaking default .spec.a"]
+    );
+}
+
 fn effects(old: &Value, new: &Value) -> Vec<String> {
     let line = |c: &Change| format!("{:?} {} {} {}", c.effect, c.rule, c.version, c.path);
     diff(old, new).iter().map(|c| line(c).trim_end().to_lowercase()).collect()

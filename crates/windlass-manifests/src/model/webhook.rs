@@ -27,8 +27,9 @@ pub struct Webhook {
     pub mutating: bool,
     /// The path under which it is served.
     pub path: String,
-    /// The entry in the webhook configuration. The client configuration is rendered from the path
-    /// and from the service of the operator; `reinvocationPolicy` concerns mutating webhooks only.
+    /// The entry in the webhook configuration. Unless its client configuration names a URL or a
+    /// service, it is rendered from the path and from the service of the operator;
+    /// `reinvocationPolicy` concerns mutating webhooks only.
     pub entry: MutatingWebhook,
     /// Whether it is called in the namespaces of the system and of the operator too. A webhook that
     /// is down must not keep its own pods from starting, so this is right for kinds that neither the
@@ -102,7 +103,7 @@ impl Webhook {
         }
         for rule in rules.iter().filter(|_| self.fails_closed()) {
             for resource in rule.resources.iter().flatten() {
-                if let Some(why) = locks_out(rule, resource) {
+                if let Some(why) = locks_out(rule, resource, self.everywhere) {
                     wrong(format!(
                         "may not match {resource} with failurePolicy Fail: {why}; name the \
                          resources it needs, or use failurePolicy Ignore"
@@ -114,18 +115,31 @@ impl Webhook {
 }
 
 /// Returns why a webhook that is down and fails closed would stop the cluster, or its own recovery.
-fn locks_out(rule: &RuleWithOperations, resource: &str) -> Option<&'static str> {
+fn locks_out(rule: &RuleWithOperations, resource: &str, everywhere: bool) -> Option<&'static str> {
     let groups = rule.api_groups.as_deref().unwrap_or_default();
     let concerns = |group: &str| groups.iter().any(|one| one == "*" || one == group);
-    match resource {
-        "*" | "*/*" if concerns("coordination.k8s.io") || concerns("") => {
+    // `leases/*` matches leases too.
+    match resource.strip_suffix("/*").unwrap_or(resource) {
+        "*" | "*/status" if concerns("coordination.k8s.io") || concerns("") => {
             Some("while it is down, nothing of the cluster could be written")
         }
         "leases" if concerns("coordination.k8s.io") => {
             Some("while it is down, no component of the cluster could hold its lease")
         }
-        "nodes/status" if concerns("") => {
+        "nodes/status" | "nodes" if concerns("") && resource != "nodes" => {
             Some("while it is down, all nodes would become unreachable")
+        }
+        "events" if concerns("") || concerns("events.k8s.io") => {
+            Some("while it is down, nobody could see what is wrong")
+        }
+        "pods" if everywhere && concerns("") => {
+            Some("while it is down, its own pods could not start")
+        }
+        "deployments" | "replicasets" if everywhere && concerns("apps") => {
+            Some("while it is down, its own deployment could not be rolled out")
+        }
+        "secrets" if everywhere && concerns("") => {
+            Some("before it is up, its own certificate could not be stored")
         }
         _ => None,
     }
@@ -165,6 +179,48 @@ impl Model {
         if self.serves_webhooks() && [run.probe_port, run.metrics_port].contains(&run.webhook_port)
         {
             found.push(format!("webhooks need a port of their own, not {}", run.webhook_port));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_webhook_that_fails_closed_may_not_lock_itself_out() {
+        let found = |group: &str, resource: &str, everywhere: bool, policy: &str| {
+            let mut webhook = Webhook::new(false, "a.b.example.com", "/validate");
+            webhook.rule(group, "v1", resource, &["CREATE", "UPDATE"]);
+            webhook.everywhere = everywhere;
+            webhook.entry.failure_policy = Some(policy.into());
+            let mut found = Vec::new();
+            webhook.check(&mut found);
+            found
+        };
+        for (group, resource, only_everywhere) in [
+            ("*", "*/*", false),
+            ("", "*", false),
+            ("*", "*/status", false),
+            ("coordination.k8s.io", "leases", false),
+            ("*", "leases/*", false),
+            ("", "nodes/status", false),
+            ("", "nodes/*", false),
+            ("events.k8s.io", "events", false),
+            ("", "events", false),
+            ("", "pods", true),
+            ("", "secrets", true),
+            ("apps", "replicasets", true),
+        ] {
+            let wrong = found(group, resource, true, "Fail");
+            assert_eq!(wrong.len(), 1, "{group} {resource}: {wrong:?}");
+            assert!(wrong[0].contains("before it is up") || wrong[0].contains("while it is down"));
+            let selected = found(group, resource, false, "Fail");
+            assert_eq!(selected.is_empty(), only_everywhere, "{group} {resource}");
+            assert_eq!(found(group, resource, true, "Ignore"), [] as [&str; 0]);
+        }
+        for (group, resource) in [("", "nodes"), ("", "configmaps"), ("example.com", "*")] {
+            assert_eq!(found(group, resource, true, "Fail"), [] as [&str; 0], "{group} {resource}");
         }
     }
 }

@@ -88,6 +88,29 @@ fn namespaces_and_role_names_make_roles_of_their_own() {
 }
 
 #[test]
+fn rules_with_and_without_names_in_several_roles() {
+    let in_infra = |rule| Grant::new(rule, Reach::Namespace("infra".into()));
+    let group = "shop.example.com";
+    let mut grants = cluster(vec![
+        rule(group, "widgets", "get;list;watch").name("a").name("b"),
+        rule(group, "widgets", "get;list;watch"),
+        rule(group, "widgets/scale;widgets/status", "patch;get"),
+        rule(";apps", "pods;deployments", "delete"),
+        rule("apps", "deployments", "delete;create"),
+        Rule::url("/metrics", ["get"]),
+        Rule::url("/debug/*", ["get"]),
+        rule("*", "*", "get"),
+        rule("policy", "podsecuritypolicies", "use").name("restricted"),
+    ]);
+    grants.extend([
+        in_infra(rule("", "secrets", "get")).role("infra-role"),
+        in_infra(rule("", "secrets", "list")),
+        in_infra(rule("", "secrets", "update").name("tls")),
+    ]);
+    assert_eq!(made(grants), golden(include_str!("golden-mixed.yaml")));
+}
+
+#[test]
 fn real_operators_get_the_roles_of_controller_gen() {
     let group = "real-cache.golden.example.com";
     let all = "get;list;watch;create;update;patch;delete";

@@ -113,12 +113,16 @@ impl Model {
             let MutatingWebhook { namespace_selector, match_conditions, .. } = &mut entry;
             self.exclude_system(namespace_selector, match_conditions, cluster);
         }
+        let is_elsewhere =
+            entry.client_config.url.is_some() || entry.client_config.service.is_some();
         let mut value = serde_json::to_value(&entry).unwrap_or_default();
-        value["clientConfig"] = json!({"service": {
-            "name": self.webhook_service(),
-            "namespace": self.namespace,
-            "path": webhook.path,
-        }});
+        if !is_elsewhere {
+            value["clientConfig"] = json!({"service": {
+                "name": self.webhook_service(),
+                "namespace": self.namespace,
+                "path": webhook.path,
+            }});
+        }
         value
     }
 

@@ -37,20 +37,80 @@ pub(super) fn count(count: Count, names: &[&str]) -> Value {
 
 /// The rule of a field that only some values of the tag allow.
 pub(super) fn only_with(tag: &str, values: &[&str], name: &str) -> Value {
-    let field = escape(name);
-    json!({
-        "rule": format!("!has(self.{field}) || {}", is_one_of(tag, values)),
-        "message": format!("{name} may only be set if {tag} is {}", or(values)),
-    })
+    field_only_with(tag, values, None, name)
 }
 
 /// The rule of a field that some values of the tag demand.
 pub(super) fn required_with(tag: &str, values: &[&str], name: &str) -> Value {
-    let field = escape(name);
+    field_required_with(tag, values, None, name)
+}
+
+/// The rule of a field, or of one inside of another field, that only some values of the tag allow.
+pub(super) fn field_only_with(
+    tag: &str,
+    values: &[&str],
+    inside: Option<&str>,
+    name: &str,
+) -> Value {
+    let (absent, field, shown) = place(inside, name);
     json!({
-        "rule": format!("has(self.{field}) || !({})", is_one_of(tag, values)),
-        "message": format!("{name} must be set if {tag} is {}", or(values)),
+        "rule": format!("{absent}!has({field}) || {}", is_one_of(tag, values)),
+        "message": format!("{shown} may only be set if {tag} is {}", or(values)),
     })
+}
+
+/// The rule of a field, or of one inside of another field, that some values of the tag demand.
+pub(super) fn field_required_with(
+    tag: &str,
+    values: &[&str],
+    inside: Option<&str>,
+    name: &str,
+) -> Value {
+    let (absent, field, shown) = place(inside, name);
+    json!({
+        "rule": format!("{absent}has({field}) || !({})", is_one_of(tag, values)),
+        "message": format!("{shown} must be set if {tag} is {}", or(values)),
+    })
+}
+
+/// The condition that holds if the object around a field is missing, the field, and its name.
+fn place(inside: Option<&str>, name: &str) -> (String, String, String) {
+    let field = escape(name);
+    match inside {
+        None => (String::new(), format!("self.{field}"), name.to_owned()),
+        Some(outer) => {
+            let object = escape(outer);
+            let absent = format!("!has(self.{object}) || ");
+            (absent, format!("self.{object}.{field}"), format!("{outer}.{name}"))
+        }
+    }
+}
+
+/// The rule of a field whose type follows from the tag: `integer` or `string`.
+pub(super) fn of_type(tag: &str, value: &str, name: &str, kind: &str) -> Value {
+    let field = escape(name);
+    let wanted = if kind == "integer" { "int" } else { kind };
+    json!({
+        "rule": format!(
+            "!has(self.{field}) || self.{} != {} || type(self.{field}) == {wanted}",
+            escape(tag), quote(value)
+        ),
+        "message": format!("{name} is of type {kind} if {tag} is {value}"),
+    })
+}
+
+/// Lets a rule hold for one value of the tag alone.
+pub(super) fn only_if(tag: &str, value: &str, rule: &mut Value) {
+    let Some(text) = rule["rule"].as_str() else { return };
+    let other = |object: &str| format!("{object}.{} != {} || ", escape(tag), quote(value));
+    let before = match text.contains("oldSelf") {
+        true if rule["optionalOldSelf"] == true => {
+            format!("(oldSelf.hasValue() && {}false) || ", other("oldSelf.value()"))
+        }
+        true => other("oldSelf"),
+        false => String::new(),
+    };
+    rule["rule"] = format!("{}{before}({text})", other("self")).into();
 }
 
 fn is_one_of(tag: &str, values: &[&str]) -> String {

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{UI, cel, entry};
+use super::{UI, WIDE, cel, entry};
 
 pub(crate) const VALIDATIONS: &str = "x-kubernetes-validations";
 pub(crate) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -82,6 +82,22 @@ pub enum Count {
     AtLeast,
 }
 
+/// Returns the attribute of a field that bounds how many fields its struct has: only the struct can
+/// say which of them may be missing.
+pub(super) fn counts_fields(
+    schema: &Map<String, Value>,
+    rules: &[Rule<'_>],
+) -> Option<&'static str> {
+    if !schema.contains_key("properties") {
+        return None;
+    }
+    rules.iter().find_map(|rule| match rule {
+        Rule::Bound("minProperties", _) => Some("min_properties"),
+        Rule::Bound("maxProperties", _) => Some("max_properties"),
+        _ => None,
+    })
+}
+
 /// Applies rules: first those that decide about the type.
 pub(super) fn apply_all(schema: &mut Map<String, Value>, rules: &[Rule<'_>]) {
     let decides = |rule: &&Rule<'_>| matches!(rule, Rule::Type(_) | Rule::IntOrString);
@@ -102,9 +118,13 @@ fn apply(schema: &mut Map<String, Value>, rule: &Rule<'_>) {
         Rule::Pattern(pattern) => narrow(schema, "pattern", pattern.into()),
         Rule::Format("") => {
             schema.remove("format");
+            widen(schema);
         }
         Rule::Format(format) if is_number(schema) => {
             schema.insert("format".into(), format.into());
+            if format == "int64" {
+                widen(schema);
+            }
         }
         Rule::Format(format) => narrow(schema, "format", format.into()),
         Rule::Enum(values) => choose(schema, parse(values)),
@@ -134,6 +154,15 @@ fn apply(schema: &mut Map<String, Value>, rule: &Rule<'_>) {
         Rule::Ui(value) => {
             schema.insert(UI.into(), parse(value));
         }
+    }
+}
+
+/// Gives a `u32` whose format is not `int32` the maximum of its width.
+fn widen(schema: &mut Map<String, Value>) {
+    if let Some(most) = schema.remove(WIDE)
+        && schema.get("maximum").is_some_and(|current| *current == i32::MAX)
+    {
+        schema.insert("maximum".into(), most);
     }
 }
 

@@ -6,13 +6,13 @@
 use serde_json::{Map, Value, json};
 
 use super::rule::{INT_OR_STRING, PRESERVE};
-use super::{FOREIGN, STRUCTURAL, overlay, union};
+use super::{FOREIGN, STRUCTURAL, WIDE, overlay, union};
 
 /// How deep types may be nested before a schema is taken for endless.
 const DEPTH_MAX: usize = 128;
 
 /// The keywords of a structural schema, and ours.
-const KEYWORDS: [&str; 39] = [
+const KEYWORDS: [&str; 40] = [
     "$ref",
     "additionalProperties",
     "allOf",
@@ -51,6 +51,7 @@ const KEYWORDS: [&str; 39] = [
     "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-validations",
     FOREIGN,
+    WIDE,
     super::UI,
 ];
 
@@ -259,12 +260,14 @@ fn types(schema: &mut Map<String, Value>) {
 /// Writes the width of integers as bounds; the API server knows the formats `int32` and `int64`.
 fn format(schema: &mut Map<String, Value>) {
     let Some(format) = schema.get("format").and_then(Value::as_str) else { return };
+    let wide = format == "uint32";
     let (format, bounds) = match format {
         "int8" => (None, Some((i64::from(i8::MIN), i64::from(i8::MAX)))),
         "int16" => (None, Some((i64::from(i16::MIN), i64::from(i16::MAX)))),
         "uint8" => (None, Some((0, i64::from(u8::MAX)))),
         "uint16" => (None, Some((0, i64::from(u16::MAX)))),
-        "uint32" => (Some("int32"), Some((0, i64::from(u32::MAX)))),
+        // The API server refuses every number if a bound does not fit the format.
+        "uint32" => (Some("int32"), Some((0, i64::from(i32::MAX)))),
         "uint64" => (Some("int64"), None),
         "int" | "uint" | "float" | "double" => (None, None),
         _ => return,
@@ -276,6 +279,9 @@ fn format(schema: &mut Map<String, Value>) {
     if let Some((minimum, maximum)) = bounds {
         schema.insert("minimum".into(), minimum.into());
         schema.insert("maximum".into(), maximum.into());
+    }
+    if wide {
+        schema.insert(WIDE.into(), u32::MAX.into());
     }
 }
 

@@ -125,13 +125,21 @@ fn internal(tag: &str, parts: Vec<Part<'_>>) -> Map<String, Value> {
     require(&mut schema, tag);
     let mut fields = Fields::default();
     for part in parts {
-        let Some(content) = part.schema else { continue };
+        let Some(mut content) = part.schema else { continue };
+        only_if(tag, part.name, &mut content);
         if let Err(error) = fields.add(part.name, content) {
             return error;
         }
     }
-    fields.finish(tag, &names, &mut schema);
+    fields.finish(tag, None, &names, &mut schema);
     schema
+}
+
+/// Lets the rules of a variant hold for that variant alone.
+fn only_if(tag: &str, variant: &str, content: &mut Map<String, Value>) {
+    if let Some(Value::Array(rules)) = content.get_mut(rule::VALIDATIONS) {
+        rules.iter_mut().for_each(|rule| cel::only_if(tag, variant, rule));
+    }
 }
 
 /// `{"tag": "Name", "content": content}`.
@@ -142,12 +150,16 @@ fn adjacent(tag: &str, content: &str, parts: Vec<Part<'_>>) -> Map<String, Value
     let mut schema = empty_object();
     entry(&mut schema, "properties").insert(tag.into(), Value::Object(strings(&names)));
     require(&mut schema, tag);
-    let contents: Vec<Map<String, Value>> =
-        parts.into_iter().filter_map(|part| part.schema).collect();
-    if contents.is_empty() {
+    let parts: Vec<(&str, Map<String, Value>)> =
+        parts.into_iter().filter_map(|part| Some((part.name, part.schema?))).collect();
+    if parts.is_empty() {
         return schema;
     }
-    let merged = untagged(contents);
+    let mut rules = Vec::new();
+    let merged = match contents(tag, content, parts, &mut rules) {
+        Ok(merged) => merged,
+        Err(error) => return error,
+    };
     entry(&mut schema, "properties").insert(content.into(), Value::Object(merged));
     if with.len() == names.len() {
         require(&mut schema, content);
@@ -155,7 +167,43 @@ fn adjacent(tag: &str, content: &str, parts: Vec<Part<'_>>) -> Map<String, Value
         rule::push_cel(&mut schema, cel::required_with(tag, &with, content));
         rule::push_cel(&mut schema, cel::only_with(tag, &with, content));
     }
+    rules.into_iter().for_each(|rule| rule::push_cel(&mut schema, rule));
     schema
+}
+
+/// Joins the contents of variants, and adds the rules by which they follow from the tag.
+fn contents(
+    tag: &str,
+    content: &str,
+    parts: Vec<(&str, Map<String, Value>)>,
+    rules: &mut Vec<Value>,
+) -> Result<Map<String, Value>, Map<String, Value>> {
+    let ruled = |part: &&(&str, Map<String, Value>)| part.1.contains_key(rule::VALIDATIONS);
+    if parts.len() > 1
+        && let Some((variant, _)) = parts.iter().find(ruled)
+    {
+        return Err(unsupported(format_args!(
+            "variant {variant} has a rule, which would hold for all variants, remove `content` from #[serde(..)]"
+        )));
+    }
+    if parts.len() > 1 && parts.iter().all(|(_, part)| kind(part) == "object") {
+        let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
+        let mut fields = Fields::default();
+        for (variant, part) in parts {
+            fields.add(variant, part)?;
+        }
+        let mut merged = empty_object();
+        fields.finish(tag, Some((content, rules)), &names, &mut merged);
+        return Ok(merged);
+    }
+    let kinds: Vec<(&str, String)> =
+        parts.iter().map(|(name, part)| (*name, kind(part).to_owned())).collect();
+    let merged = untagged(parts.into_iter().map(|(_, part)| part).collect());
+    if merged.contains_key(INT_OR_STRING) {
+        let scalars = kinds.iter().filter(|(_, kind)| kind != "int-or-string");
+        rules.extend(scalars.map(|(name, kind)| cel::of_type(tag, name, content, kind)));
+    }
+    Ok(merged)
 }
 
 /// Values of which nothing says which variant they are: the fields of all, or one scalar type.
@@ -196,6 +244,11 @@ pub(super) fn untagged(parts: Vec<Map<String, Value>>) -> Map<String, Value> {
 fn objects(parts: Vec<Map<String, Value>>) -> Map<String, Value> {
     let mut schema = empty_object();
     let required: Vec<Vec<Value>> = parts.iter().map(required_of).collect();
+    if parts.iter().any(|part| part.contains_key(rule::VALIDATIONS)) {
+        return unsupported(
+            "a variant of an untagged enum has a rule, which would hold for all variants, tag it with #[serde(tag = \"type\")]",
+        );
+    }
     let mut fields = Fields::default();
     for part in parts {
         if let Err(error) = fields.add("", part) {
@@ -322,20 +375,41 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Writes the fields, and the rules by which they follow from the tag.
-    fn finish(mut self, tag: &str, all: &[&str], schema: &mut Map<String, Value>) {
+    /// Writes the fields, and the rules by which they follow from the tag: rules of the schema, or
+    /// of the object that has it as this field.
+    fn finish(
+        mut self,
+        tag: &str,
+        mut inside: Option<(&str, &mut Vec<Value>)>,
+        all: &[&str],
+        schema: &mut Map<String, Value>,
+    ) {
+        // The API server would fill in the default of a field for every variant.
+        for (name, variants) in &self.with {
+            if variants.len() < all.len()
+                && let Some(Value::Object(field)) = self.schemas.get_mut(name)
+            {
+                field.remove("default");
+            }
+        }
         self.write(schema);
+        let content = inside.as_ref().map(|(content, _)| *content);
+        let mut found = Vec::new();
         for (name, variants) in &self.required {
             if variants.len() == all.len() {
                 require(schema, name);
             } else {
-                rule::push_cel(schema, cel::required_with(tag, variants, name));
+                found.push(cel::field_required_with(tag, variants, content, name));
             }
         }
         for (name, variants) in &self.with {
             if variants.len() < all.len() && !self.is_open {
-                rule::push_cel(schema, cel::only_with(tag, variants, name));
+                found.push(cel::field_only_with(tag, variants, content, name));
             }
+        }
+        match &mut inside {
+            Some((_, rules)) => rules.extend(found),
+            None => found.into_iter().for_each(|rule| rule::push_cel(schema, rule)),
         }
     }
 }

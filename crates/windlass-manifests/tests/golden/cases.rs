@@ -4,9 +4,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use crate::compare::{differences, golden};
 
+mod bag;
+mod database;
+mod guard;
 mod kubernetes;
 mod lists;
 mod maps;
+mod meter;
 mod more;
 mod names;
 mod numbers;
@@ -18,7 +22,9 @@ mod real_others;
 mod rejected;
 mod rules;
 mod strings;
+mod texts;
 mod versions;
+mod workflow;
 
 pub mod prelude {
     pub use std::collections::BTreeMap;

@@ -188,7 +188,8 @@ fn is_width(path: &[String], golden: Option<&Value>, mine: Option<&Value>) -> bo
 }
 
 fn is_newer(path: &[String], mine: Option<&Value>) -> bool {
-    let inside = path.iter().any(|key| key == "template");
+    let kubernetes = ["template", "container", "volumes"];
+    let inside = path.iter().any(|key| kubernetes.contains(&key.as_str()));
     inside && mine.is_none() && path.last().is_some_and(|key| NEWER.contains(&key.as_str()))
 }
 

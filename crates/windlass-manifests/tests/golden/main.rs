@@ -12,3 +12,5 @@ mod accepted;
 mod partial;
 mod shapes;
 mod traps;
+mod verdicts;
+mod webhooks;

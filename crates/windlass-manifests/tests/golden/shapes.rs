@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 use windlass::{api, k8s};
@@ -76,7 +77,7 @@ fn a_mixed_enum_is_an_object_with_one_field() {
                 "type": "object",
                 "properties": {
                     "path": { "type": "string" },
-                    "size": { "type": "integer", "format": "int32", "minimum": 0, "maximum": 4_294_967_295_u32 },
+                    "size": { "type": "integer", "format": "int32", "minimum": 0, "maximum": 2_147_483_647 },
                 },
                 "required": ["path"],
             },
@@ -249,4 +250,190 @@ fn a_kind_is_a_resource_of_kube() {
     assert_eq!(json["kind"], "Shapes");
     let back: Shapes = serde_json::from_value(json).unwrap();
     assert_eq!(back.spec.mixed, Mixed::Bucket("b".into()));
+}
+
+/// Limits of an autoscaler.
+#[k8s(cel("self.min <= self.max", message = "min is above max"))]
+pub struct Limits {
+    pub min: i32,
+    pub max: i32,
+}
+
+#[k8s]
+#[serde(tag = "type")]
+#[derive(PartialEq)]
+pub enum Scaling {
+    Auto(Limits),
+    #[serde(rename_all = "camelCase")]
+    Fixed {
+        #[k8s(default = 3)]
+        replicas: i32,
+    },
+    Off,
+}
+
+impl PartialEq for Limits {
+    fn eq(&self, other: &Self) -> bool {
+        self.min == other.min && self.max == other.max
+    }
+}
+
+#[k8s]
+#[serde(tag = "kind", content = "value")]
+pub enum Setting {
+    Number(i32),
+    Text(String),
+    Nothing,
+}
+
+#[api(group = "unions.example.com", version = "v1", kind = "Nested")]
+pub struct NestedSpec {
+    #[k8s(max_items = 4)]
+    pub scalings: Vec<Scaling>,
+    #[k8s(max_properties = 4)]
+    pub settings: BTreeMap<String, Setting>,
+    #[k8s(max_properties = 4)]
+    pub adjacent: Option<BTreeMap<String, Adjacent>>,
+    pub count: u32,
+    #[k8s(format = "int64")]
+    pub wide: u32,
+}
+
+/// Returns why the API server refuses an object of the kind with this spec.
+async fn refusal(server: &windlass_apiserver::server::ApiServer, spec: Value) -> Option<String> {
+    let objects = kube::Api::<kube::core::DynamicObject>::namespaced_with(
+        server.client(),
+        "default",
+        &Nested::api_resource(),
+    );
+    let object = json!({
+        "apiVersion": "unions.example.com/v1", "kind": "Nested",
+        "metadata": { "generateName": "x-" }, "spec": spec,
+    });
+    let object = serde_json::from_value(object).unwrap();
+    objects.create(&Default::default(), &object).await.err().map(|error| error.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_api_server_accepts_what_the_enums_can_read_and_nothing_else() {
+    windlass::crd::check::<Nested>().unwrap_or_else(|problems| panic!("{problems}"));
+    let server = windlass_apiserver::server::ApiServer::start();
+    let definitions: kube::Api<CustomResourceDefinition> = kube::Api::all(server.client());
+    definitions.create(&Default::default(), &Nested::crd()).await.unwrap();
+    let spec = |scalings: Value, settings: Value, adjacent: Value| {
+        json!({
+            "scalings": scalings, "settings": settings, "adjacent": adjacent, "count": 7, "wide": 4_000_000_000_u32,
+        })
+    };
+    let good = [
+        spec(
+            json!([{ "type": "Auto", "min": 1, "max": 2 }, { "type": "Off" }]),
+            json!({}),
+            json!({}),
+        ),
+        spec(
+            json!([{ "type": "Fixed" }, { "type": "Fixed", "replicas": 2 }]),
+            json!({}),
+            json!({}),
+        ),
+        spec(
+            json!([]),
+            json!({ "a": { "kind": "Number", "value": 3 }, "b": { "kind": "Nothing" } }),
+            json!({}),
+        ),
+        spec(json!([]), json!({ "a": { "kind": "Text", "value": "3" } }), json!({})),
+        spec(
+            json!([]),
+            json!({}),
+            json!({ "a": { "kind": "Size", "value": { "size": 3 } }, "b": { "kind": "Nothing" } }),
+        ),
+    ];
+    for spec in good {
+        let read = serde_json::from_value::<NestedSpec>(spec.clone());
+        assert!(read.is_ok(), "{spec}: {read:?}");
+        assert_eq!(refusal(&server, spec.clone()).await, None, "{spec}");
+    }
+    let bad = [
+        (
+            spec(json!([{ "type": "Auto", "min": 3, "max": 2 }]), json!({}), json!({})),
+            "min is above max",
+        ),
+        (
+            spec(json!([{ "type": "Off", "replicas": 2 }]), json!({}), json!({})),
+            "replicas may only be set if type is Fixed",
+        ),
+        (
+            spec(json!([{ "type": "Auto", "min": 3 }]), json!({}), json!({})),
+            "max must be set if type is Auto",
+        ),
+        (
+            spec(json!([]), json!({ "a": { "kind": "Number", "value": "3" } }), json!({})),
+            "value is of type integer if kind is Number",
+        ),
+        (
+            spec(json!([]), json!({ "a": { "kind": "Text" } }), json!({})),
+            "value must be set if kind is Number or Text",
+        ),
+        (
+            spec(
+                json!([]),
+                json!({}),
+                json!({ "a": { "kind": "Size", "value": { "text": "x" } } }),
+            ),
+            "value.size must be set if kind is Size",
+        ),
+        (
+            spec(
+                json!([]),
+                json!({}),
+                json!({ "a": { "kind": "Size", "value": { "size": 1, "text": "x" } } }),
+            ),
+            "value.text may only be set if kind is Text",
+        ),
+    ];
+    for (spec, why) in bad {
+        let refused = refusal(&server, spec.clone()).await;
+        assert!(refused.as_ref().is_some_and(|text| text.contains(why)), "{spec}: {refused:?}");
+    }
+}
+
+#[test]
+fn a_default_of_one_variant_is_not_filled_in_for_the_others() {
+    let fields = spec::<Nested>();
+    let replicas = &fields["scalings"]["items"]["properties"]["replicas"];
+    assert_eq!(*replicas, json!({ "type": "integer", "format": "int32" }));
+    let read: Scaling = serde_json::from_value(json!({ "type": "Fixed" })).unwrap();
+    assert_eq!(read, Scaling::Fixed { replicas: 3 });
+}
+
+#[test]
+fn the_bounds_of_an_integer_fit_its_format() {
+    let fields = spec::<Nested>();
+    assert_eq!(
+        fields["count"],
+        json!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 2_147_483_647 })
+    );
+    assert_eq!(
+        fields["wide"],
+        json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 4_294_967_295_u32 })
+    );
+}
+
+#[k8s]
+pub struct Optional {
+    pub a: Option<String>,
+}
+
+#[api(group = "unions.example.com", version = "v1", kind = "Counted")]
+pub struct CountedSpec {
+    #[k8s(min_properties = 1)]
+    pub part: Optional,
+}
+
+#[test]
+fn the_number_of_fields_is_bounded_on_the_struct_and_not_on_a_field() {
+    let problems = windlass::crd::check::<Counted>().unwrap_err();
+    let expected = "v1 .spec.part: `min_properties` applies to maps, but this is a struct, put it on the type or use `at_least_one_of`";
+    let found = &problems.problems[0];
+    assert_eq!(format!("{}: {}", found.path, found.message), expected);
 }

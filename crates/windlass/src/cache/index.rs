@@ -180,13 +180,28 @@ impl<K: 'static, V: Ord + Clone + Send + Sync + 'static> Index<K, V> {
     ///
     /// Fails if the index is not declared.
     pub(super) fn find(&self, state: &State, value: &V) -> Result<Vec<Arc<Entry>>> {
-        find(state, &self.id, value).ok_or_else(|| {
-            let IndexId { name, object_name, .. } = &*self.id;
-            Error::Invalid(format!(
-                "index {name} of {object_name} is not declared: declare it with \
-                 Controller::builder(..).index(..) or Cache::declare"
-            ))
-        })
+        find(state, &self.id, value).ok_or_else(|| self.id.undeclared())
+    }
+
+    /// Calls a function for the values and keys from a value on, in order, until it returns `false`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index is not declared.
+    pub(super) fn range(
+        &self,
+        state: &State,
+        first: V,
+        mut each: impl FnMut(&V, &Key) -> bool,
+    ) -> Result<()> {
+        let tree = tree::<V>(state, &self.id).ok_or_else(|| self.id.undeclared())?;
+        let first = Bound::Included((first, LOWEST.clone()));
+        for (value, key) in tree.range((first, Bound::Unbounded)) {
+            if !each(value, key) {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -194,9 +209,7 @@ impl<K: 'static, V: Ord + Clone + Send + Sync + 'static> Index<K, V> {
 impl<K: 'static, V: Ord + Clone + Send + Sync + 'static> Index<K, V> {
     /// Returns everything that the index files, in order.
     pub(super) fn filed(&self, state: &State) -> Vec<(V, Arc<Entry>)> {
-        let index = state.indexes.iter().find(|index| index.id().same(&self.id));
-        let index = index.and_then(|index| index.as_any().downcast_ref::<TreeIndex<V>>());
-        let filed = index.into_iter().flat_map(|index| index.tree.iter());
+        let filed = tree::<V>(state, &self.id).into_iter().flat_map(|tree| tree.iter());
         filed
             .filter_map(|(value, key)| Some((value.clone(), state.objects.get(key)?.clone())))
             .collect()
@@ -267,6 +280,14 @@ impl IndexId {
         self.object == other.object && self.value == other.value && self.name == other.name
     }
 
+    fn undeclared(&self) -> Error {
+        let Self { name, object_name, .. } = self;
+        Error::Invalid(format!(
+            "index {name} of {object_name} is not declared: declare it with \
+             Controller::builder(..).index(..) or Cache::declare"
+        ))
+    }
+
     /// Fails if the index was declared with another function.
     pub(super) fn agrees(&self, other: &Self) -> Result<()> {
         if self.function == other.function {
@@ -299,11 +320,16 @@ pub(super) fn find<V>(state: &State, id: &IndexId, value: &V) -> Option<Vec<Arc<
 where
     V: Ord + Clone + 'static,
 {
-    let index = state.indexes.iter().find(|index| index.id().same(id))?;
-    let index = index.as_any().downcast_ref::<TreeIndex<V>>()?;
     let first = Bound::Included((value.clone(), LOWEST.clone()));
-    let filed = index.tree.range((first, Bound::Unbounded)).take_while(|(at, _)| at == value);
+    let filed = tree::<V>(state, id)?.range((first, Bound::Unbounded));
+    let filed = filed.take_while(|(at, _)| at == value);
     Some(filed.filter_map(|(_, key)| state.objects.get(key).cloned()).collect())
+}
+
+/// Returns what an index files; `None` if there is no such index.
+fn tree<'a, V: 'static>(state: &'a State, id: &IndexId) -> Option<&'a Tree<V>> {
+    let index = state.indexes.iter().find(|index| index.id().same(id))?;
+    index.as_any().downcast_ref::<TreeIndex<V>>().map(|index| &index.tree)
 }
 
 // === impl TreeIndexer ===

@@ -55,12 +55,19 @@ impl<K: Object> List<K, Cache> {
     /// Selects objects that an index files under a value.
     ///
     /// The index has to be declared; otherwise the list fails.
-    pub fn by<V>(mut self, index: &Index<K, V>, value: impl Into<V>) -> Self
+    pub fn by<V>(self, index: &Index<K, V>, value: impl Into<V>) -> Self
     where
         V: Ord + Clone + Send + Sync + 'static,
     {
         let (index, value) = (index.clone(), value.into());
-        let lookup = move |state: &State| index.find(state, &value);
+        self.looked_up(move |state| index.find(state, &value))
+    }
+
+    /// Selects the entries that a function of a snapshot returns, by key.
+    pub(super) fn looked_up<F>(mut self, lookup: F) -> Self
+    where
+        F: Fn(&State) -> Result<Vec<Arc<Entry>>> + Send + Sync + 'static,
+    {
         self.index = Some(IndexLookup(Arc::new(lookup)));
         self
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::answer::Head;
 use super::observer::OnAnswer;
 use super::{Api, ApiRequest, Patch};
+use crate::apply::merge_diff;
 use crate::cache::Key;
 use crate::error::{Error, Result};
 use crate::kind::Object;
@@ -109,6 +110,56 @@ impl<K: Object> Api<K> {
         let answered = self.observe(&request, key).await;
         let bytes = self.write(request, key, answered).await?;
         self.decode(&bytes, key.name())
+    }
+
+    /// Changes an object as it was read, by a merge patch with the fields that `change` changes and
+    /// nothing else. Returns the stored state; `None` if nothing is to be changed, and no request is
+    /// sent.
+    ///
+    /// The patch names the UID and the version of the object, so an object that somebody else
+    /// changed meanwhile is a [conflict](Error::is_conflict), which a reconcile may simply return.
+    /// A list is replaced as a whole, and its items lose fields that `K` does not have.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Client, Key};
+    ///
+    /// # fn config_map(name: &str) -> ConfigMap {
+    /// #     let mut map = ConfigMap::default();
+    /// #     map.metadata.name = Some(name.into());
+    /// #     map.metadata.namespace = Some("default".into());
+    /// #     map
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let server = windlass_apiserver::ApiServer::start();
+    /// # let client = Client::new(server.client());
+    /// # let old = client.api().create(&config_map("a")).await?;
+    /// let maps = client.api::<ConfigMap>();
+    /// let paint = |map: &mut ConfigMap| {
+    ///     map.data.get_or_insert_default().insert("color".into(), "blue".into());
+    /// };
+    /// let blue = maps.change(&old, paint).await?.expect("it had no color");
+    /// assert!(maps.change(&blue, paint).await?.is_none(), "nothing to do");
+    ///
+    /// let size = |map: &mut ConfigMap| map.immutable = Some(true);
+    /// assert!(maps.change(&old, size).await.unwrap_err().is_conflict(), "it is not the newest");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server refuses, or if somebody else changed the object.
+    pub async fn change(&self, object: &K, change: impl FnOnce(&mut K)) -> Result<Option<K>> {
+        let mut wanted = object.clone();
+        change(&mut wanted);
+        let (before, after) = (serde_json::to_value(object)?, serde_json::to_value(&wanted)?);
+        let Some(mut patch) = merge_diff(&before, &after) else { return Ok(None) };
+        for name in ["uid", "resourceVersion"] {
+            patch["metadata"][name] = before["metadata"][name].clone();
+        }
+        self.patch(&Key::of(object), &Patch::Merge(patch)).await.map(Some)
     }
 
     fn patch_request(&self, key: &Key, patch: &Patch) -> Result<ApiRequest> {

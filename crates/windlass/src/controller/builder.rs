@@ -142,6 +142,7 @@ impl<K: Object> Builder<K> {
     /// Adds a [`Watch`]: reconciles the keys it returns when an object of its kind changes, and
     /// caches the kind.
     pub fn watch(mut self, watch: Watch) -> Self {
+        self.options.indexes.extend(watch.index.clone());
         self.options.watches.push(watch);
         self
     }

@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::metrics::HandlerFigures;
 use crate::ordered_watch;
+use crate::queue::WorkQueue;
 
 /// A controller of any kind.
 pub(crate) trait Component: Send {
@@ -81,14 +82,12 @@ impl<K: Object> Component for Controller<K> {
         let Controller { options, reconciler } = *self;
         options.check()?;
         let display_name = env.display_name(&options.name);
-        let queue = Arc::new(options.queue.build());
-        let stats = queue.clone();
-        env.metrics.queue(&display_name, move || stats.stats());
+        let queue = register_queue(env, &display_name, options.queue.build());
         let metrics = env.metrics.controller(&display_name, options.workers);
         let client = client_of(env, &options.name, options.leader);
         let (kind, cache) = (options.kind.clone(), client.cached().clone());
-        let loops = WriteLoopDetector::new(display_name.clone(), kind, metrics.clone(), cache);
-        let loops = Arc::new(loops);
+        let named = display_name.clone();
+        let loops = Arc::new(WriteLoopDetector::new(named, kind, metrics.clone(), cache));
         let client = client.observed_by(loops.clone());
         let (causes, runs) = (Arc::new(CauseTable::default()), Arc::new(Runs::default()));
         let limit = ordered_watch::Sender::new(options.workers);
@@ -103,6 +102,7 @@ impl<K: Object> Component for Controller<K> {
             metrics: metrics.clone(),
             loops,
             runs: runs.clone(),
+            memory: Arc::default(),
             switch_prefix: env.switch_prefix.clone(),
             workers: options.workers,
             limit: limit.clone(),
@@ -126,6 +126,7 @@ impl<K: Object> Component for Controller<K> {
                 clock: env.clock.clone(),
                 applied: Applied::default(),
                 children: Memory::default(),
+                memory: handle.memory(),
                 references: options.references,
                 parts: ReportedParts::default(),
                 switch_prefix: env.switch_prefix.clone(),
@@ -153,6 +154,14 @@ impl<K: Object> Component for Controller<K> {
 fn client_of(env: &ControllerEnv, name: &str, leader: bool) -> Client {
     let client = env.client.field_owner(name);
     if leader { client } else { client.unfenced() }
+}
+
+/// Registers the metrics of a queue.
+fn register_queue(env: &ControllerEnv, name: &str, queue: WorkQueue<Key>) -> Arc<WorkQueue<Key>> {
+    let queue = Arc::new(queue);
+    let stats = queue.clone();
+    env.metrics.queue(name, move || stats.stats());
+    queue
 }
 
 /// Registers the metrics of the handlers of a controller.

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Next;
 use super::cause::{Cause, Causes};
 use super::children::Memory;
+use super::memory::KeyMemory;
 use super::reference::References;
 use super::report::{Notes, ReportedParts};
 use super::switches::{Pause, Switches};
@@ -127,6 +128,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) applied: Applied,
     pub(crate) children: Memory,
+    pub(crate) memory: Arc<KeyMemory>,
     pub(crate) references: Option<Arc<References>>,
     pub(crate) parts: ReportedParts,
     /// The prefix of the annotations that switch something for one object.
@@ -195,6 +197,11 @@ impl<K: kind::Object> Context<K> {
     /// What the controller remembers of the children it has applied.
     pub(super) fn children_memory(&self) -> &Memory {
         &self.0.shared.children
+    }
+
+    /// What the controller remembers about each object.
+    pub(super) fn key_memory(&self) -> &KeyMemory {
+        &self.0.shared.memory
     }
 
     /// The references of the controller, if it has declared any.
@@ -364,7 +371,7 @@ impl<K: kind::Object> Context<K> {
         status: impl Into<Option<bool>>,
     ) -> ConditionBuilder {
         let generation = self.found().map(|object| object.generation()).filter(|known| *known > 0);
-        ConditionBuilder::new(type_.into(), status.into(), generation, self.clock())
+        ConditionBuilder::new(type_, status, self.clock()).generation(generation)
     }
 
     /// Runs `cleanup` before the object is deleted.

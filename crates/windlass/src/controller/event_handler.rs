@@ -11,6 +11,7 @@ use super::cause::flag;
 use super::key_sink::KeySink;
 use super::map_output::MapError;
 use super::map_retries::MapRetries;
+use super::memory::KeyMemory;
 use super::settled::is_settled;
 use super::source::Mapper;
 use super::switches::Switched;
@@ -31,6 +32,7 @@ pub(super) struct EventHandler {
     pub(super) sink: KeySink,
     pub(super) client: Client,
     pub(super) panics: Arc<AtomicU64>,
+    pub(super) memory: Arc<KeyMemory>,
     /// The prefix of the annotations that switch something for one object.
     pub(super) switch_prefix: Arc<str>,
     pub(super) watch: Watch,
@@ -43,6 +45,10 @@ impl EventHandler {
     /// Queues the keys that a change concerns.
     pub(super) fn handle(self: &Arc<Self>, change: Change) {
         let switched = self.switched(&change);
+        if matches!(self.watch.mapper, Mapper::Itself) && change.new.is_none() {
+            // No predicate can keep what was remembered.
+            self.memory.forget(change.key(), &change.entry().uid);
+        }
         let passes = self.watch.predicate.as_ref().is_none_or(|p| self.passes(p, &change));
         if (passes || switched.any) && !self.enqueue(&change, switched.requested) {
             self.retries.add(change, self);

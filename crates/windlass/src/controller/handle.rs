@@ -14,6 +14,7 @@ use super::event_handler::EventHandler;
 use super::key_sink::KeySink;
 use super::key_stream::KeyStreams;
 use super::map_retries::MapRetries;
+use super::memory::KeyMemory;
 use super::running_watch::{RunningWatch, RunningWatches};
 use super::runs::Runs;
 use super::watch_guard::WatchGuard;
@@ -72,6 +73,7 @@ pub(super) struct Inner {
     pub(super) metrics: ControllerMetrics,
     pub(super) loops: Arc<WriteLoopDetector>,
     pub(super) runs: Arc<Runs>,
+    pub(super) memory: Arc<KeyMemory>,
     pub(super) switch_prefix: Arc<str>,
     /// The workers that its author wants.
     #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "for settings from a file"))]
@@ -186,6 +188,11 @@ impl ControllerHandle {
         self.0.panics.load(Ordering::Relaxed)
     }
 
+    /// Returns what the controller remembers about each object.
+    pub(super) fn memory(&self) -> Arc<KeyMemory> {
+        self.0.memory.clone()
+    }
+
     pub(super) fn streams(&self) -> KeyStreams {
         let Inner { name, sink, panics, .. } = &*self.0;
         KeyStreams { name: name.clone(), sink: sink.clone(), panics: panics.clone() }
@@ -240,6 +247,7 @@ impl ControllerHandle {
         );
         let scope = Scope::all_or_metadata(watch.metadata_only);
         let cache = inner.client.cached();
+        watch.index.clone().map_or(Ok(()), |index| cache.declare_any(index))?;
         let informer = cache.informer_of::<DynamicObject>(&watch.kind, &scope);
         let (resync, optional) = (watch.resync, watch.optional);
         let ready = self.readable(watch.reads_cache());
@@ -249,6 +257,7 @@ impl ControllerHandle {
             sink: inner.sink.clone(),
             client: inner.client.clone(),
             panics: inner.panics.clone(),
+            memory: inner.memory.clone(),
             switch_prefix: inner.switch_prefix.clone(),
             watch,
             retries: MapRetries::default(),

@@ -8,7 +8,8 @@
 //! - `Paused`, which exists only while the object is paused by annotation;
 //! - `status.observedGeneration`, and `status.lastHandledReconcileAt` if the schema has it.
 //!
-//! A reconcile that ended because the object is paused decides nothing: `Ready` stays as it was.
+//! A reconcile that ended because the object is paused decides nothing, and neither does one of a
+//! paused object that failed and is retried: `Ready` stays as it was.
 //!
 //! The condition of a part that a successful reconcile no longer reports is removed, also if a
 //! process before this one has written it: what it says may not be true any more.
@@ -200,7 +201,10 @@ impl<K: Object> Context<K> {
     ///
     /// Fails if the status cannot be written, or if the kind has no conditions in its schema.
     pub(super) async fn write_conditions(&self, result: &Result<Next>) -> Result<()> {
-        let outcome = Outcome::of(result, &self.notes().summary());
+        // A later reconcile of a paused object may decide nothing: an error that is retried would stay
+        // in the conditions although it is over.
+        let outcome = Outcome::of(result, &self.notes().summary())
+            .filter(|outcome| !outcome.retries || self.pause().is_none());
         if outcome.is_none() && self.pause().is_none() {
             return Ok(());
         }
@@ -218,7 +222,7 @@ impl<K: Object> Context<K> {
         let parts = self.notes().named();
         let missing = self.stale_parts(result, &parts).await?;
         let start = |type_: &str, holds: Option<bool>| {
-            ConditionBuilder::new(type_.into(), holds, generation, self.clock())
+            ConditionBuilder::new(type_, holds, self.clock()).generation(generation)
         };
         let handled = outcome.as_ref().and_then(|_| self.handled_request());
         let wrote = self
@@ -401,7 +405,7 @@ mod tests {
         let mut all = Vec::new();
         if let Some(outcome) = Outcome::of(result, &notes.summary()) {
             outcome.set(&mut all, |type_, holds| {
-                ConditionBuilder::new(type_.into(), holds, None, &crate::clock::Clock::default())
+                ConditionBuilder::new(type_, holds, &crate::clock::Clock::default())
             });
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();

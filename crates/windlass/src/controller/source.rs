@@ -8,7 +8,8 @@ use std::{fmt, slice};
 use super::Predicate;
 use super::children::marked_owner;
 use super::map_output::{MapError, MapOutput};
-use crate::cache::{Cache, Change, Key};
+use crate::cache::{Cache, Change, Declared, Index, Key, Selection};
+use crate::error::Error;
 use crate::kind::{Kind, Object};
 
 /// One watched kind and the keys that its changes concern.
@@ -17,6 +18,7 @@ use crate::kind::{Kind, Object};
 /// |---|---|---|
 /// | [`owned`](Self::owned) | of the controlling owner | at run time |
 /// | [`map`](Self::map) | those that a function of the object returns | at compile time |
+/// | [`selected_by`](Self::selected_by) | of the objects whose selectors match | at run time |
 /// | [`changes`](Self::changes) | those that a function of the change and the caches returns | at run time |
 ///
 /// A map function returns a `Vec<Key>`, or a `Result` with one and any error. A function that fails
@@ -52,6 +54,8 @@ pub struct Watch {
     pub(crate) priority: Option<i32>,
     pub(crate) resync: Option<Duration>,
     pub(crate) optional: bool,
+    /// The index that the map function uses.
+    pub(crate) index: Option<Arc<dyn Declared>>,
 }
 
 /// How a change is mapped to keys.
@@ -73,8 +77,9 @@ type MapFunction = dyn Fn(&Change, &Cache) -> Result<Vec<Key>, MapError> + Send 
 
 impl Watch {
     fn new(kind: Kind, mapper: Mapper) -> Self {
-        let (predicate, priority, resync) = (None, None, None);
-        Self { kind, metadata_only: false, predicate, mapper, priority, resync, optional: false }
+        let (metadata_only, optional) = (false, false);
+        let (predicate, priority, resync, index) = (None, None, None, None);
+        Self { kind, metadata_only, predicate, mapper, priority, resync, optional, index }
     }
 
     /// Watches objects of a kind, and reconciles their controlling owner when they change.
@@ -177,6 +182,45 @@ impl Watch {
     ) -> Self {
         let function = move |change: &Change, cache: &Cache| map(change, cache).into_keys();
         Self::new(kind, Mapper::Function(Arc::new(function)))
+    }
+
+    /// Watches objects of a kind, and reconciles the objects of type `K` whose selectors match their
+    /// labels, before or after a change: services when one of their pods changes.
+    ///
+    /// The selectors are found by an index, not by a scan, and the index is declared by this. Objects
+    /// in a namespace select objects of that namespace; if one of the two kinds is cluster-scoped,
+    /// namespaces do not matter.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+    /// use windlass::cache::{Index, Selection};
+    /// use windlass::{Controller, Kind, Next, Watch};
+    ///
+    /// fn budgets() -> Index<PodDisruptionBudget, Selection> {
+    ///     Index::selectors("pods", |budget: &PodDisruptionBudget| {
+    ///         budget.spec.as_ref()?.selector.clone()
+    ///     })
+    /// }
+    ///
+    /// let controller = Controller::<PodDisruptionBudget>::builder("budgets")
+    ///     .watch(Watch::selected_by(Kind::of::<Pod>(), &budgets()))
+    ///     .build(|_| async { Ok(Next::Done) });
+    /// # let _ = controller;
+    /// ```
+    pub fn selected_by<K>(kind: Kind, index: &Index<K, Selection>) -> Self
+    where
+        K: Object<DynamicType = ()>,
+    {
+        let selectors = index.clone();
+        let watch = Self::changes(kind, move |change, cache| {
+            let mut keys = Vec::new();
+            for entry in change.states() {
+                keys.extend(cache.list::<K>().selecting_entry(&selectors, entry).keys()?);
+            }
+            Ok::<_, Error>(keys)
+        });
+        Self { index: Some(Arc::new(index.clone())), ..watch }
     }
 
     pub(crate) fn itself(kind: Kind) -> Self {

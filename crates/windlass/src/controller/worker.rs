@@ -174,6 +174,7 @@ impl<K: Object> Worker<K> {
         }
         (scratch.causes, scratch.reads) = (causes, 0);
         let (result, took) = self.attempt(key, abort, scratch).instrument(span.clone()).await;
+        self.forget_deleted(key);
         let settled =
             catch_unwind(AssertUnwindSafe(|| span.in_scope(|| self.record(work, result, took))));
         let mut causes = std::mem::take(&mut scratch.causes);
@@ -196,6 +197,15 @@ impl<K: Object> Worker<K> {
         let (reads, requests) = (scratch.reads, scratch.requests.take());
         let (key, ended) = (key.clone(), Instant::now());
         self.runs.add(PastRun { key, ended, took, causes, reads, requests, outcome, error, next });
+    }
+
+    /// Drops what is remembered about an object that does not exist any more. It may have been
+    /// deleted during the reconcile.
+    fn forget_deleted(&self, key: &Key) {
+        if self.shared.memory.is_used() {
+            let object = self.reader.object(key);
+            self.shared.memory.keep_only(key, object.as_ref().map(|object| object.uid()));
+        }
     }
 
     /// Returns the level from which on reconciles of an object are logged, if it has one of its own.

@@ -55,12 +55,48 @@ fn is_frame(name: &str) -> bool {
 }
 
 /// Applies all entries whose place is as it was.
+///
+/// Everybody who can write an annotation can write entries, so the work for them is bounded. What this
+/// module wrote itself is far below the bound, because an item is looked for first where it was.
 pub(super) fn restore(entries: &[Entry], target: &mut Value) {
+    let mut work = Work(WORK_MAX);
     for entry in entries {
         let framed = matches!(entry.path.first(), Some(Step::Field(name)) if is_frame(name));
-        if !framed && !entry.path.is_empty() {
-            entry.restore(target);
+        if !framed && !entry.path.is_empty() && entry.restore(target, &mut work).is_none() {
+            return;
         }
+    }
+}
+
+/// How many items of lists may be looked at while an object is restored.
+const WORK_MAX: usize = 4_000_000;
+
+/// What may still be done.
+struct Work(usize);
+
+// === impl Work ===
+
+impl Work {
+    /// Returns `None` if this is more than what may be done.
+    fn spend(&mut self, items: usize) -> Option<()> {
+        self.0 = self.0.checked_sub(items)?;
+        Some(())
+    }
+
+    /// The place of an item that has a value under a key; the outer `None` if too much was done.
+    fn position(
+        &mut self,
+        list: &[Value],
+        key: &str,
+        value: &Value,
+        at: usize,
+    ) -> Option<Option<usize>> {
+        let is_it = |item: &Value| item.get(key) == Some(value);
+        if list.get(at).is_some_and(is_it) {
+            return Some(Some(at));
+        }
+        self.spend(list.len())?;
+        Some(list.iter().position(is_it))
     }
 }
 
@@ -102,8 +138,12 @@ fn lists(was: &[Value], is: &[Value], path: &mut Vec<Step>, found: &mut Vec<Entr
             path.pop();
         }
     } else if was.len() == is.len() {
-        let pairs = was.iter().zip(is).filter(|(was, is)| was != is);
-        let items = pairs.map(|(was, is)| (was.clone(), is.clone())).collect();
+        let pairs = || was.iter().zip(is);
+        let changed = pairs().filter(|(was, is)| was != is).map(|(was, _)| was.to_string());
+        let changed: BTreeSet<String> = changed.collect();
+        // Of equal items, the one that changed is known by those before it.
+        let kept = pairs().filter(|(was, _)| changed.contains(&was.to_string()));
+        let items = kept.map(|(was, is)| (was.clone(), is.clone())).collect();
         found.push(Entry { path: path.clone(), change: Change::Items { items } });
     } else {
         let change = Change::Value { was: vec![was.to_vec().into()], is: vec![is.to_vec().into()] };
@@ -133,60 +173,95 @@ fn key_of(was: &[Value], is: &[Value]) -> Option<&'static str> {
 // === impl Entry ===
 
 impl Entry {
-    fn restore(&self, target: &mut Value) {
+    /// Returns `None` if too much was done.
+    fn restore(&self, target: &mut Value, work: &mut Work) -> Option<()> {
         match &self.change {
             Change::Value { was, is } => {
-                let Some((last, parents)) = self.path.split_last() else { return };
-                if let Some(parent) = find(target, parents) {
-                    put(parent, last, was.first(), is.first());
+                let (last, parents) = self.path.split_last()?;
+                match find(target, parents, work)? {
+                    Some(parent) => put(parent, last, was.first(), is.first(), work),
+                    None => Some(()),
                 }
             }
             Change::Items { items } => {
-                let Some(Value::Array(list)) = find(target, &self.path) else { return };
-                let mut known: BTreeMap<String, VecDeque<&Value>> = BTreeMap::new();
-                for (was, is) in items {
-                    known.entry(was.to_string()).or_default().push_back(is);
-                }
-                for item in list {
-                    let is = known.get_mut(&item.to_string()).and_then(VecDeque::pop_front);
-                    if let Some(is) = is {
-                        *item = is.clone();
-                    }
-                }
+                let Some(Value::Array(list)) = find(target, &self.path, work)? else {
+                    return Some(());
+                };
+                // Comparing whole items takes longer than looking for one.
+                work.spend(list.len() * 4)?;
+                restore_items(list, items);
+                Some(())
             }
         }
     }
 }
 
-/// The place of a path; `None` if somebody has removed it.
-fn find<'a>(target: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
-    path.iter().try_fold(target, |at, step| match step {
-        Step::Field(name) => at.as_object_mut()?.get_mut(name),
-        Step::Item { key, value, .. } => {
-            at.as_array_mut()?.iter_mut().find(|item| item.get(key) == Some(value))
+fn restore_items(list: &mut [Value], items: &[(Value, Value)]) {
+    let mut known: BTreeMap<String, VecDeque<&Value>> = BTreeMap::new();
+    for (was, is) in items {
+        known.entry(was.to_string()).or_default().push_back(is);
+    }
+    for item in list {
+        let is = known.get_mut(&item.to_string()).and_then(VecDeque::pop_front);
+        if let Some(is) = is {
+            *item = is.clone();
         }
-    })
+    }
 }
 
-/// Puts a value where `was` is.
-fn put(parent: &mut Value, step: &Step, was: Option<&Value>, is: Option<&Value>) {
+/// The place of a path, or `None` if somebody has removed it; the outer `None` if too much was done.
+fn find<'a>(
+    target: &'a mut Value,
+    path: &[Step],
+    work: &mut Work,
+) -> Option<Option<&'a mut Value>> {
+    let mut place = target;
+    for step in path {
+        let next = match (place, step) {
+            (Value::Object(fields), Step::Field(name)) => fields.get_mut(name),
+            (Value::Array(list), Step::Item { key, value, at }) => {
+                let found = work.position(list, key, value, *at)?;
+                found.and_then(|at| list.get_mut(at))
+            }
+            _ => None,
+        };
+        match next {
+            Some(next) => place = next,
+            None => return Some(None),
+        }
+    }
+    Some(Some(place))
+}
+
+/// Puts a value where `was` is. Returns `None` if too much was done.
+fn put(
+    parent: &mut Value,
+    step: &Step,
+    was: Option<&Value>,
+    is: Option<&Value>,
+    work: &mut Work,
+) -> Option<()> {
     match (parent, step) {
         (Value::Object(fields), Step::Field(name)) if fields.get(name) == was => match is {
             Some(is) => drop(fields.insert(name.clone(), is.clone())),
             None => drop(fields.remove(name)),
         },
         (Value::Array(list), Step::Item { key, value, at }) => {
-            let found = list.iter().position(|item| item.get(key) == Some(value));
+            let found = work.position(list, key, value, *at)?;
             if found.map(|at| &list[at]) != was {
-                return;
+                return Some(());
             }
             match (found, is) {
                 (Some(found), Some(is)) => list[found] = is.clone(),
-                (Some(found), None) => drop(list.remove(found)),
+                (Some(found), None) => {
+                    work.spend(list.len() - found)?;
+                    list.remove(found);
+                }
                 (None, Some(is)) => list.insert((*at).min(list.len()), is.clone()),
                 (None, None) => {}
             }
         }
         _ => {}
     }
+    Some(())
 }

@@ -1,5 +1,6 @@
 //! Versions that differ in the place or the form of fields.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -63,6 +64,12 @@ struct Move {
 
 type Change = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
 
+/// What a path has after a list to lead into its items.
+const ITEMS: &str = "[*]";
+
+/// A move within one object: from a path, to a path, and what changes the value.
+type Carried<'a> = (&'a str, &'a str, Option<&'a Change>);
+
 // === impl Fields ===
 
 impl Fields {
@@ -71,8 +78,11 @@ impl Fields {
         Self::default()
     }
 
-    /// Declares that a field has another name or place in the stored version: paths such as `.spec.size`, `old` of
-    /// this version and `new` of the stored one.
+    /// Declares that a field has another name or place in the stored version: paths such as
+    /// `.spec.size`, `old` of this version and `new` of the stored one.
+    ///
+    /// `[*]` leads into every item of a list: `.spec.ports[*].number`. If the list has another place
+    /// too, declare that it is moved, and name its place in both paths.
     pub fn moved(mut self, old: &str, new: &str) -> Self {
         self.moves.push(Move { old: old.into(), new: new.into(), functions: None });
         self
@@ -106,17 +116,8 @@ impl Fields {
             let (moves, schema) = (moves.clone(), schema.clone());
             let api_version = api_version.to_owned();
             Arc::new(move |mut object| {
-                let mut taken = Vec::new();
-                for one in moves.iter() {
-                    let (from, to) = if up { (&one.old, &one.new) } else { (&one.new, &one.old) };
-                    if let Some(value) = take(&mut object, from) {
-                        let functions = one.functions.as_ref();
-                        let change = functions.map(|(there, back)| if up { there } else { back });
-                        taken.push((to, change.map_or(Ok(value.clone()), |change| change(value))?));
-                    }
-                }
-                for (path, value) in taken {
-                    put(&mut object, path, value);
+                for (lists, moves) in by_list(&moves, up) {
+                    each_item(&mut object, &lists, &mut |item| carry(item, &moves))?;
                 }
                 prune(&mut object, &schema, true);
                 object["apiVersion"] = api_version.clone().into();
@@ -133,13 +134,15 @@ impl Fields {
         for one in &self.moves {
             for (path, schema, whose) in [(&one.old, spoke, "this"), (&one.new, hub, "the stored")]
             {
-                let valid = path.starts_with('.') && !path.contains('[');
+                let valid = path.starts_with('.') && !path.ends_with(ITEMS);
                 if !valid || at(schema, path).is_none() {
                     found.push(format!(
-                        "{whose} version has no field {path}; a path is like .spec.size, without lists"
+                        "{whose} version has no field {path}; a path is like .spec.size, or like \
+                         .spec.ports[*].name for the items of a list"
                     ));
                 }
             }
+            found.extend(self.unmoved_list(one));
             let (old, new) = (at(spoke, &one.old), at(hub, &one.new));
             if let (Some(old), Some(new), None) = (old, new, &one.functions)
                 && old["type"] != new["type"]
@@ -162,6 +165,29 @@ impl Fields {
     }
 }
 
+impl Fields {
+    /// Returns what is wrong if the lists that two paths lead through are not the same.
+    fn unmoved_list(&self, one: &Move) -> Option<String> {
+        let lists = |path: &str| -> Vec<String> {
+            path.match_indices(ITEMS).map(|(at, _)| path[..at].to_owned()).collect()
+        };
+        let (old, new) = (lists(&one.old), lists(&one.new));
+        if old.len() != new.len() {
+            let paths = format!("{} and {}", one.old, one.new);
+            return Some(format!("{paths} lead through another number of lists; use `changed`"));
+        }
+        let is_moved = |old: &str, new: &str| {
+            self.moves.iter().any(|other| (other.old.as_str(), other.new.as_str()) == (old, new))
+        };
+        // A list of the items of a moved list is in the same place of its item.
+        let within = |list: &str| list.rsplit(ITEMS).next().unwrap_or(list).to_owned();
+        let mut pairs = old.into_iter().zip(new);
+        let (old, new) =
+            pairs.find(|(old, new)| within(old) != within(new) && !is_moved(old, new))?;
+        Some(format!("{} is not in the list {new}; declare that {old} is moved there", one.old))
+    }
+}
+
 impl fmt::Debug for Fields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.moves.iter().map(|one| (&one.old, &one.new))).finish()
@@ -180,13 +206,60 @@ fn change<A: DeserializeOwned + 'static, B: Serialize + 'static>(
     })
 }
 
+/// The moves in one direction, by the lists that lead to them: those of whole lists come before those
+/// in their items.
+fn by_list(moves: &[Move], up: bool) -> BTreeMap<Vec<&str>, Vec<Carried<'_>>> {
+    let mut all: BTreeMap<Vec<&str>, Vec<Carried<'_>>> = BTreeMap::new();
+    for one in moves {
+        let (from, to) = if up { (&one.old, &one.new) } else { (&one.new, &one.old) };
+        let change = one.functions.as_ref().map(|(there, back)| if up { there } else { back });
+        let mut lists: Vec<&str> = to.split(ITEMS).collect();
+        let (from, to) = (from.rsplit(ITEMS).next().unwrap_or(from), lists.pop().unwrap_or(to));
+        all.entry(lists).or_default().push((from, to, change));
+    }
+    all
+}
+
+/// Visits the items of a list, or of lists in the items of lists; without a list, the object itself.
+fn each_item(
+    object: &mut Value,
+    lists: &[&str],
+    visit: &mut impl FnMut(&mut Value) -> Result<()>,
+) -> Result<()> {
+    let Some((list, inner)) = lists.split_first() else { return visit(object) };
+    let list = steps(list).try_fold(object, |at, step| at.as_object_mut()?.get_mut(step));
+    for item in list.and_then(Value::as_array_mut).into_iter().flatten() {
+        each_item(item, inner, visit)?;
+    }
+    Ok(())
+}
+
+/// Takes all values before it puts any, so that two fields can change places.
+fn carry(object: &mut Value, moves: &[Carried<'_>]) -> Result<()> {
+    let mut taken = Vec::new();
+    for (from, to, change) in moves {
+        if let Some(value) = take(object, from) {
+            taken.push((to, change.map_or(Ok(value.clone()), |change| change(value))?));
+        }
+    }
+    for (path, value) in taken {
+        put(object, path, value);
+    }
+    Ok(())
+}
+
 fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.split('.').filter(|step| !step.is_empty())
 }
 
 /// The schema of a field.
 fn at<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
-    steps(path).try_fold(schema, |schema, step| schema["properties"].get(step))
+    let mut parts = path.split(ITEMS);
+    let inside = |schema, part| {
+        steps(part).try_fold(schema, |schema: &'a Value, step| schema["properties"].get(step))
+    };
+    let first = inside(schema, parts.next().unwrap_or_default());
+    parts.fold(first, |schema, part| inside(schema?.get("items")?, part))
 }
 
 /// Finds required fields of `to` that `from` does not have, and fields of another type.
@@ -211,7 +284,11 @@ fn unfilled(
                 "{path} is {} in one version and {} in the other; use `changed`",
                 same["type"], schema["type"]
             )),
-            Some(same) => unfilled(same, schema, &path, moved_from, moved_to, found),
+            Some(same) => {
+                unfilled(same, schema, &path, moved_from, moved_to, found);
+                let (from, to) = (&same["items"], &schema["items"]);
+                unfilled(from, to, &format!("{path}{ITEMS}"), moved_from, moved_to, found);
+            }
             None if moved_to.iter().any(|to| to.starts_with(&below)) => {
                 unfilled(&Value::Null, schema, &path, moved_from, moved_to, found);
             }

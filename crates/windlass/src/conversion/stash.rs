@@ -38,10 +38,15 @@ impl Stash {
         (Self(kept.unwrap_or_default()), object)
     }
 
-    /// Restores what was kept for a version.
-    pub(super) fn restore(&mut self, api_version: &str, object: &mut Value) {
-        let entries = self.0.remove(name_of(api_version)).unwrap_or_default();
-        delta::restore(&entries, object);
+    /// Restores what was kept for a version. Everybody who can write an annotation can change what is
+    /// kept, so it is dropped if it does not fit the types of the schema.
+    pub(super) fn restore(&mut self, api_version: &str, schema: &Value, object: &mut Value) {
+        let Some(entries) = self.0.remove(name_of(api_version)) else { return };
+        let mut restored = object.clone();
+        delta::restore(&entries, &mut restored);
+        if fits(&restored, schema) || !fits(object, schema) {
+            *object = restored;
+        }
     }
 
     /// Keeps what a version loses: `returned` is what comes back of `original`.
@@ -86,4 +91,28 @@ impl Stash {
 /// The version without its group: all versions of a kind share one.
 fn name_of(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or(api_version)
+}
+
+/// Returns `true` if all fields that a schema describes are of its types. Values are not looked at: a
+/// newer version of the schema may allow more of them.
+fn fits(value: &Value, schema: &Value) -> bool {
+    let of_type = match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer" | "number") => value.is_number(),
+        _ => true,
+    };
+    if !of_type {
+        return value.is_null();
+    }
+    match value {
+        Value::Object(fields) => fields.iter().all(|(name, value)| {
+            let known = schema["properties"].get(name);
+            fits(value, known.unwrap_or(&schema["additionalProperties"]))
+        }),
+        Value::Array(items) => items.iter().all(|item| fits(item, &schema["items"])),
+        _ => true,
+    }
 }

@@ -196,6 +196,182 @@ fn an_annotation_that_is_not_ours_is_dropped() {
 }
 
 #[test]
+fn of_items_that_become_equal_each_gets_its_own_value_back() {
+    let (was, is) = (json!({"spec": [1, 1, 1, 2]}), json!({"spec": [1, 1, 5, 2]}));
+    let mut restored = was.clone();
+    delta::restore(&delta::between(&was, &is), &mut restored);
+    assert_eq!(restored, is);
+}
+
+#[test]
+fn an_annotation_that_somebody_made_up_cannot_break_the_types_of_an_object() {
+    let entry = |path: Value, is: Value| json!({"v2": [{"path": path, "was": [], "is": [is]}]});
+    for (made_up, power) in [
+        (entry(json!(["spec", "color"]), json!({"a": 1})), json!({"watts": 1})),
+        (entry(json!(["spec", "sockets"]), json!([7])), json!({"watts": 1})),
+        (entry(json!(["spec", "power", "limit"]), json!(["many"])), json!({"watts": 1})),
+        (entry(json!(["status"]), json!("on")), json!({"watts": 1})),
+        (entry(json!(["spec", "power", "limit"]), json!(7)), json!({"watts": 1, "limit": 7})),
+    ] {
+        let mut old = lamp(V1, json!({"watts": 1}));
+        old["metadata"]["annotations"] = json!({ANNOTATION: made_up.to_string()});
+        let hub = conversion().convert(old, V2).expect("converted");
+        assert_eq!(hub, lamp(V2, json!({"power": power})), "{made_up}");
+    }
+}
+
+#[test]
+fn an_annotation_that_somebody_made_up_costs_little() {
+    let items: Vec<Value> = (0..20_000).map(|at| json!({"name": at.to_string()})).collect();
+    let missing = |at: usize| {
+        let step = json!({"key": "name", "value": format!("none {at}"), "at": 0});
+        json!({"path": ["spec", "sockets", step], "was": [], "is": [{"name": "new"}]})
+    };
+    let items_again = json!({"path": ["spec", "sockets"], "items": []});
+    let entries: Vec<Value> =
+        (0..3000).map(missing).chain(std::iter::repeat_n(items_again, 1000)).collect();
+    let entries: Vec<delta::Entry> = serde_json::from_value(entries.into()).expect("entries");
+    let mut target = json!({"spec": {"sockets": items}});
+    delta::restore(&entries, &mut target);
+    let now = target["spec"]["sockets"].as_array().expect("a list").len();
+    assert!(now < 20_500, "{} items were added, so {} were looked at", now - 20_000, now * 20_000);
+}
+
+mod rack1 {
+    #[crate::api(group = "example.com", version = "v1", kind = "Rack", storage = false)]
+    pub struct RackSpec {
+        #[k8s(optional)]
+        pub shelves: Vec<Shelf>,
+        #[k8s(optional)]
+        pub doors: Vec<Door>,
+    }
+    #[crate::k8s]
+    pub struct Shelf {
+        pub label: String,
+        pub high: i32,
+        pub low: i32,
+        #[k8s(optional)]
+        pub boxes: Vec<Parcel>,
+    }
+    #[crate::k8s]
+    pub struct Parcel {
+        pub grams: i64,
+    }
+    #[crate::k8s]
+    pub struct Door {
+        pub lock: String,
+    }
+}
+
+mod rack2 {
+    #[crate::api(group = "example.com", version = "v2", kind = "Rack", status = RackStatus)]
+    pub struct RackSpec {
+        pub body: Option<Body>,
+        #[k8s(optional)]
+        pub doors: Vec<Door>,
+    }
+    #[crate::k8s]
+    pub struct Body {
+        #[k8s(optional)]
+        pub shelves: Vec<Shelf>,
+        pub color: Option<String>,
+    }
+    #[crate::k8s]
+    pub struct Shelf {
+        pub name: String,
+        pub high: i32,
+        pub low: i32,
+        #[k8s(optional)]
+        pub boxes: Vec<Parcel>,
+    }
+    #[crate::k8s]
+    pub struct Parcel {
+        pub weight: Weight,
+    }
+    #[crate::k8s]
+    pub struct Weight {
+        pub kilograms: i64,
+    }
+    #[crate::k8s]
+    pub struct Door {
+        pub key: Key,
+    }
+    #[crate::k8s]
+    pub struct Key {
+        pub lock: String,
+        pub spare: Option<bool>,
+    }
+    #[crate::k8s]
+    #[derive(Default)]
+    pub struct RackStatus {
+        pub full: Option<bool>,
+    }
+}
+
+fn rack_fields() -> Fields {
+    Fields::new()
+        .moved(".spec.doors[*].lock", ".spec.doors[*].key.lock")
+        .moved(".spec.shelves", ".spec.body.shelves")
+        .moved(".spec.shelves[*].label", ".spec.body.shelves[*].name")
+        .moved(".spec.shelves[*].high", ".spec.body.shelves[*].low")
+        .moved(".spec.shelves[*].low", ".spec.body.shelves[*].high")
+        .changed(
+            ".spec.shelves[*].boxes[*].grams",
+            ".spec.body.shelves[*].boxes[*].weight.kilograms",
+            |grams: i64| Ok(grams / 1000),
+            |kilograms: i64| Ok(kilograms.saturating_mul(1000)),
+        )
+}
+
+#[test]
+fn fields_of_list_items_are_renamed_moved_and_changed() {
+    let conversion = Conversion::<rack2::Rack>::new().version::<rack1::Rack>(rack_fields());
+    let old = json!({
+        "apiVersion": V1, "kind": "Rack", "metadata": {"name": "a", "uid": "1"},
+        "spec": {
+            "shelves": [
+                {"label": "top", "high": 3, "low": 2, "boxes": [{"grams": 2500}, {"grams": 4000}]},
+                {"label": "bottom", "high": 1, "low": 0},
+            ],
+            "doors": [{"lock": "round"}],
+        },
+    });
+    let new = conversion.convert(old.clone(), V2).expect("converted");
+    let expected = json!({
+        "body": {"shelves": [
+            {"name": "top", "high": 2, "low": 3, "boxes": [
+                {"weight": {"kilograms": 2}}, {"weight": {"kilograms": 4}}]},
+            {"name": "bottom", "high": 0, "low": 1},
+        ]},
+        "doors": [{"key": {"lock": "round"}}],
+    });
+    assert_eq!(new["spec"], expected);
+    assert_eq!(conversion.convert(new.clone(), V1).expect("converted"), old);
+    // A client of the new version removes a shelf: the other one keeps what it cannot express.
+    let mut changed = new;
+    changed["spec"]["body"]["shelves"].as_array_mut().expect("a list").remove(1);
+    let back = conversion.convert(changed, V1).expect("converted");
+    assert_eq!(back["spec"]["shelves"], json!([old["spec"]["shelves"][0]]));
+    conversion.assert_round_trip();
+}
+
+#[test]
+fn a_wrong_path_into_a_list_is_explained() {
+    let wrong = |fields: Fields| {
+        let conversion = Conversion::<rack2::Rack>::new().version::<rack1::Rack>(fields);
+        conversion.versions.check().expect_err("wrong").to_string()
+    };
+    let text = wrong(Fields::new().moved(".spec.shelves[*].label", ".spec.body.shelves[*].name"));
+    assert!(text.contains("declare that .spec.shelves is moved there"), "{text}");
+    let text = wrong(Fields::new().moved(".spec.doors[*].lock", ".spec.body.color"));
+    assert!(text.contains("lead through another number of lists"), "{text}");
+    let text = wrong(Fields::new().moved(".spec.doors[*]", ".spec.doors[*]"));
+    assert!(text.contains("this version has no field .spec.doors[*]"), "{text}");
+    let text = wrong(Fields::new().moved(".spec.shelves", ".spec.body.shelves"));
+    assert!(text.contains(".spec.doors[*].key is required in one version"), "{text}");
+}
+
+#[test]
 fn too_much_to_keep_is_an_error_that_says_what_to_do() {
     let mut object = rich();
     object["spec"]["power"]["note"] = json!("x".repeat(BYTES_MAX));

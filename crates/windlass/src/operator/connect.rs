@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::lease::LeaseOptions;
 use crate::manager::Manager;
 use crate::serve::Tls;
-use crate::webhook::Certificates;
+use crate::webhook::{Certificates, local_policies};
 
 /// Runs until a signal. Everything that can be wrong with the settings is checked before anything
 /// starts.
@@ -92,7 +92,8 @@ impl Place {
     }
 }
 
-/// Serves webhooks, if the operator has any and the cluster can call them.
+/// Serves webhooks, if the operator has any and the cluster can call them, and installs policies in a
+/// cluster that this process is the operator of.
 pub(super) fn webhooks(
     manager: Manager,
     args: &RunArgs,
@@ -100,7 +101,12 @@ pub(super) fn webhooks(
     place: Place,
 ) -> Result<Manager> {
     if args.webhook_port == Some(0) || !model.serves_webhooks() {
-        return Ok(manager);
+        let local = place == Place::SameMachine || args.webhook_url.is_some();
+        if !local || model.policy_objects().is_empty() {
+            return Ok(manager);
+        }
+        let model = model.clone();
+        return Ok(manager.runnable("local policies", |cx| local_policies(cx, model)));
     }
     let everywhere = format!(":{}", args.webhook_port.unwrap_or(model.run.webhook_port));
     if let Some(directory) = &args.webhook_cert_path {

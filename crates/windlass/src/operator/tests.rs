@@ -76,6 +76,19 @@ fn kinds_without_a_namespace_stay_in_a_cluster_role() {
 }
 
 #[test]
+fn namespaces_that_are_chosen_by_labels_may_be_watched() {
+    let blue = kube::core::Expression::Equal("team".into(), "blue".into());
+    let model = operator().namespace_selector(blue.into()).model().expect("valid");
+    let namespaces = |rule: &&Rule| rule.resources.contains("namespaces");
+    let roles = model.roles();
+    assert_eq!(roles[0].namespace, None);
+    let rule = roles[0].rules.iter().find(namespaces).expect("a rule about namespaces");
+    assert!(["list", "watch"].iter().all(|verb| rule.verbs.contains(*verb)), "{rule:?}");
+    let role = operator().model().expect("valid").roles().remove(0);
+    assert_eq!(role.rules.iter().find(namespaces), None, "without a selector nobody asks");
+}
+
+#[test]
 fn versions_of_a_kind_share_a_definition() {
     let both = || operator().api::<next::Shop>();
     let loses = both().model().expect_err("v2 has no status").to_string();
@@ -203,13 +216,15 @@ async fn every_metric_of_alerts_and_dashboard_exists() {
 
 mod webhooks {
     use k8s_openapi::api::admissionregistration::v1::{
-        ValidatingWebhook, ValidatingWebhookConfiguration,
+        ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhook,
+        ValidatingWebhookConfiguration,
     };
+    use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
     use crate::client::Client;
     use crate::operator::connect::{Place, config, webhooks};
-    use crate::webhook::{Findings, Webhook};
+    use crate::webhook::{Findings, Policy, Webhook};
 
     fn served() -> Operator {
         let check = Webhook::<Shop>::new().validate(|_| async { Ok(Findings::new()) });
@@ -325,5 +340,50 @@ mod webhooks {
             running.abort();
         }
         std::fs::remove_file(&file).expect("removed");
+    }
+
+    /// The names of the validating policies and of their bindings.
+    async fn policies(client: &Client) -> Vec<String> {
+        let policies = client.api::<ValidatingAdmissionPolicy>().list().items().await;
+        let bindings = client.api::<ValidatingAdmissionPolicyBinding>().list().items().await;
+        let policies = policies.expect("listed").into_iter().map(|one| one.metadata.clone());
+        let bindings = bindings.expect("listed").into_iter().map(|one| one.metadata.clone());
+        policies.chain(bindings).filter_map(|meta| meta.name).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn policies_apply_in_a_cluster_on_this_machine_as_long_as_the_operator_runs() {
+        for (place, words, expected) in [
+            (Place::SameMachine, &[][..], true),
+            (Place::SameMachine, &["--webhook-port=0"], true),
+            (Place::Outside, &["--webhook-url=https://10.0.0.2:9443"], true),
+            (Place::Outside, &[], false),
+            (Place::Pod, &[], false),
+        ] {
+            let server = windlass_apiserver::ApiServer::start();
+            let client = Client::new(server.client());
+            let policy = Policy::<ConfigMap>::new("empty")
+                .validate("!has(object.data)", "data is checked by a policy");
+            let operator = Operator::new("map-operator").policy(policy);
+            let model = operator.model().expect("valid");
+            let args = parse(words).expect("valid").run;
+            let manager = operator.manager(server.client());
+            let manager = webhooks(manager, &args, &model, place).expect("valid");
+            let running = manager.spawn().expect("valid");
+            running.ready().await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let name = "map-operator-empty-local".to_owned();
+            let installed = if expected { vec![name.clone(), name] } else { Vec::new() };
+            assert_eq!(policies(&client).await, installed, "{words:?} {place:?}");
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some("a".into());
+            map.metadata.namespace = Some("default".into());
+            map.data = Some([("a".to_owned(), "b".to_owned())].into());
+            let created = client.dry_run().api().create(&map).await;
+            let denied = created.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(denied.contains("data is checked by a policy"), expected, "{denied}");
+            running.stop().await.expect("stops");
+            assert_eq!(policies(&client).await, [] as [String; 0], "{words:?} {place:?}");
+        }
     }
 }

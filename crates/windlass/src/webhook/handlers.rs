@@ -11,7 +11,7 @@ use std::time::Duration;
 use ::http::StatusCode;
 use futures::FutureExt;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use windlass_manifests::model;
 
 use super::review::Review;
@@ -23,6 +23,8 @@ use crate::metrics::{Metrics, WebhookMetrics};
 
 /// How many calls run at the same time; one more is asked to come again.
 const CALLS_MAX: usize = 256;
+/// How much of requests is in memory at the same time; more is asked to come again.
+const ROOM_KIB: usize = 256 << 10;
 /// The longest time a call may take: the API server waits no longer.
 pub(super) const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(30);
 /// The path of conversions.
@@ -65,6 +67,8 @@ pub struct Webhooks {
     seed: Seed,
     metrics: Arc<OnceLock<Metrics>>,
     calls: Arc<Semaphore>,
+    /// The KiB of requests that may still be read.
+    room: Arc<Semaphore>,
     /// The first path that two webhooks have.
     twice: Option<String>,
 }
@@ -103,6 +107,7 @@ impl Default for Webhooks {
             seed: Seed::default(),
             metrics: Arc::default(),
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            room: Arc::new(Semaphore::new(ROOM_KIB)),
             twice: None,
         }
     }
@@ -182,6 +187,12 @@ impl Webhooks {
     /// Returns `true` if something answers under this path.
     pub(super) fn serves(&self, path: &str) -> bool {
         self.served.contains_key(path) || (path == CONVERT && self.convert.is_some())
+    }
+
+    /// Makes room for a request of this size, or returns `None` if there is none.
+    pub(super) fn room(&self, bytes: u64) -> Option<SemaphorePermit<'_>> {
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        self.room.try_acquire_many(kib).ok()
     }
 
     /// Answers a review within a deadline.

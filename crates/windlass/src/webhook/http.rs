@@ -1,6 +1,7 @@
 //! Requests of the API server for webhooks, over HTTP.
 //!
-//! **Invariant:** a request is bounded in size and in time, and so is its response.
+//! **Invariant:** a request is bounded in size and in time, and so are its response and all requests
+//! together.
 
 use std::time::Duration;
 
@@ -37,13 +38,27 @@ impl Webhooks {
             let why = "expected a body of the type application/json";
             refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, why)
         } else {
-            let limit = timeout(head.uri.query().unwrap_or_default());
-            match read(body, bytes_max(path)).await {
-                Ok(review) => self.answer(path, review, limit).await,
-                Err(refused) => refused,
-            }
+            self.receive(path, head.uri.query().unwrap_or_default(), body).await
         };
         respond(outcome, bytes_max(path))
+    }
+
+    /// Reads a review and answers it.
+    async fn receive<B>(&self, path: &str, query: &str, body: B) -> Outcome
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let most = bytes_max(path) as u64;
+        let expected = body.size_hint().upper().unwrap_or(most);
+        let Some(_room) = self.room(expected.min(most)) else {
+            let why = "too many large requests are being read";
+            return refuse(StatusCode::TOO_MANY_REQUESTS, why);
+        };
+        match read(body, bytes_max(path)).await {
+            Ok(review) => self.answer(path, review, timeout(query)).await,
+            Err(refused) => refused,
+        }
     }
 }
 

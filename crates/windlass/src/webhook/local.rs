@@ -1,8 +1,8 @@
-//! Webhooks of an operator on this machine, for a cluster that can reach it.
+//! Webhooks and policies of an operator on this machine, for a cluster that can reach it.
 //!
-//! The certificate exists in memory only. The configurations have names of their own, next to those
-//! of an installed operator, and are deleted when the manager stops, so that nothing is left that
-//! calls a server which is gone.
+//! The certificate exists in memory only. The configurations and policies have names of their own,
+//! next to those of an installed operator, and are deleted when the manager stops, so that nothing is
+//! left that calls a server which is gone.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::manager::RunContext;
 use crate::serve::Tls;
 
-/// The end of the names of configurations for a server on this machine.
+/// The end of the names of what is installed for a process on this machine.
 const SUFFIX: &str = "-local";
 /// The pause after the configurations could not be written.
 const RETRY: Duration = Duration::from_secs(2);
@@ -55,7 +55,7 @@ pub(super) fn serving(
                     bound.read().map(|address| format!("https://127.0.0.1:{}", address.port()))
                 });
                 let base = base.ok_or_else(|| Error::from("the webhook server does not listen"))?;
-                run(cx, Installation { model, base, bundle }).await
+                run(cx, Installation { model, server: Some(Server { base, bundle }) }).await
             })
         }),
     };
@@ -73,9 +73,20 @@ fn host(url: &str) -> Result<String> {
     Ok(host.trim_matches(['[', ']']).to_owned())
 }
 
+/// Installs the policies of an operator that serves no webhooks until the manager stops.
+#[cfg(feature = "operator")]
+pub(crate) async fn policies(cx: RunContext, model: Model) -> Result<()> {
+    run(cx, Installation { model, server: None }).await
+}
+
 /// What is installed.
 struct Installation {
     model: Model,
+    server: Option<Server>,
+}
+
+/// Where the cluster reaches the webhooks, and by which CA it knows them.
+struct Server {
     base: String,
     bundle: String,
 }
@@ -86,7 +97,7 @@ async fn run(cx: RunContext, installation: Installation) -> Result<()> {
             Ok(()) => break,
             Err(error) => {
                 let error = error.chain();
-                tracing::warn!(error, "the local webhooks could not be installed");
+                tracing::warn!(error, "the local webhooks and policies could not be installed");
             }
         }
         tokio::select! {
@@ -95,11 +106,16 @@ async fn run(cx: RunContext, installation: Installation) -> Result<()> {
             () = tokio::time::sleep(RETRY) => {}
         }
     }
-    tracing::info!(url = installation.base, "the cluster calls the webhooks of this process");
+    match &installation.server {
+        Some(Server { base: url, .. }) => {
+            tracing::info!(url, "the cluster calls the webhooks of this process");
+        }
+        None => tracing::info!("the cluster has the policies of this process"),
+    }
     cx.stopping().await;
     let removed = tokio::time::timeout(LAST_WORDS, installation.remove(&cx.client)).await;
     if !matches!(removed, Ok(Ok(()))) {
-        tracing::warn!("the configurations of the local webhooks could not be deleted");
+        tracing::warn!("the local webhooks and policies could not be deleted");
     }
     Ok(())
 }
@@ -108,17 +124,18 @@ async fn run(cx: RunContext, installation: Installation) -> Result<()> {
 
 impl Installation {
     async fn install(&self, client: &Client) -> Result<()> {
-        for configuration in self.configurations() {
-            let (target, key) = target(&configuration);
-            let object: DynamicObject = serde_json::from_value(configuration)
+        for object in self.objects() {
+            let (target, key) = target(&object);
+            let object: DynamicObject = serde_json::from_value(object)
                 .map_err(|source| Error::Decode { what: target.name, source })?;
             let api = client.api_of::<DynamicObject>(&target.kind);
             api.delete(&key).await.ignore_not_found()?;
             api.create(&object).await?;
         }
+        let Some(server) = &self.server else { return Ok(()) };
         for api in self.model.apis.iter().filter(|api| api.converts_by_webhook()) {
             let target = Target::definition(&format!("{}.{}", api.plural(), api.group()));
-            let config = self.client_config("/convert");
+            let config = server.client_config("/convert");
             let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}});
             let definitions = client.api_of::<DynamicObject>(&target.kind);
             definitions.patch(&Key::cluster(&target.name), &Patch::Merge(patch)).await?;
@@ -127,30 +144,46 @@ impl Installation {
     }
 
     async fn remove(&self, client: &Client) -> Result<()> {
-        for configuration in self.configurations() {
-            let (target, key) = target(&configuration);
+        for object in self.objects() {
+            let (target, key) = target(&object);
             let api = client.api_of::<DynamicObject>(&target.kind);
             api.delete(&key).await.ignore_not_found()?;
         }
         Ok(())
     }
 
-    /// The configurations of the operator, with the URL of this process.
-    fn configurations(&self) -> Vec<Value> {
-        let mut all = self.model.webhook_configurations();
-        for configuration in &mut all {
-            let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
-            configuration["metadata"]["name"] = format!("{name}{SUFFIX}").into();
-            for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
-                let path = webhook["clientConfig"]["service"]["path"].take();
-                let config = self.client_config(path.as_str().unwrap_or_default());
-                webhook["clientConfig"] = config;
-                if let Some(fields) = webhook["clientConfig"].as_object_mut() {
-                    fields.retain(|_, value| !value.is_null());
+    /// The policies of the operator, and its webhook configurations with the URL of this process.
+    fn objects(&self) -> Vec<Value> {
+        let mut all = self.model.policy_objects();
+        if let Some(server) = &self.server {
+            let mut configurations = self.model.webhook_configurations();
+            configurations.iter_mut().for_each(|one| server.serve(one));
+            all.extend(configurations);
+        }
+        for object in &mut all {
+            for name in ["/metadata/name", "/spec/policyName"] {
+                if let Some(Value::String(name)) = object.pointer_mut(name) {
+                    name.push_str(SUFFIX);
                 }
             }
         }
         all
+    }
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Lets a configuration call this process.
+    fn serve(&self, configuration: &mut Value) {
+        for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
+            let path = webhook["clientConfig"]["service"]["path"].take();
+            let config = self.client_config(path.as_str().unwrap_or_default());
+            webhook["clientConfig"] = config;
+            if let Some(fields) = webhook["clientConfig"].as_object_mut() {
+                fields.retain(|_, value| !value.is_null());
+            }
+        }
     }
 
     fn client_config(&self, path: &str) -> Value {
@@ -159,9 +192,9 @@ impl Installation {
     }
 }
 
-fn target(configuration: &Value) -> (Target, Key) {
+fn target(object: &Value) -> (Target, Key) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (kind, name) = (text(&configuration["kind"]), text(&configuration["metadata"]["name"]));
+    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
     let key = Key::cluster(&name);
     (Target::configuration(&kind, &name), key)
 }

@@ -110,41 +110,43 @@ impl<K: Object> Request<K> {
         self.seed.client().ok_or_else(missing)
     }
 
-    /// Decodes a call; `None` if no object is written or deleted, as with `CONNECT`.
-    pub(super) fn decode(call: &Call) -> Result<Option<Self>>
+    /// Decodes a call, and returns the object as it was sent too; `None` if no object is written or
+    /// deleted, as with `CONNECT`.
+    pub(super) fn decode(call: Call) -> Result<Option<(Self, Value)>>
     where
         K: Object<DynamicType = ()>,
     {
-        let request = &call.request;
+        let mut request = call.request;
         let Ok(operation) = Operation::deserialize(&request["operation"]) else {
             return Ok(None);
         };
-        let (main, old) = match operation {
-            Operation::Create => ("object", None),
-            Operation::Update => ("object", Some("oldObject")),
-            Operation::Delete => ("oldObject", None),
+        let mut take = |field: &str| {
+            request.as_object_mut().and_then(|fields| fields.remove(field)).unwrap_or_default()
+        };
+        let (object, old) = (take("object"), take("oldObject"));
+        let (sent, old) = match operation {
+            Operation::Create => (object, None),
+            Operation::Update => (object, Some(old)),
+            Operation::Delete => (old, None),
         };
         let text = |field: &str| request[field].as_str().unwrap_or_default().to_owned();
         let name = match text("name") {
-            name if name.is_empty() => named(&request[main]),
+            name if name.is_empty() => named(&sent),
             name => name,
         };
-        let mut raw = request.clone();
-        for object in ["object", "oldObject"] {
-            raw.as_object_mut().map(|fields| fields.remove(object));
-        }
-        Ok(Some(Self {
+        let decoded = Self {
             operation,
-            object: decode(&request[main])?,
-            old: old.map(|field| decode(&request[field])).transpose()?,
+            object: decode(&sent)?,
+            old: old.as_ref().map(decode).transpose()?,
             name,
             namespace: text("namespace"),
             subresource: text("subResource"),
             user: UserInfo::deserialize(&request["userInfo"]).unwrap_or_default(),
             dry_run: request["dryRun"] == true,
-            raw,
-            seed: call.seed.clone(),
-        }))
+            raw: request,
+            seed: call.seed,
+        };
+        Ok(Some((decoded, sent)))
     }
 }
 

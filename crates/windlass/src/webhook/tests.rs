@@ -84,6 +84,31 @@ async fn one_call_too_many_is_asked_to_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn large_requests_that_arrive_slowly_do_not_fill_the_memory() {
+    type Frame = std::result::Result<http_body::Frame<Bytes>, std::convert::Infallible>;
+    let slow = || {
+        let body = http_body_util::StreamBody::new(futures::stream::pending::<Frame>());
+        let request = HttpRequest::post("/convert").header("content-type", "application/json");
+        request.body(body).expect("valid")
+    };
+    let webhooks = accepting().convert(|review| review);
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        let mut call = Box::pin(webhooks.serve(slow()));
+        assert!(futures::poll!(&mut call).is_pending());
+        waiting.push(call);
+    }
+    let refused = webhooks.serve(slow()).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    for call in waiting {
+        assert_eq!(call.await.status(), StatusCode::REQUEST_TIMEOUT);
+    }
+    let (status, _) = post(&webhooks, request(PATH, review().to_string())).await;
+    assert_eq!(status, StatusCode::OK, "there is room again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_raw_handler_can_neither_lie_about_the_uid_nor_answer_without_bounds() {
     let entry = |path: &str| {
         let name = format!("{}.raw.example.com", path.trim_start_matches('/'));

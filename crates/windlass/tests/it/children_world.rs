@@ -97,13 +97,13 @@ impl Wire {
         let count = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
         let code = self.refuse.lock().clone().and_then(|refuse| refuse(&request));
         if let Some(code) = code {
-            return status(code);
+            return status(code, &request);
         }
         match self.fault.filter(|(at, _)| *at == count).map(|(_, fault)| fault) {
             _ if crashed => refused(),
             None => self.forward(request).await,
             Some(Fault::CrashBefore | Fault::Away) => refused(),
-            Some(Fault::Conflict) if request.method() != Method::GET => status(409),
+            Some(Fault::Conflict) if request.method() != Method::GET => status(409, &request),
             Some(Fault::Conflict) => self.forward(request).await,
             Some(Fault::CrashAfter | Fault::Lost) => {
                 self.forward(request).await?;
@@ -123,15 +123,38 @@ impl Wire {
     }
 }
 
-fn status(code: u16) -> Answer {
+/// An answer of the server, with the message of its authorizer if something is forbidden.
+fn status(code: u16, request: &Request<Body>) -> Answer {
     let reason = if code == 403 { "Forbidden" } else { "Conflict" };
+    let message = match code {
+        403 => forbidden(request.method(), request.uri().path()),
+        _ => "the object has been modified".to_string(),
+    };
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-        "reason": reason, "message": "the wire says no",
+        "reason": reason, "message": message,
     });
     let body = Full::new(body.to_string().into()).map_err(|never| match never {});
     let answer = Response::builder().status(code).header("content-type", "application/json");
     answer.body(body.boxed_unsync()).map_err(io::Error::other)
+}
+
+fn forbidden(method: &Method, path: &str) -> String {
+    let verb = match *method {
+        Method::GET => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::DELETE => "delete",
+        _ => "patch",
+    };
+    let words: Vec<&str> = path.split('/').collect();
+    let (group, rest) = if words[1] == "api" { ("", &words[3..]) } else { (words[2], &words[4..]) };
+    let rest = if rest[0] == "namespaces" && rest.len() > 2 { &rest[2..] } else { rest };
+    let resource = [&rest[..1], rest.get(2..).unwrap_or_default()].concat().join("/");
+    format!(
+        "{resource} is forbidden: User \"operator\" cannot {verb} resource \"{resource}\" in API \
+         group \"{group}\" in the namespace \"default\""
+    )
 }
 
 /// Returns the marked objects: `secret:default:a`, `map:other:b`, `role::c`.

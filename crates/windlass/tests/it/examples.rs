@@ -25,9 +25,13 @@ async fn the_example_of_a_finished_operator_takes_a_shop_through_its_life() {
         [
             "PricesFound=False Ready=False Reconciling=True",
             "PricesFound=True Ready=True SettingsReady=True VisitorsReady=True settings visitors",
-            "Paused=True PricesFound=True Ready=True SettingsReady=True VisitorsReady=True settings \
+            "PricesFound=True Ready=False Reconciling=True SettingsReady=True Staffed=False \
+             VisitorsReady=True settings visitors",
+            "PricesFound=True Ready=True SettingsReady=True Staffed=True VisitorsReady=True settings \
              visitors",
-            "PricesFound=True Ready=True SettingsReady=True VisitorsReady=True settings",
+            "Paused=True PricesFound=True Ready=True SettingsReady=True Staffed=True \
+             VisitorsReady=True settings visitors",
+            "PricesFound=True Ready=True SettingsReady=True Staffed=True VisitorsReady=True settings",
             "",
         ]
     );

@@ -301,14 +301,38 @@ fn wrong_expressions_are_found_before_anything_is_installed() {
     ] {
         assert_eq!(wrong(policy), expected);
     }
+    let untyped = Policy::<ConfigMap>::new("p").validate("object.?immutable.orValue(false)", "");
+    assert_eq!(
+        wrong(untyped),
+        "policy \"p\": the validation \"object.?immutable.orValue(false)\" is wrong for ConfigMap: the \
+         API server does not know the types of fields: must evaluate to bool but got dyn"
+    );
     let costly = lamp().validate("object.spec.notes.all(n, n.matches('^(a|b)*$'))", "");
     let found = wrong(costly);
     assert!(found.contains("it may cost "), "{found}");
     assert!(found.contains("bound the lists and texts that it reads"), "{found}");
-    // The types of Kubernetes have no bounds, so their costs are not estimated.
-    let pods = Policy::<Pod>::new("images")
-        .validate("object.spec.containers.all(c, c.?image.orValue('').startsWith('r.io/'))", "");
-    Operator::new("pods").policy(pods).model().expect("is valid");
+}
+
+#[test]
+fn the_cost_for_built_in_kinds_is_estimated_for_objects_of_a_usual_size() {
+    let pods = |rule: &str| Policy::<Pod>::new("images").validate(rule, "");
+    for rule in [
+        "object.spec.containers.all(c, c.?image.orValue('').startsWith('r.io/'))",
+        "object.spec.containers.all(c, c.?env.orValue([]).all(e, e.name.startsWith('APP_')))",
+        "object.metadata.?labels.orValue({}).all(key, key.matches('^[a-z./-]+$'))",
+        "object.spec.?nodeSelector.orValue({}).size() < 3",
+    ] {
+        Operator::new("pods").policy(pods(rule)).model().expect(rule);
+    }
+    let each = "object.spec.containers.all(a, object.spec.containers.all(b, object.spec.containers.all(c, \
+                a.name + b.name != c.name)))";
+    let found = wrong(pods(each));
+    assert!(found.contains("with lists of 100 items and texts of 1000 characters"), "{found}");
+    // Parameters in a ConfigMap do not make every rule too expensive.
+    let lamp = Policy::<Lamp>::new("colors")
+        .params::<ConfigMap>("colors")
+        .validate("object.spec.?color.orValue('') in params.?data.orValue({})", "");
+    Operator::new("lamps").api::<Lamp>().policy(lamp).model().expect("is valid");
 }
 
 #[test]

@@ -47,8 +47,34 @@ pub fn add(look: &Look<'_>, found: &mut Vec<Figure>) {
     ] {
         found.push(ratio(what, "ours", wanted, flight(look, few)));
     }
+    admission(look, found);
     let cold = look.embedded("/reconcile_s", 1e3);
     found.push(limit("process start to first reconcile, embedded", "ms", 100.0, cold));
+    finished(look, found);
+}
+
+/// What a finished operator may cost.
+fn finished(look: &Look<'_>, found: &mut Vec<Figure>) {
+    let of = |scenario, size, pointer| {
+        let spread = look.at((scenario, "none", "windlass"), size, pointer)?;
+        Some((spread.median, "in one process".to_owned()))
+    };
+    let cpu = of("children", 20, "/cpu_us");
+    found.push(limit("CPU of a reconcile with 20 unchanged children", "µs", 200.0, cpu));
+    let sent = of("children", 20, "/requests");
+    found.push(limit("requests of reconciles with 20 unchanged children", "requests", 0.0, sent));
+    let fair = of("fair", 10_000, "/fair_over_alone");
+    found.push(limit("fifty tenants behind one with 10,000 keys, over alone", "×", 2.0, fair));
+    for peer in ["controller-runtime", "controller-runtime, stripped"] {
+        let what = format!("settled memory with ten of many Secrets referred to, beside {peer}");
+        let sides = [("ours", "windlass"), ("ours", peer)];
+        let beside = look.sizes("secrets", &sides, "/rss_kb").last().and_then(|size| {
+            let at = |who| look.at(("secrets", "ours", who), *size, "/rss_kb");
+            let place = super::super::metrics::place("secrets", "ours", *size);
+            Some(Ratio::of(at("windlass")?, at(peer)?, place))
+        });
+        found.push(ratio(what, "ours", Wanted::Most(0.2), beside));
+    }
 }
 
 /// A latency on both servers: the work of the real one falls into it where there are few cores.
@@ -63,6 +89,29 @@ fn latency(
     for server in ["real", "ours"] {
         let beside = look.beside("latency", server, [who, peer], pointer, CLOCK_US);
         found.push(ratio(what, server, wanted, beside.map(Ratio::turned)));
+    }
+}
+
+/// The latency of a webhook, at every number of connections.
+fn admission(look: &Look<'_>, found: &mut Vec<Figure>) {
+    let sides = ["windlass", "controller-runtime"];
+    for (what, pointer) in [
+        // Every connection has one call at a time, so the mean is the inverse of the rate.
+        ("mean", "/per_s"),
+        ("p50", "/call/p50_us"),
+        ("p90", "/call/p90_us"),
+        ("p99", "/call/p99_us"),
+    ] {
+        let what = format!("admission latency, {what}, beside controller-runtime");
+        for size in look.sizes("admission", &sides.map(|one| ("none", one)), pointer) {
+            let of = |who| look.at(("admission", "none", who), size, pointer);
+            let place = format!("{} connections", thousands(size));
+            let beside = of(sides[0]).zip(of(sides[1]));
+            let beside = beside.map(|(one, other)| Ratio::of(one, other, place));
+            let beside =
+                beside.map(|ratio| if what.contains("mean") { ratio.turned() } else { ratio });
+            found.push(ratio(what.clone(), "none", Wanted::Most(0.5), beside));
+        }
     }
 }
 

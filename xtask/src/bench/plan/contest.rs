@@ -181,6 +181,14 @@ impl Contest<'_> {
         result_of(contestant.program, &self.arguments(scenario, contestant, extra))
     }
 
+    /// Ours and controller-runtime, once, as it is and with managedFields dropped by hand.
+    pub fn secrets(&self, record: &mut Record) {
+        let mut order = contestants(self.plan.tools);
+        order.extend(self.stripped());
+        order.retain(|one| !one.name.starts_with("kube-rs") && one.wire != Some("json"));
+        self.in_turn(order, "secrets", 0, record, |one| self.plain("secrets", one, &[]));
+    }
+
     /// From the start of the process to the first reconcile.
     pub fn start(&self, contestant: &Contestant<'_>) -> Result<Value, String> {
         let arguments = self.arguments("start", contestant, &[]);

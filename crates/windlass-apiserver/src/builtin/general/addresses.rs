@@ -128,4 +128,8 @@ impl Strategy for ServiceCidr {
         }
         errors
     }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec", "metadata"] } else { &[] }
+    }
 }

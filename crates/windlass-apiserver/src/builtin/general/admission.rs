@@ -97,6 +97,14 @@ impl Strategy for Policy {
     fn allows_unconditional_update(&self) -> bool {
         false
     }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        match subresource {
+            "status" if self.mutating => &["spec"],
+            "status" => &["spec", "metadata"],
+            _ => &[],
+        }
+    }
 }
 
 /// ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding.

@@ -97,6 +97,18 @@ impl Strategy for ApiService {
     fn allows_unconditional_update(&self) -> bool {
         false
     }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec", "metadata"] } else { &[] }
+    }
+
+    fn qualifies_finalizers(&self) -> bool {
+        false
+    }
+
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("apiregistration.k8s.io/apiservices")
+    }
 }
 
 fn check_backend(errors: &mut FieldErrors, spec: &Value) {

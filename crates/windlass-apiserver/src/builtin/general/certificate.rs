@@ -1,5 +1,7 @@
 //! CertificateSigningRequest.
 
+use crate::auth::User;
+use crate::builtin::Part;
 use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
@@ -38,11 +40,7 @@ impl Strategy for SigningRequest {
         let mut errors = FieldErrors::default();
         let spec = &request["spec"];
         if let Err(why) = organizations(request) {
-            let shown = match text(spec, "request") {
-                "" => Value::Null,
-                given => json!(given),
-            };
-            errors.push(FieldError::invalid("spec.request", &shown, why));
+            errors.push(FieldError::invalid("spec.request", &spec["request"], why));
         }
         check_usages(&mut errors, items(spec, "usages"));
         check_signer(&mut errors, text(spec, "signerName"));
@@ -63,7 +61,7 @@ impl Strategy for SigningRequest {
     }
 
     fn validate_status(&self, request: &Value, old: &Value) -> FieldErrors {
-        validate_part("status", request, old)
+        validate_part(Part::Status, request, old)
     }
 
     fn name_rule(&self) -> NameRule {
@@ -77,21 +75,46 @@ impl Strategy for SigningRequest {
     fn reset_fields(&self) -> &'static [&'static str] {
         &["spec", "status"]
     }
-}
 
-/// Sets the requesting user in a new request, whatever the request itself says.
-pub fn name_requester(request: &mut Value, user: &Value) {
-    let spec = object(request, "spec");
-    for key in ["username", "uid", "groups", "extra"] {
-        keep(spec, user, key);
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        match subresource {
+            "status" => &["spec", "status.conditions"],
+            "approval" => &["spec", "status.certificate"],
+            _ => &[],
+        }
+    }
+
+    fn prepare_part(&self, part: Part, request: &mut Value, old: &Value, now: &str) {
+        match part {
+            Part::Main => self.prepare_update(request, old),
+            _ => prepare_part(part, request, old, now),
+        }
+    }
+
+    fn validate_part(&self, part: Part, request: &Value, old: &Value) -> FieldErrors {
+        match part {
+            Part::Main => self.validate_update(request, old),
+            _ => validate_part(part, request, old),
+        }
+    }
+
+    fn record_creator(&self, request: &mut Value, user: &User) {
+        let (spec, user) = (object(request, "spec"), user.to_json());
+        for key in ["username", "uid", "groups", "extra"] {
+            keep(spec, &user, key);
+        }
+    }
+
+    fn selects_namespace(&self) -> bool {
+        false
     }
 }
 
 /// Prepares an update of the part `status` or `approval`; times that are left out are `now`.
-pub fn prepare_part(part: &str, request: &mut Value, old: &Value, now: &str) {
+fn prepare_part(part: Part, request: &mut Value, old: &Value, now: &str) {
     keep(request, old, "spec");
     let before = items(&old["status"], "conditions");
-    if part == "status" {
+    if part == Part::Status {
         // Decisions are made elsewhere: they stay as they are, if none came or went.
         for kind in ["Approved", "Denied"] {
             let kept: Vec<Value> = before.iter().filter(|c| c["type"] == kind).cloned().collect();
@@ -114,7 +137,7 @@ pub fn prepare_part(part: &str, request: &mut Value, old: &Value, now: &str) {
         let since = same.copied().unwrap_or(now).to_owned();
         fill_text(condition, "lastTransitionTime", &since);
     }
-    if part == "approval" {
+    if part == Part::Approval {
         let conditions = request["status"]["conditions"].take();
         keep(request, old, "status");
         set(object(request, "status"), "conditions", conditions);
@@ -123,7 +146,7 @@ pub fn prepare_part(part: &str, request: &mut Value, old: &Value, now: &str) {
 }
 
 /// Problems of an update of the part `status` or `approval`.
-pub fn validate_part(part: &str, request: &Value, old: &Value) -> FieldErrors {
+fn validate_part(part: Part, request: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let (status, path) = (&request["status"], "status.conditions");
     check_conditions(&mut errors, items(status, "conditions"), items(&old["status"], "conditions"));
@@ -145,7 +168,7 @@ pub fn validate_part(part: &str, request: &Value, old: &Value) -> FieldErrors {
             errors.push(FieldError::forbidden(path, why));
         }
     }
-    for kind in ["Approved", "Denied"].iter().filter(|_| part != "approval") {
+    for kind in ["Approved", "Denied"].iter().filter(|_| part != Part::Approval) {
         let (new, old) = (of(request, kind), of(old, kind));
         if new.len() > old.len() {
             let why = format!("updates may not add a condition of type \"{kind}\"");
@@ -157,8 +180,8 @@ pub fn validate_part(part: &str, request: &Value, old: &Value) -> FieldErrors {
     }
     if certificate != issued {
         let why = match part {
-            "status" if issued.is_empty() => return errors,
-            "status" => "updates may not modify existing certificate content",
+            Part::Status if issued.is_empty() => return errors,
+            Part::Status => "updates may not modify existing certificate content",
             _ => "updates may not set certificate content",
         };
         errors.push(FieldError::forbidden("status.certificate", why));
@@ -365,16 +388,16 @@ mod tests {
         let old = json!({"spec": {"a": 1}, "status": {"certificate": "x"}});
         let mut new = json!({"spec": {"a": 2}, "status": {"certificate": "y",
             "conditions": [{"type": "Approved", "status": "True"}]}});
-        prepare_part("approval", &mut new, &old, "now");
+        prepare_part(Part::Approval, &mut new, &old, "now");
         assert_eq!(
             new,
             json!({"spec": {"a": 1}, "status": {"certificate": "x", "conditions": [
                 {"type": "Approved", "status": "True",
                     "lastUpdateTime": "now", "lastTransitionTime": "now"}]}})
         );
-        assert_eq!(validate_part("approval", &new, &old), []);
+        assert_eq!(validate_part(Part::Approval, &new, &old), []);
         assert_eq!(
-            validate_part("status", &new, &old)[0].to_string(),
+            validate_part(Part::Status, &new, &old)[0].to_string(),
             "status.conditions: Forbidden: updates may not add a condition of type \"Approved\""
         );
     }
@@ -382,7 +405,8 @@ mod tests {
     #[test]
     fn the_requester_is_the_user_whatever_the_request_says() {
         let mut request = json!({"spec": {"username": "x", "uid": "y", "signerName": "a.b/c"}});
-        name_requester(&mut request, &json!({"username": "alice", "groups": ["g"]}));
+        let alice = User { name: "alice".into(), groups: vec!["g".into()], ..User::default() };
+        SigningRequest.record_creator(&mut request, &alice);
         let spec = json!({"username": "alice", "groups": ["g"], "signerName": "a.b/c"});
         assert_eq!(request["spec"], spec);
     }

@@ -115,7 +115,6 @@ fn check_claim_change(errors: &mut FieldErrors, claim: &Value, old: &Value) {
                  volumeAttributesClassName for bound claims\n{diff}"
             ),
         ));
-        return;
     }
     let amount = |text: &str| quantity::parse(text).unwrap_or_default();
     let reached = amount(text(&old["status"]["capacity"], "storage"));

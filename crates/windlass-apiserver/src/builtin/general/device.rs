@@ -83,6 +83,10 @@ impl Strategy for Claim {
     fn returns_deleted_object(&self) -> bool {
         true
     }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec", "metadata"] } else { &[] }
+    }
 }
 
 /// ResourceClaimTemplate.
@@ -179,6 +183,14 @@ impl Strategy for Slice {
 
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn selects_namespace(&self) -> bool {
+        false
+    }
+
+    fn unselectable(&self, field: &str) -> String {
+        format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
     }
 }
 

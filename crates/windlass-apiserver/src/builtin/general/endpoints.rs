@@ -49,6 +49,18 @@ impl Strategy for Endpoints {
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
     }
+
+    fn is_restored(&self, namespace: &str, name: &str) -> bool {
+        (namespace, name) == ("default", "kubernetes")
+    }
+
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("services/endpoints")
+    }
+
+    fn deprecation(&self) -> Option<&'static str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
 }
 
 /// EndpointSlice.
@@ -100,14 +112,16 @@ impl Strategy for EndpointSlice {
         errors
     }
 
-    fn warnings(&self, slice: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, slice: &Value, old: Option<&Value>) -> Vec<String> {
+        let deprecated = old.is_none() && text(slice, "addressType") == "FQDN";
+        let deprecated =
+            deprecated.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned());
         let endpoints = items(slice, "endpoints").iter().enumerate();
-        endpoints
-            .flat_map(|(at, endpoint)| {
-                let path = format!("endpoints[{at}].addresses");
-                address_warnings(items(endpoint, "addresses"), &path)
-            })
-            .collect()
+        let addresses = endpoints.flat_map(|(at, endpoint)| {
+            let path = format!("endpoints[{at}].addresses");
+            address_warnings(items(endpoint, "addresses"), &path)
+        });
+        deprecated.into_iter().chain(addresses).collect()
     }
 
     fn has_generation(&self) -> bool {
@@ -116,6 +130,10 @@ impl Strategy for EndpointSlice {
 
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn is_restored(&self, namespace: &str, name: &str) -> bool {
+        (namespace, name) == ("default", "kubernetes")
     }
 }
 

@@ -7,6 +7,7 @@ use super::names::push;
 use super::tools::{fill, has, immutable, number, object, text};
 use crate::builtin::Strategy;
 use crate::status::{FieldError, FieldErrors};
+use crate::store::ResourceKey;
 
 /// Fields of the core form and what the newer form calls them.
 const RENAMED: [(&str, &str); 7] = [
@@ -18,6 +19,11 @@ const RENAMED: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
     ("reportingComponent", "reportingController"),
 ];
+
+/// Where events of both groups are stored.
+pub fn storage() -> ResourceKey {
+    ResourceKey::new("", "events")
+}
 
 /// The `events.k8s.io/v1` form of a core event.
 pub fn to_events_v1(event: &Value) -> Value {
@@ -73,6 +79,14 @@ impl Strategy for CoreEvent {
 
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn has_dependents(&self) -> bool {
+        false
+    }
+
+    fn expires(&self) -> bool {
+        true
     }
 }
 
@@ -154,6 +168,26 @@ impl Strategy for NewEvent {
 
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn has_dependents(&self) -> bool {
+        false
+    }
+
+    fn expires(&self) -> bool {
+        true
+    }
+
+    fn is_converted(&self) -> bool {
+        true
+    }
+
+    fn to_stored(&self, event: Value) -> Value {
+        to_core_v1(&event)
+    }
+
+    fn from_stored(&self, event: Value) -> Value {
+        to_events_v1(&event)
     }
 }
 

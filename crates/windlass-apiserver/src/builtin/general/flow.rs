@@ -80,6 +80,10 @@ impl Strategy for FlowSchema {
     fn allows_unconditional_update(&self) -> bool {
         false
     }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec", "metadata"] } else { &[] }
+    }
 }
 
 fn check_precedence(errors: &mut FieldErrors, name: &str, spec: &Value) {

@@ -105,6 +105,10 @@ impl Strategy for Ingress {
     fn has_generation(&self) -> bool {
         true
     }
+
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("ingress")
+    }
 }
 
 /// IngressClass.

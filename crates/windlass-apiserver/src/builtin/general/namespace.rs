@@ -1,5 +1,8 @@
 //! Namespace and ServiceAccount.
 
+use crate::builtin::Part;
+use crate::builtin::deletion::{self, Plan};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_text::select::key;
 
@@ -87,6 +90,33 @@ impl Strategy for Namespace {
     fn selectable_fields(&self, namespace: &Value) -> Option<Vec<(&'static str, String)>> {
         let phase = text(&namespace["status"], "phase").to_owned();
         Some(vec![("status.phase", phase)])
+    }
+
+    fn selects_namespace(&self) -> bool {
+        false
+    }
+
+    fn prepare_part(&self, part: Part, namespace: &mut Value, old: &Value, _now: &str) {
+        match part {
+            Part::Main => self.prepare_update(namespace, old),
+            Part::Status => self.prepare_status(namespace, old),
+            _ => namespace["status"] = old["status"].clone(),
+        }
+    }
+
+    fn is_held(&self, namespace: &Value) -> bool {
+        namespace["spec"]["finalizers"].as_array().is_some_and(|held| !held.is_empty())
+    }
+
+    /// A namespace is deleted after its contents: until then it is terminating.
+    fn plan_deletion(&self, namespace: &mut Value, now: Timestamp) -> Option<Plan> {
+        if !self.is_held(namespace) && crate::object::finalizers(namespace).is_empty() {
+            return Some(Plan::Remove);
+        }
+        deletion::mark(namespace, now, 0);
+        crate::object::meta_mut(namespace).remove("deletionGracePeriodSeconds");
+        namespace["status"]["phase"] = "Terminating".into();
+        Some(Plan::Mark)
     }
 }
 

@@ -109,6 +109,14 @@ impl Strategy for Node {
         let unschedulable = node["spec"]["unschedulable"] == true;
         Some(vec![("spec.unschedulable", unschedulable.to_string())])
     }
+
+    fn selects_namespace(&self) -> bool {
+        false
+    }
+
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("minions")
+    }
 }
 
 fn check_taints(errors: &mut FieldErrors, taints: &[Value]) {

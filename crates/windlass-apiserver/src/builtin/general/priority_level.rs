@@ -109,6 +109,10 @@ impl Strategy for PriorityLevel {
     fn allows_unconditional_update(&self) -> bool {
         false
     }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec", "metadata"] } else { &[] }
+    }
 }
 
 fn check_limited(errors: &mut FieldErrors, limited: &Value) {

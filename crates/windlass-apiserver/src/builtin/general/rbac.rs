@@ -62,6 +62,10 @@ impl Strategy for Role {
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
     }
+
+    fn grants_rights(&self) -> bool {
+        true
+    }
 }
 
 /// RoleBinding and ClusterRoleBinding.
@@ -127,6 +131,10 @@ impl Strategy for Binding {
 
     fn reset_fields(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn grants_rights(&self) -> bool {
+        true
     }
 }
 

@@ -164,6 +164,18 @@ impl Strategy for Service {
             ("spec.type", text(spec, "type").to_owned()),
         ])
     }
+
+    fn is_restored(&self, namespace: &str, name: &str) -> bool {
+        (namespace, name) == ("default", "kubernetes")
+    }
+
+    fn allocates(&self) -> bool {
+        true
+    }
+
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("services/specs")
+    }
 }
 
 /// Whether a service has the cluster IP `None`.

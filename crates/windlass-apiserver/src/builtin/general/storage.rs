@@ -43,7 +43,7 @@ impl Strategy for StorageClass {
     }
 
     fn validate_update(&self, class: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::default();
+        let mut errors = self.validate(class);
         if !same(class, old, "parameters") {
             let why = "field is immutable";
             errors.push(FieldError::invalid("parameters", &class["parameters"], why));
@@ -153,6 +153,10 @@ impl Strategy for VolumeAttachment {
 
     fn returns_deleted_object(&self) -> bool {
         true
+    }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec", "metadata"] } else { &[] }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::each_invalid;
 use super::names::{qualified_name, regex_error};
@@ -74,10 +74,27 @@ fn reason_problems(reason: &str) -> Vec<String> {
     }
 }
 
+/// Sets a condition of the status by its type; times change only with the status.
+pub fn set_condition(object: &mut Value, condition: Value) {
+    if !object["status"]["conditions"].is_array() {
+        object["status"]["conditions"] = json!([]);
+    }
+    let Some(list) = object["status"]["conditions"].as_array_mut() else { return };
+    match list.iter_mut().find(|c| c["type"] == condition["type"]) {
+        None => list.push(condition),
+        Some(old) => {
+            let same = old["status"] == condition["status"];
+            let since = old["lastTransitionTime"].clone();
+            *old = condition;
+            if same {
+                old["lastTransitionTime"] = since;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

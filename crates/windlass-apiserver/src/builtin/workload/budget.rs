@@ -8,6 +8,11 @@ use crate::builtin::rules::value::{has, items, object_mut};
 use crate::builtin::rules::{conditions, selector};
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
+/// The group of budgets.
+pub const GROUP: &str = "policy";
+/// The plural of budgets.
+pub const PLURAL: &str = "poddisruptionbudgets";
+
 /// The rules of `PodDisruptionBudget`.
 pub struct Budgets;
 

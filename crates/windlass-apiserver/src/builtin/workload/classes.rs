@@ -117,7 +117,7 @@ impl Strategy for RuntimeClasses {
     }
 
     fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::default();
+        let mut errors = self.validate(object);
         immutable(&mut errors, &object["handler"], &old["handler"], "handler");
         errors
     }

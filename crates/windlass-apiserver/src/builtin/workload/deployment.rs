@@ -98,6 +98,10 @@ impl Strategy for Deployments {
     fn has_generation(&self) -> bool {
         true
     }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        if subresource == "status" { &["spec", "metadata.labels"] } else { &[] }
+    }
 }
 
 fn validate_spec(errors: &mut FieldErrors, spec: &Value) {

@@ -113,6 +113,18 @@ impl Strategy for AutoscalersV1 {
     fn validate_status(&self, object: &Value, old: &Value) -> FieldErrors {
         Autoscalers.validate_status(object, old)
     }
+
+    fn is_converted(&self) -> bool {
+        true
+    }
+
+    fn to_stored(&self, autoscaler: Value) -> Value {
+        v1_to_v2(&autoscaler)
+    }
+
+    fn from_stored(&self, autoscaler: Value) -> Value {
+        v2_to_v1(&autoscaler)
+    }
 }
 
 /// An autoscaler of version 1 as version 2, without version 2's defaults.

@@ -106,6 +106,22 @@ impl Strategy for Jobs {
         let succeeded = int(object, "status.succeeded").unwrap_or_default();
         Some(vec![("status.successful", succeeded.to_string())])
     }
+
+    fn orphans_dependents(&self) -> bool {
+        true
+    }
+
+    fn deletion_warning(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set \
+             propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+             suppress this warning",
+        )
+    }
+
+    fn unselectable(&self, field: &str) -> String {
+        format!("field label \"{field}\" not supported for Job")
+    }
 }
 
 /// Defaults that a job's spec has even inside a cron job.

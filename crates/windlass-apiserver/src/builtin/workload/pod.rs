@@ -1,5 +1,9 @@
 //! Pods.
 
+use super::{pod_deletion, pod_parts};
+use crate::builtin::Part;
+use crate::builtin::deletion::Grace;
+use jiff::Timestamp;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Value, json};
@@ -134,6 +138,44 @@ impl Strategy for Pods {
         out.push(("status.podIPs", text(object, "status.podIP").to_owned()));
         out.push(("spec.hostNetwork", flag(object, "spec.hostNetwork").to_string()));
         Some(out)
+    }
+
+    fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
+        match subresource {
+            "status" => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
+            _ => &[],
+        }
+    }
+
+    fn prepare_part(&self, part: Part, pod: &mut Value, old: &Value, _now: &str) {
+        match part {
+            Part::Main => self.prepare_update(pod, old),
+            Part::Status => self.prepare_status(pod, old),
+            Part::EphemeralContainers | Part::Resize => pod_parts::keep(part, pod, old),
+            _ => {}
+        }
+    }
+
+    fn validate_part(&self, part: Part, pod: &Value, old: &Value) -> FieldErrors {
+        match part {
+            Part::Main => self.validate_update(pod, old),
+            Part::Status => self.validate_status(pod, old),
+            Part::EphemeralContainers | Part::Resize => pod_parts::validate(part, pod, old),
+            _ => FieldErrors::default(),
+        }
+    }
+
+    fn begin_grace(&self, pod: &mut Value, asked: Option<i64>, now: Timestamp) -> Grace {
+        pod_deletion::begin_grace(pod, asked, now)
+    }
+
+    fn check_connection(&self, pod: &Value) -> crate::status::Result<()> {
+        if text(pod, "spec.nodeName").is_empty() {
+            let name = text(pod, "metadata.name");
+            let why = format!("pod {name} does not have a host assigned");
+            return Err(crate::status::Status::bad_request(why));
+        }
+        Ok(())
     }
 }
 

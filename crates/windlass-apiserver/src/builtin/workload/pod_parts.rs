@@ -5,16 +5,17 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::{pod_container, pod_spec, pod_volume, qos};
+use crate::builtin::Part;
 use crate::builtin::rules::value::{items, text};
 use crate::status::{FieldError, FieldErrors};
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 
 /// Takes only the aspect of a pod that the subresource is for.
-pub fn keep(subresource: &str, new: &mut Value, old: &Value) {
+pub fn keep(part: Part, new: &mut Value, old: &Value) {
     let wanted = std::mem::replace(&mut new["spec"], old["spec"].clone());
     new["status"] = old["status"].clone();
-    if subresource == "ephemeralcontainers" {
+    if part == Part::EphemeralContainers {
         new["spec"]["ephemeralContainers"] = wanted["ephemeralContainers"].clone();
         return;
     }
@@ -42,11 +43,11 @@ pub fn keep(subresource: &str, new: &mut Value, old: &Value) {
 }
 
 /// Problems of a change through a subresource.
-pub fn validate(subresource: &str, new: &Value, old: &Value) -> FieldErrors {
+pub fn validate(part: Part, new: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::default();
     pod_spec::validate(&mut errors, &new["spec"], "spec", true);
-    match subresource {
-        "ephemeralcontainers" => {
+    match part {
+        Part::EphemeralContainers => {
             ephemeral(&mut errors, &new["spec"]);
             kept(&mut errors, new, old);
         }
@@ -212,10 +213,10 @@ mod tests {
         pod
     }
 
-    fn problems(subresource: &str, new: &Value, old: &Value) -> Vec<String> {
+    fn problems(part: Part, new: &Value, old: &Value) -> Vec<String> {
         let mut new = new.clone();
-        keep(subresource, &mut new, old);
-        validate(subresource, &new, old).iter().map(ToString::to_string).collect()
+        keep(part, &mut new, old);
+        validate(part, &new, old).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -228,7 +229,7 @@ mod tests {
             "ports": [{"containerPort": 80, "protocol": "TCP"}],
         }]);
         assert_eq!(
-            problems("ephemeralcontainers", &new, &old),
+            problems(Part::EphemeralContainers, &new, &old),
             [
                 "spec.ephemeralContainers[0].name: Duplicate value: \"c\"",
                 "spec.ephemeralContainers[0].targetContainerName: Not found: \"zz\"",
@@ -244,7 +245,7 @@ mod tests {
         let mut new = old.clone();
         new["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
         assert_eq!(
-            problems("resize", &new, &old),
+            problems(Part::Resize, &new, &old),
             ["spec: Invalid value: \"BestEffort\": Pod QOS Class may not change as a result of \
               resizing"]
         );
@@ -253,7 +254,7 @@ mod tests {
         let list = more["spec"]["containers"].as_array_mut().expect("a list");
         list.push(other);
         list[1]["name"] = json!("d");
-        let shown = problems("resize", &more, &old);
+        let shown = problems(Part::Resize, &more, &old);
         assert!(shown.contains(
             &"spec.containers: Forbidden: containers may not be added or removed on resize".into()
         ));

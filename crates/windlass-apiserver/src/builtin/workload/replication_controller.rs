@@ -76,6 +76,14 @@ impl Strategy for ReplicationControllers {
         let replicas = int(object, "status.replicas").unwrap_or_default();
         Some(vec![("status.replicas", replicas.to_string())])
     }
+
+    fn orphans_dependents(&self) -> bool {
+        true
+    }
+
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("controllers")
+    }
 }
 
 fn validate_template(errors: &mut FieldErrors, spec: &Value) {

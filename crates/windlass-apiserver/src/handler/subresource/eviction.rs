@@ -1,25 +1,27 @@
 //! Eviction: a deletion that asks the disruption budgets first.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use windlass_text::select::LabelSelector;
 
-use super::{set_condition, success};
-use crate::handler::commit::write_failure;
+use super::success;
+use crate::builtin::budget;
+use crate::builtin::rules::conditions::set_condition;
 use crate::handler::delete::DeleteOptions;
-use crate::handler::update::{Part, Update};
+use crate::handler::write::{Intent, Part, Write, write_failure};
 use crate::handler::{Answer, Call, DryRun};
 use crate::lookup::Lookup;
 use crate::object;
-use crate::registry::storage_of;
 use crate::resource::Gvk;
 use crate::status::{Cause, Details, GroupResource, Result, Status};
-use crate::store::{Change, Key, WriteError};
+use crate::store::{Change, Key, ResourceKey, WriteError};
 
 /// Entries of pods a budget has let go but not seen gone.
 const DISRUPTED_MAX: usize = 2000;
 
 impl Call {
-    pub(super) async fn evict(&self) -> Result<Answer> {
+    pub(super) async fn evict(self: &Arc<Self>) -> Result<Answer> {
         let options = self.write_options("CreateOptions", false)?;
         let body = self.decode_as(&Gvk::new("policy", "v1", "Eviction"), &options)?;
         if object::name(&body) != self.info.name {
@@ -31,7 +33,7 @@ impl Call {
             given => self.read_delete_options(Some(given.clone()))?,
         };
         let dry_run = options.dry_run == DryRun::All || delete.dry_run == DryRun::All;
-        let call = self.on_pod(&self.info.name);
+        let call = self.on_object(self.resource.clone(), &self.info.name);
         let entry = call.entry()?;
         let pod = call.object_of(&entry).await?;
         if !needs_no_budget(&pod) {
@@ -42,28 +44,21 @@ impl Call {
         }
         let delete =
             DeleteOptions { dry_run: if dry_run { DryRun::All } else { DryRun::No }, ..delete };
-        call.delete_object(&call.key(), &delete).await?;
+        Write::delete(&call, call.key(), &delete).run().await?;
         Ok(Answer::Plain(201, success(201)))
     }
 
     /// Records in the pod why it is deleted, for its watchers.
-    async fn mark_evicted(&self, delete: &DeleteOptions) -> Result<()> {
+    async fn mark_evicted(self: &Arc<Self>, delete: &DeleteOptions) -> Result<()> {
         let uid = delete.uid.clone();
         let options = self.plain_options(DryRun::No);
-        let update = Update {
-            part: Part::Status,
-            options: &options,
-            options_kind: "UpdateOptions",
-            versioned: false,
-            tracked: false,
-        };
         let stamp = self.server.clock.stamp();
         let make = |old: &Value| {
             if let Some(uid) = &uid
                 && uid != object::uid(old)
             {
                 return Err(Status::conflict(
-                    &GroupResource { group: "", resource: "Pod" },
+                    &GroupResource { group: "", resource: &self.resource.gvk.kind },
                     &self.info.name,
                     format!(
                         "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
@@ -82,14 +77,16 @@ impl Call {
             );
             Ok(new)
         };
-        self.change(&update, &make).await.map(|_| ())
+        let intent = Intent::Change { make: &make, versioned: false, tracked: false };
+        let write = Write::change(self, Part::Status, intent, "UpdateOptions", &options);
+        write.run().await.map(|_| ())
     }
 
     /// Takes one disruption off the budget that guards the pod, or refuses.
     fn ask_budgets(&self, pod: &Value, dry_run: bool) -> Result<()> {
         let namespace = object::namespace(pod);
         let lookup: &dyn Lookup = &*self.server;
-        let budgets = lookup.list("policy", "poddisruptionbudgets", Some(namespace));
+        let budgets = lookup.list(budget::GROUP, budget::PLURAL, Some(namespace));
         let guards: Vec<_> = budgets
             .iter()
             .filter(|budget| {
@@ -162,9 +159,7 @@ impl Call {
     }
 
     fn store_disruption(&self, budget: &Value, pod: &str, allowed: i64) -> Result<()> {
-        let found = self.server.registry.find("policy", "v1", "poddisruptionbudgets");
-        let resource = found.expect("budgets are built in");
-        let storage = storage_of(&resource);
+        let storage = ResourceKey::new(budget::GROUP, budget::PLURAL);
         let key = Key::new(object::namespace(budget), object::name(budget));
         let mut new = budget.clone();
         new["status"]["disruptionsAllowed"] = allowed.into();

@@ -1,10 +1,12 @@
 //! The scale subresource: how many, of whatever the kind counts.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::builtin::workload;
 use crate::handler::patch::PatchKind;
-use crate::handler::update::{Part, Update};
+use crate::handler::write::{Intent, Make, Part, Write};
 use crate::handler::{Answer, Call, WriteOptions};
 use crate::merge::{
     ApplyRequest, PathSet, ScalePaths, UpdateRequest, apply, scale_to_parent, scale_to_subresource,
@@ -15,7 +17,7 @@ use crate::resource::Gvk;
 use crate::status::{FieldError, GroupResource, Result, Status};
 
 impl Call {
-    pub(super) async fn scale(&self) -> Result<Answer> {
+    pub(super) async fn scale(self: &Arc<Self>) -> Result<Answer> {
         match self.info.verb.as_str() {
             "get" => {
                 let entry = self.entry()?;
@@ -33,7 +35,7 @@ impl Call {
         }
     }
 
-    async fn patch_scale(&self) -> Result<Answer> {
+    async fn patch_scale(self: &Arc<Self>) -> Result<Answer> {
         let kind = self.patch_kind()?;
         let options = self.write_options("PatchOptions", kind == PatchKind::Apply)?;
         if kind == PatchKind::Apply {
@@ -60,7 +62,7 @@ impl Call {
         self.set_scale(&options, "PatchOptions", &make).await
     }
 
-    async fn apply_scale(&self, options: &WriteOptions) -> Result<Answer> {
+    async fn apply_scale(self: &Arc<Self>, options: &WriteOptions) -> Result<Answer> {
         let patch = self.apply_body(&scale_gvk())?;
         let shape = crate::schema::shape_of(&scale_gvk());
         let reset = PathSet::default();
@@ -89,10 +91,10 @@ impl Call {
 
     /// Writes what `make` wants of the current scale into the object.
     async fn set_scale(
-        &self,
+        self: &Arc<Self>,
         options: &WriteOptions,
         options_kind: &'static str,
-        make: &(dyn Fn(&Value) -> Result<Value> + Send + Sync),
+        make: &Make<'_>,
     ) -> Result<Answer> {
         let shape = crate::schema::shape_of(&scale_gvk());
         let reset = PathSet::default();
@@ -116,14 +118,13 @@ impl Call {
     }
 
     async fn change_scale(
-        &self,
+        self: &Arc<Self>,
         options: &WriteOptions,
         options_kind: &'static str,
-        change: &(dyn Fn(&Value) -> Result<Value> + Send + Sync),
+        change: &Make<'_>,
     ) -> Result<Answer> {
-        let update =
-            Update { part: Part::Main, options, options_kind, versioned: false, tracked: true };
-        let written = self.change(&update, change).await?;
+        let intent = Intent::Change { make: change, versioned: false, tracked: true };
+        let written = Write::change(self, Part::Main, intent, options_kind, options).run().await?;
         let object = self.object_written(written).await?;
         let scale = match self.custom_paths()? {
             Some(paths) => paths.answer(&object)?,

@@ -16,9 +16,9 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetSpec, D
 use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use windlass::cache::{Change, Key};
+use windlass::cache::{Change, Index, Key};
 use windlass::controller::Predicate;
-use windlass::{Context, Controller, Error, Manager, Next, Reconciler, Result};
+use windlass::{Context, Controller, Error, Kind, Manager, Next, Reconciler, Result};
 
 use super::history;
 use crate::controllers::Shared;
@@ -39,10 +39,13 @@ const STEP_MAX: usize = 250;
 /// Adds the controller, and the one that watches nodes for it.
 pub fn add(builder: Manager, shared: &Shared) -> Manager {
     let (sender, mut keys) = mpsc::channel(KEYS_MAX);
-    let sets = DaemonSets { shared: shared.clone(), failures: Mutex::default() };
+    let sets = DaemonSets { shared: shared.clone() };
+    let selectors = Index::selectors("selector", |set: &DaemonSet| {
+        set.spec.as_ref().map(|spec| spec.selector.clone())
+    });
     let controller = Controller::<DaemonSet>::builder("daemonset-controller")
         .owns::<Pod>()
-        .watch(orphans::watch::<DaemonSet>(|set| Some(set.spec.as_ref()?.selector.clone())))
+        .watch(orphans::watch(Kind::of::<Pod>(), &selectors))
         .owns::<ControllerRevision>()
         .reads::<Node>()
         .source(futures::stream::poll_fn(move |cx| keys.poll_recv(cx)))
@@ -75,9 +78,10 @@ fn placement_changed(change: &Change) -> bool {
 
 struct DaemonSets {
     shared: Shared,
-    /// Failed pods by set and node: how often, and when the last was deleted.
-    failures: Mutex<BTreeMap<(Key, String), (u32, Timestamp)>>,
 }
+
+/// Failed pods of a set by node: how often, and when the last was deleted.
+type Failures = BTreeMap<String, (u32, Timestamp)>;
 
 /// Everything one reconcile knows about a set.
 struct Sync<'a> {
@@ -100,10 +104,7 @@ impl Reconciler<DaemonSet> for DaemonSets {
 
     async fn reconcile(&self, cx: Context<DaemonSet>) -> Result<Next, Error> {
         let cx = &cx;
-        let Some(set) = cx.object() else {
-            self.failures.lock().retain(|(key, _), _| key != cx.key());
-            return Ok(Next::Done);
-        };
+        let Some(set) = cx.object() else { return Ok(Next::Done) };
         let Some(spec) = &set.spec else { return Ok(Next::Done) };
         if set.metadata.deletion_timestamp.is_some() {
             return Ok(Next::Done);
@@ -221,9 +222,9 @@ impl DaemonSets {
     fn may_retry(&self, sync: &Sync<'_>, node: &str) -> Result<(), Duration> {
         const FIRST: Duration = Duration::from_secs(1);
         const LONGEST: Duration = Duration::from_secs(900);
-        let mut failures = self.failures.lock();
-        let slot = (sync.cx.key().clone(), node.to_string());
-        let (count, last) = failures.get(&slot).copied().unwrap_or((0, Timestamp::MIN));
+        let failures = sync.cx.memory::<Mutex<Failures>>();
+        let mut failures = failures.lock();
+        let (count, last) = failures.get(node).copied().unwrap_or((0, Timestamp::MIN));
         let wait = FIRST.saturating_mul(1 << count.saturating_sub(1).min(20)).min(LONGEST);
         let passed = Duration::try_from(sync.now.duration_since(last)).unwrap_or_default();
         if count > 0 && passed < wait {
@@ -231,7 +232,7 @@ impl DaemonSets {
         }
         // Quiet for twice the longest wait: the past is forgotten.
         let count = if passed > LONGEST * 2 { 0 } else { count };
-        failures.insert(slot, (count.saturating_add(1), sync.now));
+        failures.insert(node.to_string(), (count.saturating_add(1), sync.now));
         Ok(())
     }
 }

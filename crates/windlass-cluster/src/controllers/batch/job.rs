@@ -25,8 +25,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
-use windlass::cache::Key;
-use windlass::{Context, Controller, Error, Manager, Next, Reconciler, Result};
+use windlass::cache::{Index, Selection};
+use windlass::{Context, Controller, Error, Kind, Manager, Next, Reconciler, Result};
 
 use crate::controllers::Shared;
 
@@ -46,17 +46,21 @@ const MANAGER: &str = "kubernetes.io/job-controller";
 
 /// Adds the controllers of jobs and of pods that lost their job.
 pub fn add(builder: Manager, shared: &Shared) -> Manager {
-    let jobs = Jobs { shared: shared.clone(), backoff: Mutex::default() };
+    let jobs = Jobs { shared: shared.clone() };
     let controller = Controller::<Job>::builder("job-controller")
         .owns::<Pod>()
-        .watch(orphans::watch::<Job>(|job| job.spec.as_ref()?.selector.clone()))
+        .watch(orphans::watch(Kind::of::<Pod>(), &by_selector()))
         .build_with(jobs);
     builder.add(controller).add(finalizers::controller())
 }
 
+/// Jobs by their selectors.
+fn by_selector() -> Index<Job, Selection> {
+    Index::selectors("selector", |job: &Job| job.spec.as_ref()?.selector.clone())
+}
+
 struct Jobs {
     shared: Shared,
-    backoff: Mutex<BTreeMap<Key, Record>>,
 }
 
 /// Everything one reconcile knows about a job.
@@ -97,7 +101,6 @@ impl Reconciler<Job> for Jobs {
     async fn reconcile(&self, cx: Context<Job>) -> Result<Next, Error> {
         let cx = &cx;
         let Some(job) = cx.object() else {
-            self.backoff.lock().remove(cx.key());
             finalizers::release_of(cx).await?;
             return Ok(Next::Done);
         };
@@ -107,7 +110,6 @@ impl Reconciler<Job> for Jobs {
         }
         let status = job.status.clone().unwrap_or_default();
         if condition::is_finished(&status) {
-            self.backoff.lock().remove(cx.key());
             return Ok(Next::Done);
         }
         if !matches!(mode(spec), "NonIndexed" | "Indexed") {
@@ -116,11 +118,12 @@ impl Reconciler<Job> for Jobs {
         let selector = spec.selector.clone().unwrap_or_default();
         let found = cx.claim(selector, Some(FINALIZER), |_: &Pod| true).await?;
         let now = self.shared.server.clock().now();
-        let record = self.backoff.lock().get(cx.key()).cloned().unwrap_or_default();
+        let backoff = cx.memory::<Mutex<Record>>();
+        let record = backoff.lock().clone();
         let mut sync = Sync::new(cx, &job, spec, now, found, record);
         sync.run().await?;
         let Sync { record, again, .. } = sync;
-        self.backoff.lock().insert(cx.key().clone(), record);
+        *backoff.lock() = record;
         Ok(again.map_or(Next::Done, Next::After))
     }
 }
@@ -224,22 +227,23 @@ impl<'a> Sync<'a> {
     }
 
     fn publish_suspension(&mut self) {
+        let suspended = suspended(self.spec);
         let conditions = self.status.conditions.get_or_insert_default();
-        if suspended(self.spec) {
-            let (reason, text) = ("JobSuspended", "Job suspended");
-            if condition::ensure(conditions, "Suspended", true, reason, text, self.now) {
-                self.status.start_time = None;
-                self.cx.event("Suspended", text);
+        // A condition that is missing is not added just to be false.
+        let (event, reason, text) = match suspended {
+            true => ("Suspended", "JobSuspended", "Job suspended"),
+            false if conditions.iter().all(|c| c.type_ != "Suspended") => {
+                self.status.conditions = self.status.conditions.take().filter(|c| !c.is_empty());
+                return;
             }
-        } else {
-            let (reason, text) = ("JobResumed", "Job resumed");
-            if condition::ensure(conditions, "Suspended", false, reason, text, self.now) {
-                self.status.start_time = Some(amount::time(self.now));
-                self.cx.event("Resumed", text);
-            }
-        }
-        if conditions.is_empty() {
-            self.status.conditions = None;
+            false => ("Resumed", "JobResumed", "Job resumed"),
+        };
+        let condition = self.cx.condition("Suspended", suspended).reason(reason).message(text);
+        if condition.set(conditions) {
+            let changed = conditions.iter_mut().filter(|c| c.type_ == "Suspended");
+            changed.for_each(|c| c.last_probe_time.clone_from(&c.last_transition_time));
+            self.status.start_time = Some(amount::time(self.now)).filter(|_| !suspended);
+            self.cx.event(event, text);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use windlass::cache::{Cache, Change};
+use windlass::cache::{Cache, Change, Index};
 use windlass::controller::{Context, Controller, Next, Watch};
 use windlass::{Key, Kind, Manager, Result};
 
@@ -26,9 +26,12 @@ use crate::controllers::orphans;
 
 /// Adds the controller.
 pub fn add(builder: Manager, _: &Shared) -> Manager {
+    let selectors = Index::selectors("selector", |deployment: &Deployment| {
+        deployment.spec.as_ref().map(|spec| spec.selector.clone())
+    });
     let controller = Controller::<Deployment>::builder("deployment-controller")
         .owns::<ReplicaSet>()
-        .watch(Watch::changes(Kind::of::<ReplicaSet>(), orphans))
+        .watch(orphans::watch(Kind::of::<ReplicaSet>(), &selectors))
         .watch(Watch::changes(Kind::of::<Pod>(), of_deleted_pod))
         .workers(5)
         .build(|cx: Context<Deployment>| async move { reconcile(&cx).await });
@@ -42,16 +45,6 @@ struct Rollout<'a> {
     deployment: Deployment,
     /// All its ReplicaSets, oldest first.
     sets: Vec<ReplicaSet>,
-}
-
-fn orphans(change: &Change, cache: &Cache) -> Vec<Key> {
-    let namespace = change.key().namespace().map(str::to_string);
-    let labels = orphans::labels_of(change).into_iter().filter(|l| !l.is_empty());
-    let selector = |d: &Deployment| d.spec.as_ref().map(|s| s.selector.clone());
-    let keys = labels.flat_map(|labels| {
-        orphans::matching::<Deployment>(cache, namespace.as_deref(), &labels, selector)
-    });
-    keys.collect()
 }
 
 /// A Deployment that recreates waits until its last pod is deleted.

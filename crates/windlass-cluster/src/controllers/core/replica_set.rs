@@ -2,23 +2,24 @@
 //!
 //! Both kinds do the same; [`Replicated`] hides where they keep their fields.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{
-    Pod, PodTemplateSpec, ReplicationController, ReplicationControllerCondition,
-    ReplicationControllerStatus,
+    Pod, PodTemplateSpec, ReplicationController, ReplicationControllerStatus,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use windlass::cache::{Index, Selection};
+use windlass::clock::Clock;
+use windlass::condition::ConditionBuilder;
 use windlass::controller::{Context, Controller, Next};
-use windlass::{Error, Key, Manager, Object, Result, owner};
+use windlass::{Error, Kind, Manager, Object, Result, owner};
 
 use crate::controllers::Shared;
 use crate::controllers::orphans;
@@ -28,6 +29,8 @@ use crate::controllers::{amount, pod};
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(3600);
 /// How long a status with a few more ready pods waits for the others.
 const HOLD: Duration = Duration::from_millis(50);
+/// The condition that says why pods cannot be created or deleted.
+const FAILURE: &str = "ReplicaFailure";
 
 /// Adds the controller of ReplicaSets.
 pub fn add(builder: Manager, _: &Shared) -> Manager {
@@ -40,25 +43,13 @@ pub fn add_replication_controller(builder: Manager, _: &Shared) -> Manager {
 }
 
 fn controller<K: Replicated>(name: &str) -> Controller<K> {
-    let held = Arc::new(Held::default());
+    let selectors: Index<K, Selection> = Index::selectors("selector", Replicated::selector);
     Controller::<K>::builder(name)
         .owns::<Pod>()
-        .watch(orphans::watch::<K>(Replicated::selector))
+        .watch(orphans::watch(Kind::of::<Pod>(), &selectors))
         .workers(5)
-        .build(move |cx: Context<K>| {
-            let held = held.clone();
-            async move { reconcile(&cx, &held).await }
-        })
+        .build(|cx: Context<K>| async move { reconcile(&cx).await })
 }
-
-/// Since when sets have more ready pods than their status says.
-///
-/// While the pods of a set become ready one after the other, a status for each would cost more
-/// than the pods; so an intermediate status waits a moment for the next pods.
-///
-/// **Invariant:** a set that is deleted, complete or has an up-to-date status is not in it.
-#[derive(Debug, Default)]
-struct Held(Mutex<BTreeMap<Key, Instant>>);
 
 /// An object that asks for a number of pods.
 pub trait Replicated: Object<DynamicType = ()> {
@@ -73,7 +64,7 @@ pub trait Replicated: Object<DynamicType = ()> {
     /// The counters and the failure now stored.
     fn counters(&self) -> Counters;
     /// The object with other counters.
-    fn with_counters(&self, counters: Counters) -> Self;
+    fn with_counters(&self, counters: Counters, clock: &Clock) -> Self;
 }
 
 /// The counters of a status.
@@ -93,29 +84,6 @@ pub struct Counters {
 pub struct Failure {
     reason: String,
     message: String,
-    since: Option<Time>,
-}
-
-// === impl Held ===
-
-impl Held {
-    /// How long to wait with a status that may be held back; `None` if it is to be written now.
-    fn wait(&self, key: &Key, may_wait: bool) -> Option<Duration> {
-        let mut held = self.0.lock();
-        if may_wait {
-            let since = *held.entry(key.clone()).or_insert_with(Instant::now);
-            let left = HOLD.saturating_sub(since.elapsed());
-            if !left.is_zero() {
-                return Some(left);
-            }
-        }
-        held.remove(key);
-        None
-    }
-
-    fn forget(&self, key: &Key) {
-        self.0.lock().remove(key);
-    }
 }
 
 // === impl Counters ===
@@ -135,17 +103,18 @@ impl Counters {
 // === impl Failure ===
 
 impl Failure {
-    fn read(reason: &Option<String>, message: &Option<String>, since: &Option<Time>) -> Self {
+    fn read(reason: &Option<String>, message: &Option<String>) -> Self {
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
-        Self { reason: text(reason), message: text(message), since: since.clone() }
+        Self { reason: text(reason), message: text(message) }
+    }
+
+    fn condition(self, clock: &Clock) -> ConditionBuilder {
+        ConditionBuilder::new(FAILURE, true, clock).reason(self.reason).message(self.message)
     }
 }
 
-async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> {
-    let Some(set) = cx.object() else {
-        held.forget(cx.key());
-        return Ok(Next::Done);
-    };
+async fn reconcile<K: Replicated>(cx: &Context<K>) -> Result<Next> {
+    let Some(set) = cx.object() else { return Ok(Next::Done) };
     let (Some(selector), Some(template)) = (set.selector(), set.template()) else {
         return Ok(Next::Done);
     };
@@ -163,11 +132,11 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
         }
     }
     let now = cx.clock().now();
-    let counters = count(cx, &*set, &active, leaving.len(), outcome.as_ref().err(), now);
-    let next = set.with_counters(counters);
+    let counters = count(&*set, &active, leaving.len(), outcome.as_ref().err(), now);
+    let next = set.with_counters(counters, cx.clock());
     let (stored, known) = (set.counters(), next.counters());
     if known != stored {
-        if let Some(wait) = held.wait(cx.key(), known.only_grew(&stored, set.replicas())) {
+        if let Some(wait) = wait(cx, known.only_grew(&stored, set.replicas())) {
             return Ok(Next::After(wait));
         }
         cx.client().api().subresource("status").update(&next).await?;
@@ -176,6 +145,23 @@ async fn reconcile<K: Replicated>(cx: &Context<K>, held: &Held) -> Result<Next> 
     let waits = active.iter().filter_map(|p| pod::available_after(p, set.min_ready_seconds(), now));
     let next = waits.min();
     Ok(next.map_or(Next::Done, |wait| Next::After(wait.min(LOOK_AGAIN_MAX))))
+}
+
+/// How long to wait with a status that may be held back; `None` if it is to be written now.
+///
+/// While the pods of a set become ready one after the other, a status for each would cost more
+/// than the pods; so an intermediate status waits a moment for the next pods.
+fn wait<K: Replicated>(cx: &Context<K>, may_wait: bool) -> Option<Duration> {
+    let held = cx.memory::<Mutex<Option<Instant>>>();
+    let mut since = held.lock();
+    if may_wait {
+        let left = HOLD.saturating_sub(since.get_or_insert_with(Instant::now).elapsed());
+        if !left.is_zero() {
+            return Some(left);
+        }
+    }
+    *since = None;
+    None
 }
 
 async fn scale<K: Replicated>(
@@ -235,7 +221,6 @@ fn related<K: Replicated>(cx: &Context<K>, set: &K) -> Result<Vec<Arc<Pod>>> {
 }
 
 fn count<K: Replicated>(
-    cx: &Context<K>,
     set: &K,
     active: &[Arc<Pod>],
     leaving: usize,
@@ -252,7 +237,6 @@ fn count<K: Replicated>(
             reason: if active.len() < set.replicas() { "FailedCreate" } else { "FailedDelete" }
                 .into(),
             message: pod::message(error),
-            since: Some(cx.clock().time()),
         })
     });
     Counters {
@@ -289,7 +273,7 @@ impl Replicated for ReplicaSet {
 
     fn counters(&self) -> Counters {
         let Some(status) = &self.status else { return Counters::default() };
-        let failed = status.conditions.iter().flatten().find(|c| c.type_ == "ReplicaFailure");
+        let failed = status.conditions.iter().flatten().find(|c| c.type_ == FAILURE);
         Counters {
             replicas: status.replicas,
             fully_labeled: status.fully_labeled_replicas.unwrap_or(0),
@@ -297,21 +281,17 @@ impl Replicated for ReplicaSet {
             available: status.available_replicas.unwrap_or(0),
             terminating: status.terminating_replicas.unwrap_or(-1),
             observed_generation: status.observed_generation.unwrap_or(0),
-            failure: failed.map(|c| Failure::read(&c.reason, &c.message, &c.last_transition_time)),
+            failure: failed.map(|c| Failure::read(&c.reason, &c.message)),
         }
     }
 
-    fn with_counters(&self, counters: Counters) -> Self {
+    fn with_counters(&self, counters: Counters, clock: &Clock) -> Self {
         let old = self.status.clone().unwrap_or_default();
         let mut conditions = old.conditions.unwrap_or_default();
-        conditions.retain(|c| c.type_ != "ReplicaFailure");
-        conditions.extend(counters.failure.map(|failure| ReplicaSetCondition {
-            type_: "ReplicaFailure".into(),
-            status: "True".into(),
-            reason: Some(failure.reason),
-            message: Some(failure.message),
-            last_transition_time: failure.since,
-        }));
+        match counters.failure {
+            Some(failure) => drop(failure.condition(clock).set(&mut conditions)),
+            None => conditions.retain(|c| c.type_ != FAILURE),
+        }
         let status = ReplicaSetStatus {
             replicas: counters.replicas,
             fully_labeled_replicas: amount::non_zero(counters.fully_labeled),
@@ -345,7 +325,7 @@ impl Replicated for ReplicationController {
 
     fn counters(&self) -> Counters {
         let Some(status) = &self.status else { return Counters::default() };
-        let failed = status.conditions.iter().flatten().find(|c| c.type_ == "ReplicaFailure");
+        let failed = status.conditions.iter().flatten().find(|c| c.type_ == FAILURE);
         Counters {
             replicas: status.replicas,
             fully_labeled: status.fully_labeled_replicas.unwrap_or(0),
@@ -353,21 +333,17 @@ impl Replicated for ReplicationController {
             available: status.available_replicas.unwrap_or(0),
             terminating: 0,
             observed_generation: status.observed_generation.unwrap_or(0),
-            failure: failed.map(|c| Failure::read(&c.reason, &c.message, &c.last_transition_time)),
+            failure: failed.map(|c| Failure::read(&c.reason, &c.message)),
         }
     }
 
-    fn with_counters(&self, counters: Counters) -> Self {
+    fn with_counters(&self, counters: Counters, clock: &Clock) -> Self {
         let old = self.status.clone().unwrap_or_default();
         let mut conditions = old.conditions.unwrap_or_default();
-        conditions.retain(|c| c.type_ != "ReplicaFailure");
-        conditions.extend(counters.failure.map(|failure| ReplicationControllerCondition {
-            type_: "ReplicaFailure".into(),
-            status: "True".into(),
-            reason: Some(failure.reason),
-            message: Some(failure.message),
-            last_transition_time: failure.since,
-        }));
+        match counters.failure {
+            Some(failure) => drop(failure.condition(clock).set(&mut conditions)),
+            None => conditions.retain(|c| c.type_ != FAILURE),
+        }
         let status = ReplicationControllerStatus {
             replicas: counters.replicas,
             fully_labeled_replicas: amount::non_zero(counters.fully_labeled),

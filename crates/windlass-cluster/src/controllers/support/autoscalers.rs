@@ -15,8 +15,8 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::autoscaling;
 use k8s_openapi::api::autoscaling::v2::{
-    HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerSpec,
-    HorizontalPodAutoscalerStatus, MetricStatus,
+    HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus,
+    MetricStatus,
 };
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use parking_lot::Mutex;
@@ -29,7 +29,6 @@ use windlass::{
 };
 use windlass_text::select::LabelSelector;
 
-use super::again;
 use crate::controllers::Shared;
 use rules::History;
 
@@ -110,8 +109,6 @@ struct State {
     selectors: Mutex<BTreeMap<Key, LabelSelector>>,
     /// The autoscalers that share a pod with each.
     rivals: Mutex<BTreeMap<Key, BTreeSet<Key>>>,
-    /// What each autoscaler recommended and did.
-    history: Mutex<BTreeMap<Key, History>>,
 }
 
 // === impl State ===
@@ -182,7 +179,6 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
             self.state.retarget(cx.key(), None);
             self.state.selectors.lock().remove(cx.key());
             self.state.rivals.lock().remove(cx.key());
-            self.state.history.lock().remove(cx.key());
             return Ok(Next::Done);
         };
         let reference = &scaler.spec.scale_target_ref;
@@ -203,10 +199,8 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
                 .map(drop);
         }
         step?;
-        match again(written)? {
-            Next::Done => Ok(Next::After(SYNC_EVERY)),
-            sooner => Ok(sooner),
-        }
+        written?;
+        Ok(Next::After(SYNC_EVERY))
     }
 }
 
@@ -228,19 +222,19 @@ impl Autoscalers {
                 let text = format!(
                     "the HPA controller was unable to get the target's current scale: {text}"
                 );
-                self.set(status, "AbleToScale", false, "FailedGetScale", text);
+                set(cx, status, "AbleToScale", false, "FailedGetScale", text);
                 return Ok(());
             }
         };
         let text = "the HPA controller was able to get the target's current scale";
-        self.set(status, "AbleToScale", true, "SucceededGetScale", text.into());
+        set(cx, status, "AbleToScale", true, "SucceededGetScale", text.into());
         let least = spec.min_replicas.unwrap_or(1);
         let current = scale.wanted;
         self.with_history(cx, |history| history.begin(current));
         let mut computed = false;
         let (desired, reason) = if current == 0 && least != 0 {
             let text = "scaling is disabled since the replica count of the target is zero";
-            self.set(status, "ScalingActive", false, "ScalingDisabled", text.into());
+            set(cx, status, "ScalingActive", false, "ScalingDisabled", text.into());
             (0, String::new())
         } else if current > spec.max_replicas {
             (spec.max_replicas, "Current number of replicas above Spec.MaxReplicas".into())
@@ -258,7 +252,7 @@ impl Autoscalers {
             };
             let bounded = self.with_history(cx, |h| h.bound(&spec, current, proposed));
             for (type_, value, reason, text) in bounded.conditions {
-                self.set(status, type_, value, reason, text.into());
+                set(cx, status, type_, value, reason, text.into());
             }
             (bounded.replicas, reason)
         };
@@ -347,7 +341,7 @@ impl Autoscalers {
         let unsure = best.as_ref().is_none_or(|(replicas, _)| *replicas < scale.wanted);
         if let (true, Some(first)) = (unsure, failures.first()) {
             let text = format!("the HPA was unable to compute the replica count: {}", first.text);
-            self.set(status, "ScalingActive", false, first.reason, text);
+            set(cx, status, "ScalingActive", false, first.reason, text);
             let text = format!(
                 "invalid metrics ({} invalid out of {}), first error is: {}{}",
                 failures.len(),
@@ -361,7 +355,7 @@ impl Autoscalers {
         if let Some((_, name)) = &best {
             let text =
                 format!("the HPA was able to successfully calculate a replica count from {name}");
-            self.set(status, "ScalingActive", true, "ValidMetricFound", text);
+            set(cx, status, "ScalingActive", true, "ValidMetricFound", text);
         }
         Ok(best)
     }
@@ -377,7 +371,7 @@ impl Autoscalers {
             let why = "selector is required";
             cx.warn("SelectorRequired", why);
             let text = "the HPA target's scale is missing a selector";
-            self.set(status, "ScalingActive", false, "InvalidSelector", text.into());
+            set(cx, status, "ScalingActive", false, "InvalidSelector", text.into());
             return Ok(Err(why.into()));
         }
         let selector = match LabelSelector::parse(&scale.selector) {
@@ -388,7 +382,7 @@ impl Autoscalers {
                      {error}"
                 );
                 cx.warn("InvalidSelector", why.clone());
-                self.set(status, "ScalingActive", false, "InvalidSelector", why.clone());
+                set(cx, status, "ScalingActive", false, "InvalidSelector", why.clone());
                 return Ok(Err(why));
             }
         };
@@ -405,7 +399,7 @@ impl Autoscalers {
                 names.collect::<Vec<_>>().join(" "),
             );
             cx.warn("AmbiguousSelector", why.clone());
-            self.set(status, "ScalingActive", false, "AmbiguousSelector", why.clone());
+            set(cx, status, "ScalingActive", false, "AmbiguousSelector", why.clone());
             return Ok(Err(why));
         }
         Ok(Ok(pods))
@@ -426,11 +420,11 @@ impl Autoscalers {
             let text = format!("New size: {desired}; reason: {reason}; error: {why}");
             cx.warn("FailedRescale", text);
             let text = format!("the HPA controller was unable to update the target scale: {why}");
-            self.set(status, "AbleToScale", false, "FailedUpdateScale", text);
+            set(cx, status, "AbleToScale", false, "FailedUpdateScale", text);
             return Ok(());
         }
         let text = format!("the HPA controller was able to update the target scale to {desired}");
-        self.set(status, "AbleToScale", true, "SucceededRescale", text);
+        set(cx, status, "AbleToScale", true, "SucceededRescale", text);
         cx.event("SuccessfulRescale", format!("New size: {desired}; reason: {reason}"));
         status.last_scale_time = Some(super::time(&self.shared));
         self.with_history(cx, |history| history.scaled(scale.wanted, desired));
@@ -438,34 +432,21 @@ impl Autoscalers {
     }
 
     fn with_history<T>(&self, cx: &Cx, step: impl FnOnce(&mut History) -> T) -> T {
-        step(self.state.history.lock().entry(cx.key().clone()).or_default())
+        // What this autoscaler recommended and did.
+        step(&mut cx.memory::<Mutex<History>>().lock())
     }
+}
 
-    fn set(
-        &self,
-        status: &mut HorizontalPodAutoscalerStatus,
-        type_: &str,
-        value: bool,
-        reason: &str,
-        message: String,
-    ) {
-        let conditions = status.conditions.get_or_insert_default();
-        let value = if value { "True" } else { "False" };
-        let found = conditions.iter_mut().find(|c| c.type_ == type_);
-        let since = found.as_ref().filter(|c| c.status == value);
-        let since = since.and_then(|c| c.last_transition_time.clone());
-        let wanted = HorizontalPodAutoscalerCondition {
-            type_: type_.into(),
-            status: value.into(),
-            reason: Some(reason.into()),
-            message: Some(message),
-            last_transition_time: Some(since.unwrap_or_else(|| super::time(&self.shared))),
-        };
-        match found {
-            Some(found) => *found = wanted,
-            None => conditions.push(wanted),
-        }
-    }
+fn set(
+    cx: &Cx,
+    status: &mut HorizontalPodAutoscalerStatus,
+    type_: &str,
+    holds: bool,
+    reason: &str,
+    message: String,
+) {
+    let condition = cx.condition(type_, holds).reason(reason).message(message);
+    condition.set(status.conditions.get_or_insert_default());
 }
 
 /// The server's own message.

@@ -14,14 +14,14 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::Selector;
+use windlass::cache::{Index, Selection};
 use windlass::controller::{Context, Watch};
 use windlass::events::EventType;
 use windlass::{Controller, Error, Key, Kind, Manager, Next, Reconciler, Result, ResultExt};
 
-use super::interest::Interest;
 use super::wording;
 use crate::controllers::Shared;
 use crate::controllers::pod;
@@ -31,25 +31,29 @@ const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
 
 /// Adds the controller.
 pub fn add(builder: Manager, shared: &Shared) -> Manager {
-    let interest = Arc::new(Interest::default());
-    let seen = interest.clone();
-    let builder = builder.add(pods::controller(shared, &interest));
+    let builder = builder.add(pods::controller(shared));
     builder.add(
         Controller::<PodDisruptionBudget>::builder("disruption-controller")
             .reports_as("controllermanager")
             .workers(2)
-            .watch(Watch::changes(Kind::of::<Pod>(), move |c, _| seen.matching(c)))
+            .watch(Watch::selected_by(Kind::of::<Pod>(), &by_selector()))
             .reads::<ReplicaSet>()
             .reads::<Deployment>()
             .reads::<StatefulSet>()
             .reads::<ReplicationController>()
-            .build_with(Budgets { shared: shared.clone(), interest }),
+            .build_with(Budgets { shared: shared.clone() }),
     )
+}
+
+/// Budgets by their selectors.
+fn by_selector() -> Index<PodDisruptionBudget, Selection> {
+    Index::selectors("selector", |budget: &PodDisruptionBudget| {
+        budget.spec.as_ref()?.selector.clone()
+    })
 }
 
 struct Budgets {
     shared: Shared,
-    interest: Arc<Interest>,
 }
 
 /// The numbers of pods of a budget.
@@ -64,16 +68,10 @@ impl Reconciler<PodDisruptionBudget> for Budgets {
 
     async fn reconcile(&self, cx: Context<PodDisruptionBudget>) -> Result<Next, Error> {
         let cx = &cx;
-        let Some(budget) = cx.object() else {
-            self.interest.forget(cx.key());
-            return Ok(Next::Done);
-        };
+        let Some(budget) = cx.object() else { return Ok(Next::Done) };
         let spec = budget.spec.clone().unwrap_or_default();
         let found = match spec.selector.clone().map(Selector::try_from) {
-            Some(Ok(selector)) => {
-                self.interest.set(cx.key(), selector.clone());
-                cx.list::<Pod>().matching(selector).items()?
-            }
+            Some(Ok(selector)) => cx.list::<Pod>().matching(selector).items()?,
             // Without a selector a budget guards nothing.
             _ => Vec::new(),
         };
@@ -219,23 +217,8 @@ impl Budgets {
     ) -> Result<()> {
         let old = budget.status.clone().unwrap_or_default();
         let mut conditions = old.conditions.clone().unwrap_or_default();
-        let value = if status.disruptions_allowed > Some(0) { "True" } else { "False" };
-        let wanted = Condition {
-            type_: "DisruptionAllowed".into(),
-            status: value.into(),
-            reason: reason.into(),
-            message: message.into(),
-            observed_generation: status.observed_generation,
-            last_transition_time: super::time(&self.shared),
-        };
-        match conditions.iter_mut().find(|c| c.type_ == wanted.type_) {
-            None => conditions.push(wanted),
-            Some(found) if found.status == wanted.status => {
-                let time = found.last_transition_time.clone();
-                *found = Condition { last_transition_time: time, ..wanted };
-            }
-            Some(found) => *found = wanted,
-        }
+        let allowed = cx.condition("DisruptionAllowed", status.disruptions_allowed > Some(0));
+        allowed.reason(reason).message(message).set(&mut conditions);
         status.conditions = Some(conditions);
         if budget.status.as_ref() == Some(&status) {
             return Ok(());

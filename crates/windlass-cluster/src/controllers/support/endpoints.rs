@@ -7,11 +7,10 @@ use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass::controller::{Context, Watch};
-use windlass::{Controller, Error, Kind, Manager, Next, Reconciler, Result};
+use windlass::{Controller, Kind, Manager, Next, Result};
 
-use super::interest::Interest;
 use super::slices::{self, HEADLESS};
-use super::trigger::{self, Triggers};
+use super::trigger;
 use crate::controllers::Shared;
 use crate::controllers::pod;
 
@@ -23,8 +22,6 @@ const MAX: usize = 1000;
 
 /// Adds the controller.
 pub fn add(builder: Manager, _: &Shared) -> Manager {
-    let state = Arc::new(State::default());
-    let pods = state.clone();
     let own = |change: &windlass::cache::Change| {
         let deleted = Some(change.key()).filter(|_| change.new.is_none());
         deleted.cloned().into_iter().collect::<Vec<_>>()
@@ -32,45 +29,27 @@ pub fn add(builder: Manager, _: &Shared) -> Manager {
     builder.add(
         Controller::<Service>::builder("endpoints-controller")
             .workers(4)
-            .watch(Watch::changes(Kind::of::<Pod>(), move |c, _| pods.interest.matching(c)))
+            .watch(Watch::selected_by(Kind::of::<Pod>(), &slices::by_selector()))
             .watch(Watch::changes(Kind::of::<Endpoints>(), move |change, _| own(change)))
-            .build_with(Handle(state)),
+            .build(|cx| async move { reconcile(&cx).await }),
     )
 }
 
-#[derive(Default)]
-struct State {
-    interest: Interest,
-    triggers: Triggers,
-}
-
-struct Handle(Arc<State>);
-
-impl Reconciler<Service> for Handle {
-    type Error = Error;
-
-    async fn reconcile(&self, cx: Context<Service>) -> Result<Next, Error> {
-        let cx = &cx;
-        let state = &*self.0;
-        let Some(service) = cx.object() else {
-            state.interest.forget(cx.key());
-            state.triggers.forget(cx.key());
-            if cx.get::<Endpoints>(cx.name())?.is_some() {
-                cx.client().api::<Endpoints>().delete(cx.key()).await?;
-            }
-            return Ok(Next::Done);
-        };
-        let Some(selector) = service.spec.as_ref().and_then(slices::selector) else {
-            state.interest.forget(cx.key());
-            return Ok(Next::Done);
-        };
-        state.interest.set(cx.key(), selector.clone().into_iter().collect());
-        let found = cx.list::<Pod>().labels(selector).items()?;
-        let (subsets, cut) = truncate(subsets(&service, &found));
-        let trigger = state.triggers.step(cx.key(), &service, &found);
-        write(cx, &service, subsets, cut, trigger.as_deref()).await?;
-        Ok(Next::Done)
-    }
+async fn reconcile(cx: &Context<Service>) -> Result<Next> {
+    let Some(service) = cx.object() else {
+        if cx.get::<Endpoints>(cx.name())?.is_some() {
+            cx.client().api::<Endpoints>().delete(cx.key()).await?;
+        }
+        return Ok(Next::Done);
+    };
+    let Some(selector) = service.spec.as_ref().and_then(slices::selector) else {
+        return Ok(Next::Done);
+    };
+    let found = cx.list::<Pod>().labels(selector).items()?;
+    let (subsets, cut) = truncate(subsets(&service, &found));
+    let trigger = trigger::step(cx, &service, &found);
+    write(cx, &service, subsets, cut, trigger.as_deref()).await?;
+    Ok(Next::Done)
 }
 
 async fn write(

@@ -9,7 +9,7 @@ use windlass::controller::{Context, Watch};
 use windlass::events::EventType;
 use windlass::{Controller, Error, Index, Kind, Manager, Next, Reconciler, Result, ResultExt};
 
-use super::{again, pods};
+use super::pods;
 use crate::controllers::Shared;
 use crate::controllers::pod;
 
@@ -62,7 +62,8 @@ impl Reconciler<Node> for Life {
         let cx = &cx;
         let Some(node) = cx.object() else { return Ok(Next::Done) };
         self.pods_not_ready(cx, &node).await?;
-        again(self.taint(cx, &node).await)
+        self.taint(cx, &node).await?;
+        Ok(Next::Done)
     }
 }
 

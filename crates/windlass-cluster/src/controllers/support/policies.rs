@@ -4,10 +4,9 @@ use k8s_openapi::api::admissionregistration::v1::{
     ExpressionWarning, TypeChecking, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyStatus,
 };
 use windlass::controller::Context;
-use windlass::{Controller, Error, Manager, Next, Reconciler, Result};
+use windlass::{Controller, Error, Manager, Next, Reconciler, Result, ResultExt};
 use windlass_apiserver::ApiServer;
 
-use super::again;
 use crate::controllers::Shared;
 
 /// Adds the controller.
@@ -43,6 +42,7 @@ impl Reconciler<ValidatingAdmissionPolicy> for Policies {
             let expression_warnings = expression_warnings.clone();
             status.type_checking = Some(TypeChecking { expression_warnings });
         });
-        again(changed.await.map(drop))
+        changed.await.ignore_not_found()?;
+        Ok(Next::Done)
     }
 }

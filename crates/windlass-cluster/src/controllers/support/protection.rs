@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use kube::Resource;
-use serde_json::json;
-use windlass::client::Patch;
 use windlass::controller::{Context, Predicate, Watch};
-use windlass::{Controller, Error, Index, Key, Kind, Manager, Next, Object, Reconciler, Result};
+use windlass::{
+    Controller, Error, Index, Kind, Manager, Next, Object, Reconciler, Result, ResultExt,
+};
 
-use super::again;
 use super::volumes::{claims_used, pods_by_claim};
 use crate::controllers::Shared;
 use crate::controllers::pod;
@@ -54,35 +52,35 @@ impl Reconciler<PersistentVolumeClaim> for Claims {
         // A pod without a node has not seen the claim, and will not once it is being deleted.
         let users = cx.list::<Pod>().by(&self.pods, cx.key().to_string()).items()?;
         let used = users.iter().any(|pod| pod::node(pod).is_some());
-        again(protect(cx, claim, CLAIM, used).await)
+        protect(cx, claim, CLAIM, used).await?;
+        Ok(Next::Done)
     }
 }
 
 async fn volume(cx: Context<PersistentVolume>) -> Result<Next> {
     let Some(volume) = cx.object() else { return Ok(Next::Done) };
     let bound = volume.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound");
-    again(protect(&cx, volume, VOLUME, bound).await)
+    protect(&cx, volume, VOLUME, bound).await?;
+    Ok(Next::Done)
 }
 
 /// Adds the finalizer to an object, and removes it from one that is being deleted and not in use.
 async fn protect<K>(cx: &Context<K>, object: Arc<K>, finalizer: &str, used: bool) -> Result<()>
 where
-    K: Object<DynamicType = ()> + Resource,
+    K: Object<DynamicType = ()>,
 {
-    let meta = object.meta();
-    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
-    let has = finalizers.iter().any(|name| name == finalizer);
-    match (meta.deletion_timestamp.is_some(), has) {
-        (false, false) => finalizers.push(finalizer.into()),
-        (true, true) if !used => finalizers.retain(|name| name != finalizer),
-        _ => return Ok(()),
-    }
-    let patch = json!({
-        "metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers},
+    let deleting = object.meta().deletion_timestamp.is_some();
+    let api = cx.client().api::<K>();
+    let changed = api.change(&object, |object| {
+        let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
+        let has = finalizers.iter().any(|name| name == finalizer);
+        match (deleting, has) {
+            (false, false) => finalizers.push(finalizer.into()),
+            (true, true) if !used => finalizers.retain(|name| name != finalizer),
+            _ => return,
+        }
+        object.meta_mut().finalizers = Some(finalizers).filter(|all| !all.is_empty());
     });
-    let key: &Key = cx.key();
-    match cx.client().api::<K>().patch(key, &Patch::Merge(patch)).await {
-        Err(error) if !error.is_not_found() => Err(error),
-        _ => Ok(()),
-    }
+    changed.await.ignore_not_found()?;
+    Ok(())
 }

@@ -21,12 +21,11 @@ use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use windlass::cache::{Change, Scope};
+use windlass::cache::{Cache, Change, Scope};
 use windlass::controller::{Context, Watch};
 use windlass::{Controller, Error, Key, Kind, Manager, Next, Reconciler, Result, ResultExt};
 use windlass_text::quantity::Quantity;
 
-use super::interest::Interest;
 use crate::controllers::Shared;
 use crate::controllers::pod::is_finished;
 
@@ -37,25 +36,23 @@ const RECOUNT_EVERY: Duration = Duration::from_secs(60);
 
 /// Adds the controller.
 pub fn add(builder: Manager, shared: &Shared) -> Manager {
-    let interest = Arc::new(Interest::default());
     let mut controller =
         Controller::<ResourceQuota>::builder("resourcequota-controller").workers(2);
     let given = Arc::new(Mutex::new(BTreeSet::new()));
     for (name, kind) in usage::counted() {
-        let (seen, given) = (interest.clone(), given.clone());
-        controller = controller.watch(Watch::changes(kind, move |change, _| {
-            let keys = seen.matching(change);
+        let given = given.clone();
+        controller = controller.watch(Watch::changes(kind, move |change, cache| {
+            let keys = quotas(change, cache)?;
             if !keys.is_empty() && gives_back(name, change) {
                 given.lock().extend(keys.iter().cloned());
             }
-            keys
+            Ok::<_, Error>(keys)
         }));
     }
     let (sender, mut keys) = mpsc::channel(KEYS_MAX);
-    let others = Others { sender, interest: interest.clone(), given: given.clone() };
-    let others = Arc::new(others);
+    let others = Arc::new(Others { sender, given: given.clone() });
     let watches = Mutex::default();
-    let quotas = Quotas { shared: shared.clone(), interest, given, others, watches };
+    let quotas = Quotas { shared: shared.clone(), given, others, watches };
     builder.add(
         controller
             .source(futures::stream::poll_fn(move |cx| keys.poll_recv(cx)))
@@ -63,9 +60,15 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
     )
 }
 
+/// The quotas of the namespace of a changed object.
+fn quotas(change: &Change, cache: &Cache) -> Result<Vec<Key>> {
+    let namespace = change.key().namespace();
+    let all = cache.list::<ResourceQuota>().namespace(namespace.unwrap_or_default());
+    namespace.map_or_else(|| Ok(Vec::new()), |_| all.keys())
+}
+
 struct Quotas {
     shared: Shared,
-    interest: Arc<Interest>,
     /// The quotas something was given back to since they were last counted.
     given: Arc<Mutex<BTreeSet<Key>>>,
     others: Arc<Others>,
@@ -76,20 +79,17 @@ struct Quotas {
 /// Queues quotas when objects of other kinds are deleted.
 struct Others {
     sender: mpsc::Sender<Key>,
-    interest: Arc<Interest>,
     given: Arc<Mutex<BTreeSet<Key>>>,
 }
 
 // === impl Others ===
 
 impl Others {
-    fn see(&self, change: &Change) {
+    fn see(&self, change: &Change, cache: &Cache) {
         if change.new.is_some() {
             return;
         }
-        let namespace = change.key().namespace();
-        let quotas = self.interest.all().into_iter().filter(|key| key.namespace() == namespace);
-        for key in quotas {
+        for key in quotas(change, cache).unwrap_or_default() {
             self.given.lock().insert(key.clone());
             // If the channel is full, the next full count includes the change.
             let _ = self.sender.try_send(key);
@@ -106,13 +106,13 @@ impl Quotas {
         for kind in kinds {
             if let Slot::Vacant(slot) = watches.entry(kind) {
                 let scope = Scope::default().metadata_only();
-                let cache = cx.client().cached();
+                let cache = cx.client().cached().clone();
                 let informer = cache.informer_of::<DynamicObject>(slot.key(), &scope);
                 let (others, mut changes) = (self.others.clone(), informer.subscribe());
                 let token = CancellationToken::new();
                 tokio::spawn(token.clone().run_until_cancelled_owned(async move {
                     while let Some(change) = changes.recv().await {
-                        others.see(&change);
+                        others.see(&change, &cache);
                         tokio::task::consume_budget().await;
                     }
                 }));
@@ -139,10 +139,9 @@ impl Reconciler<ResourceQuota> for Quotas {
     async fn reconcile(&self, cx: Context<ResourceQuota>) -> Result<Next, Error> {
         let cx = &cx;
         let Some(quota) = cx.object() else {
-            self.interest.forget(cx.key());
+            self.given.lock().remove(cx.key());
             return Ok(Next::Done);
         };
-        self.interest.set_all(cx.key());
         let spec = quota.spec.clone().unwrap_or_default();
         let hard = spec.hard.clone().unwrap_or_default();
         let now = self.shared.server.clock().now();

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::core::Selector;
 use parking_lot::Mutex;
+use windlass::cache::{Index, Selection};
 use windlass::controller::{Context, Watch};
 use windlass::{Controller, Error, Key, Kind, Manager, Next, Reconciler, Result};
 
-use super::interest::Interest;
-use super::trigger::Triggers;
+use super::trigger;
 use crate::controllers::Shared;
 
 use crate::controllers::pod;
@@ -29,12 +30,12 @@ pub(super) const HEADLESS: &str = "service.kubernetes.io/headless";
 /// Adds the controller.
 pub fn add(builder: Manager, _: &Shared) -> Manager {
     let state = Arc::new(Slices::default());
-    let (pods, nodes) = (state.clone(), state.clone());
+    let nodes = state.clone();
     builder.add(
         Controller::<Service>::builder("endpointslice-controller")
             .workers(4)
             .owns::<EndpointSlice>()
-            .watch(Watch::changes(Kind::of::<Pod>(), move |c, _| pods.interest.matching(c)))
+            .watch(Watch::selected_by(Kind::of::<Pod>(), &by_selector()))
             .watch(Watch::changes(Kind::of::<Node>(), move |_, _| nodes.waiting()))
             .build_with(Handle(state)),
     )
@@ -42,8 +43,6 @@ pub fn add(builder: Manager, _: &Shared) -> Manager {
 
 #[derive(Default)]
 struct Slices {
-    interest: Interest,
-    triggers: Triggers,
     /// Services with a pod on a node that is not there yet.
     adrift: Mutex<BTreeSet<Key>>,
 }
@@ -71,12 +70,10 @@ impl Slices {
             Some((service, selector))
         });
         let Some((service, selector)) = selected else {
-            self.interest.forget(cx.key());
-            self.triggers.forget(cx.key());
+            trigger::forget(cx);
             self.adrift.lock().remove(cx.key());
             return Ok(Next::Done);
         };
-        self.interest.set(cx.key(), selector.clone().into_iter().collect());
         let pods = cx.list::<Pod>().labels(&selector).items()?;
         let found = cx
             .list::<EndpointSlice>()
@@ -93,7 +90,7 @@ impl Slices {
                 foreign.push(Slice::of(&slice)?);
             }
         }
-        let trigger = self.triggers.step(cx.key(), &service, &pods);
+        let trigger = trigger::step(cx, &service, &pods);
         let labels = labels(&service);
         let mut lost = Vec::new();
         for family in families(&service) {
@@ -158,6 +155,14 @@ impl Slices {
             format!("Error updating Endpoint Slices for Service {}: {text}", cx.key()),
         );
     }
+}
+
+/// Services by their selectors.
+pub(super) fn by_selector() -> Index<Service, Selection> {
+    Index::selectors("selector", |service: &Service| {
+        let labels = selector(service.spec.as_ref()?)?.clone();
+        Some(labels.into_iter().collect::<Selector>())
+    })
 }
 
 /// The selector of a service whose endpoints are made for it.

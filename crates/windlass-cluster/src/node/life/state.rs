@@ -5,9 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
-    PodCondition, PodStatus,
+    PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use windlass::clock::Clock;
+use windlass::condition::ConditionBuilder;
 
 /// How long a container waits before its next start.
 pub fn pause(restarts: i32) -> Duration {
@@ -58,26 +60,10 @@ pub fn put(
     why: Option<(&str, String)>,
     now: Timestamp,
 ) {
-    let conditions = status.conditions.get_or_insert_default();
-    let value = if value { "True" } else { "False" };
-    let (reason, message) = why.map_or((None, None), |(reason, message)| {
-        (Some(reason.to_string()), Some(message).filter(|m| !m.is_empty()))
-    });
-    let found = conditions.iter_mut().find(|c| c.type_ == type_);
-    let since = found.as_ref().filter(|c| c.status == value);
-    let since = since.and_then(|c| c.last_transition_time.clone());
-    let generation = found.as_ref().and_then(|c| c.observed_generation);
-    let condition = PodCondition {
-        type_: type_.into(),
-        status: value.into(),
-        reason,
-        message,
-        observed_generation: generation,
-        last_transition_time: Some(since.unwrap_or_else(|| time(now))),
-        ..PodCondition::default()
+    let condition = ConditionBuilder::new(type_, value, &Clock::fixed(now));
+    let condition = match why {
+        Some((reason, message)) => condition.reason(reason).message(message),
+        None => condition,
     };
-    match found {
-        Some(found) => *found = condition,
-        None => conditions.push(condition),
-    }
+    condition.set(status.conditions.get_or_insert_default());
 }

@@ -18,7 +18,7 @@ pub(super) fn check(root: &Map<String, Value>, report: &mut Report) {
     let schema = Schema::parse(&Value::Object(root.clone()));
     schema.compile_rules();
     let mut walker = Walker { report, total: 0 };
-    walker.node(&schema, "", Some(1));
+    walker.node(&schema, "", &Place { count: Some(1), list: None });
     if walker.total > TOTAL_COST_MAX {
         let factor = factor(walker.total, TOTAL_COST_MAX);
         report.add(
@@ -33,38 +33,52 @@ struct Walker<'a> {
     total: u64,
 }
 
+/// What the surroundings of a node mean for its rules.
+#[derive(Clone)]
+struct Place {
+    /// How often the node can occur, if something bounds it.
+    count: Option<u64>,
+    /// The outermost list around it whose items cannot be found again after a change.
+    list: Option<String>,
+}
+
 // === impl Walker ===
 
 impl Walker<'_> {
-    /// `count` is how often the node can occur, if something bounds it.
-    fn node(&mut self, schema: &Schema, path: &str, count: Option<u64>) {
+    fn node(&mut self, schema: &Schema, path: &str, place: &Place) {
         for rule in &schema.rules {
             if let Some(compiled) = rule.compiled() {
-                self.rule(rule, compiled, path, count);
+                self.rule(rule, compiled, path, place);
             }
         }
-        let inner = count.and_then(|count| Some(count.saturating_mul(elements(schema)?)));
+        let count = place.count.and_then(|count| Some(count.saturating_mul(elements(schema)?)));
+        let inner = Place { count, list: place.list.clone() };
         for (name, child) in &schema.properties {
-            self.node(child, &format!("{path}.{name}"), inner);
+            self.node(child, &format!("{path}.{name}"), &inner);
         }
         if let Some(items) = &schema.items {
-            self.node(items, &format!("{path}[]"), inner);
+            let mut inner = inner.clone();
+            if schema.list_type.as_deref() != Some("map") {
+                inner.list.get_or_insert_with(|| path.to_owned());
+            }
+            self.node(items, &format!("{path}[]"), &inner);
         }
         if let Some(values) =
             schema.additional.as_ref().and_then(|additional| additional.schema.as_ref())
         {
-            self.node(values, &format!("{path}{{}}"), inner);
+            self.node(values, &format!("{path}{{}}"), &inner);
         }
     }
 
-    fn rule(&mut self, rule: &Rule, compiled: &CompiledRule, path: &str, count: Option<u64>) {
+    fn rule(&mut self, rule: &Rule, compiled: &CompiledRule, path: &str, place: &Place) {
         let text = rule.rule.trim();
         if let Some(error) = &compiled.error {
             self.report
                 .add(path, format_args!("the rule `{text}` does not compile, {}", first(error)));
             return;
         }
-        let cost = compiled.max_cost.saturating_mul(count.unwrap_or(compiled.max_cardinality));
+        let cost =
+            compiled.max_cost.saturating_mul(place.count.unwrap_or(compiled.max_cardinality));
         self.observe(cost, path, &format!("the rule `{text}`"));
         if let Some(error) = &compiled.message_error {
             let message = rule.message_expression.trim();
@@ -78,6 +92,14 @@ impl Walker<'_> {
         } else if let Some(cost) = compiled.message_max_cost {
             let message = rule.message_expression.trim();
             self.observe(cost, path, &format!("the message expression `{message}`"));
+        }
+        if let Some(list) = place.list.as_ref().filter(|_| compiled.uses_old_self) {
+            self.report.add(
+                path,
+                format_args!(
+                    "the rule `{text}` uses oldSelf, but the items of `{list}` have no old values, use `list = map(\"key\")` there"
+                ),
+            );
         }
         if !compiled.uses_old_self && rule.optional_old_self.is_some() {
             self.report.add(

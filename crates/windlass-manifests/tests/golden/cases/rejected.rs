@@ -140,6 +140,7 @@ mod types_of_rules {
         group = "types-of-rules.golden.example.com",
         version = "v1",
         kind = "Untyped",
+        status = Toleration,
         column("Key", ".spec.toleration.kei"),
         scale(spec = ".spec.name", status = ".status.none")
     )]

@@ -44,8 +44,13 @@ impl Target {
         configurations.chain(definitions).collect()
     }
 
+    /// A webhook configuration, a policy or the binding of one.
     pub(in crate::webhook) fn configuration(kind: &str, name: &str) -> Self {
-        let plural = format!("{}s", kind.to_lowercase());
+        let lower = kind.to_lowercase();
+        let plural = match lower.strip_suffix('y') {
+            Some(stem) => format!("{stem}ies"),
+            None => format!("{lower}s"),
+        };
         let kind = Kind::new("admissionregistration.k8s.io", "v1", kind, &plural).cluster_scoped();
         Self { kind, name: name.to_owned() }
     }

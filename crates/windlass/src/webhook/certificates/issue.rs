@@ -8,11 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, date_time_ymd,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::error::{Error, Result};
 
@@ -33,6 +33,9 @@ pub(super) struct Certificate {
     pub(super) subject: String,
     pub(super) issuer: String,
     pub(super) organization: String,
+    /// The DNS names that it is for.
+    pub(super) hosts: Vec<String>,
+    public_key: Vec<u8>,
     pub(super) created: Timestamp,
     pub(super) expires: Timestamp,
 }
@@ -113,16 +116,29 @@ impl Certificate {
         };
         let organization = parsed.subject().iter_organization().next();
         let organization = organization.and_then(|name| name.as_str().ok()).unwrap_or_default();
+        let names = parsed.subject_alternative_name().ok().flatten();
+        let names = names.map(|names| names.value.general_names.as_slice()).unwrap_or_default();
+        let hosts = names.iter().filter_map(|name| match name {
+            GeneralName::DNSName(host) => Some((*host).to_owned()),
+            _ => None,
+        });
         let validity = parsed.validity();
         let time = |seconds| Timestamp::from_second(seconds).ok();
         Some(Self {
             subject: name(parsed.subject()),
             issuer: name(parsed.issuer()),
             organization: organization.to_owned(),
+            hosts: hosts.collect(),
+            public_key: parsed.public_key().raw.to_vec(),
             created: plus(time(validity.not_before.timestamp())?, SKEW),
             expires: time(validity.not_after.timestamp())?,
             der: der.to_vec(),
         })
+    }
+
+    /// Returns `true` if this is its private key.
+    pub(super) fn is_of(&self, key: &str) -> bool {
+        KeyPair::from_pem(key).is_ok_and(|key| key.subject_public_key_info() == self.public_key)
     }
 
     /// When two thirds of the lifetime are over.

@@ -1,5 +1,6 @@
 //! The leader's work: keeps the Secret and publishes its CAs.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -63,6 +64,18 @@ pub(super) async fn run(cx: RunContext, names: Names, times: Times) -> Result<()
     }
 }
 
+/// Fails if a Secret has content that somebody else made: it is neither served nor overwritten.
+pub(super) fn check_owner(secret: &Secret, key: &Key) -> Result<()> {
+    let label = secret.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY.0));
+    let is_ours = label.is_some_and(|label| label == MANAGED_BY.1);
+    if is_ours || secret.data.as_ref().is_none_or(BTreeMap::is_empty) {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "Secret {key} was not made by this operator; delete it, or mount it and set --webhook-cert-path"
+    )))
+}
+
 // === impl Names ===
 
 impl Names {
@@ -76,7 +89,7 @@ impl Names {
     }
 
     /// The names that API servers and people call.
-    fn hosts(&self) -> Vec<String> {
+    pub(super) fn hosts(&self) -> Vec<String> {
         let (service, namespace) = (&self.service, self.namespace());
         let full = format!("{service}.{namespace}.svc");
         vec![full.clone(), format!("{service}.{namespace}"), format!("{full}.cluster.local")]
@@ -137,16 +150,8 @@ impl Keeper {
 
     /// Reads a Secret; `None` if it is empty or damaged.
     fn read(&self, secret: &Secret) -> Result<Option<Material>> {
+        check_owner(secret, &self.names.secret)?;
         let data = secret.data.clone().unwrap_or_default();
-        let labels = secret.metadata.labels.as_ref();
-        let ours = labels.and_then(|labels| labels.get(MANAGED_BY.0));
-        if ours.is_none_or(|label| label != MANAGED_BY.1) && !data.is_empty() {
-            return Err(Error::Invalid(format!(
-                "Secret {} was not made by this operator; delete it, or mount it and set \
-                 --webhook-cert-path",
-                self.names.secret
-            )));
-        }
         let material = Material::read(&data);
         if material.is_none() && !data.is_empty() {
             let secret = &self.names.secret;

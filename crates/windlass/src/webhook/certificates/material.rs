@@ -100,7 +100,8 @@ impl Material {
     pub(super) fn next(&self, facts: &Facts<'_>, times: &Times) -> Result<Self> {
         let now = facts.now;
         let mut next = self.clone();
-        if now >= self.newest().renew_at() {
+        // Without its key, a CA can sign nothing any more.
+        if now >= self.newest().renew_at() || !self.newest().is_of(&self.key) {
             let made = issue::authority(facts.owner, now, times.authority)?;
             next.authorities.retain(|ca| ca.expires > now);
             next.authorities.extend(issue::read(&made.certificate));
@@ -124,9 +125,9 @@ impl Material {
         Ok(next)
     }
 
-    /// Returns `true` if the leaf is for these hosts: their first one is its common name.
+    /// Returns `true` if the leaf is for these hosts.
     fn names(&self, hosts: &[String]) -> bool {
-        hosts.first().is_none_or(|host| host.starts_with(&self.shown.subject))
+        hosts.iter().all(|host| self.shown.hosts.contains(host))
     }
 }
 

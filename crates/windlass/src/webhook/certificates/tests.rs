@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use parking_lot::Mutex;
 use windlass_apiserver::{ApiServer, Options};
 
+use super::issue::Pair;
 use super::keeper::Names;
 use super::*;
 use crate::cache::Key;
@@ -284,6 +285,86 @@ async fn a_damaged_secret_is_repaired_and_one_of_somebody_else_is_left_alone() {
     world.write_for(MINUTE).await;
     let kept = world.secret().await.expect("exists");
     assert_eq!(kept.data, foreign.data);
+    running.stop().await.expect("stops");
+}
+
+impl World {
+    /// Changes the content of the Secret.
+    async fn tamper(&self, changes: &[(&str, &str)]) {
+        let mut secret = Secret::clone(&self.secret().await.expect("made"));
+        for (name, text) in changes {
+            let bytes = k8s_openapi::ByteString(text.as_bytes().to_vec());
+            secret.data.as_mut().expect("has data").insert((*name).into(), bytes);
+        }
+        self.client.api().update(&secret).await.expect("updated");
+    }
+
+    /// The CA in the Secret.
+    async fn authority(&self) -> Pair {
+        let secret = self.secret().await.expect("made");
+        let data = secret.data.as_ref().expect("has data");
+        let text = |name: &str| String::from_utf8(data[name].0.clone()).expect("PEM");
+        Pair { certificate: text("ca.crt"), key: text("ca.key") }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ca_whose_key_is_lost_is_replaced_without_a_failed_request() {
+    let other = authority("other", Clock::default().now(), 10 * MINUTE).expect("made");
+    for key in ["", "not a key", &other.key] {
+        let world = World::new("Fail").await;
+        let (running, _) = world.start("only");
+        tokio::time::sleep(MINUTE).await;
+        let before = world.authority().await;
+        world.tamper(&[("ca.key", key)]).await;
+        // Longer than the leaf lives.
+        world.write_for(20 * MINUTE).await;
+        assert_ne!(world.authority().await.certificate, before.certificate);
+        running.stop().await.expect("stops");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_for_other_names_is_replaced_at_once() {
+    let world = World::new("Fail").await;
+    let (running, _) = world.start("only");
+    tokio::time::sleep(MINUTE).await;
+    let ca = world.authority().await;
+    let host = format!("{}.ops.svc", world.model.webhook_service());
+    for hosts in [vec!["other.ops.svc".to_owned()], vec![host.clone()]] {
+        let pair = leaf(&ca, &hosts, Clock::default().now(), 10 * MINUTE).expect("made");
+        world.tamper(&[("tls.crt", &pair.certificate), ("tls.key", &pair.key)]).await;
+        tokio::time::sleep(MINUTE).await;
+        let served =
+            issue::read(&String::from_utf8(leaf_of(&world.secret().await.unwrap())).unwrap());
+        assert_eq!(served[0].hosts[0], host);
+        assert!(served[0].hosts.len() > 1, "{hosts:?} were kept");
+        world.write_for(MINUTE).await;
+    }
+    running.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_of_somebody_else_is_not_served() {
+    let world = World::new("Fail").await;
+    let names = world.names();
+    let now = Clock::default().now();
+    let ca = authority("somebody else", now, 60 * MINUTE).expect("made");
+    let pair = leaf(&ca, &names.hosts(), now, 60 * MINUTE).expect("made");
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(names.secret.name().to_owned());
+    secret.metadata.namespace = Some("ops".into());
+    let bytes = |text: &str| k8s_openapi::ByteString(text.as_bytes().to_vec());
+    let data = [("tls.crt", &pair.certificate), ("tls.key", &pair.key)];
+    secret.data = Some(data.map(|(name, text)| (name.to_owned(), bytes(text))).into());
+    world.client.api().create(&secret).await.expect("created");
+    world.trust_also(&ca.certificate).await;
+    let (running, _) = world.start("only");
+    tokio::time::sleep(MINUTE).await;
+    assert!(world.write().await.is_err(), "the certificate of somebody else is served");
+    world.client.api::<Secret>().delete(&names.secret).await.expect("deleted");
+    tokio::time::sleep(MINUTE).await;
+    world.write().await.expect("served with a certificate of its own");
     running.stop().await.expect("stops");
 }
 

@@ -19,18 +19,26 @@ use crate::webhook::is_builtin;
 const COST_MAX: u64 = 10_000_000;
 /// Estimates from here on come from texts of unknown length, such as `string(1)`, and mean nothing.
 const COST_UNKNOWN: u64 = 1_000_000_000_000_000_000;
-/// How many labels, annotations and the like objects are taken to have.
-const METADATA_MAX: u64 = 100;
+/// How many labels, annotations and the like objects are taken to have, and how many items the lists
+/// of built-in kinds, whose schemas have no bounds.
+const ITEMS_MAX: u64 = 100;
+/// How many characters the texts of built-in kinds are taken to have.
+const TEXT_MAX: u64 = 1000;
 
-/// Compiles all expressions of a policy against the types of its objects and parameters.
+/// Compiles all expressions of a policy against the types of its objects and parameters, and without
+/// them, as the API server does.
 ///
 /// # Errors
 ///
 /// Fails with one sentence about the first expression that is wrong.
 pub(super) fn check(policy: &Declared) -> Result<()> {
+    compile_all(policy, Checker::typed(policy))?;
+    compile_all(policy, Checker::untyped(policy))
+}
+
+fn compile_all(policy: &Declared, mut checker: Checker<'_>) -> Result<()> {
     let spec = policy.model.spec(false);
     let changes = policy.model.spec(true);
-    let mut checker = Checker::new(policy);
     for condition in items(&spec, "matchConditions") {
         let environment = checker.plain.clone();
         checker.compile("condition", &condition["expression"], Gives::Bool, true, &environment)?;
@@ -66,14 +74,14 @@ struct Checker<'a> {
     /// For conditions, which do not see variables.
     plain: Environment,
     composed: Environment,
-    /// Whether estimates mean something: the schemas of Kubernetes have no bounds.
-    bounded: bool,
+    /// Whether the types of objects and parameters are known.
+    typed: bool,
 }
 
 // === impl Checker ===
 
 impl<'a> Checker<'a> {
-    fn new(policy: &'a Declared) -> Self {
+    fn typed(policy: &'a Declared) -> Self {
         let object = declared(&policy.object);
         let params = policy.params.as_ref().map(declared);
         let typed = |environment: Environment| {
@@ -87,8 +95,14 @@ impl<'a> Checker<'a> {
             policy,
             plain: typed(Environment::new(false)),
             composed: typed(Environment::composed(false)),
-            bounded: !is_builtin(policy.object.kind.group()),
+            typed: true,
         }
+    }
+
+    fn untyped(policy: &'a Declared) -> Self {
+        let has_params = policy.params.is_some();
+        let (plain, composed) = (Environment::new(has_params), Environment::composed(has_params));
+        Self { policy, plain, composed, typed: false }
     }
 
     /// Compiles an expression, if there is one.
@@ -108,13 +122,26 @@ impl<'a> Checker<'a> {
             ))
         };
         let compiled = environment.compile(expression, gives, authorizer);
-        let compiled = compiled.map_err(|error| wrong(&one_line(&error.to_string())))?;
+        let compiled = compiled.map_err(|error| {
+            let why = one_line(&error.to_string());
+            match self.typed {
+                true => wrong(&why),
+                false => wrong(&format!("the API server does not know the types of fields: {why}")),
+            }
+        })?;
         let cost = compiled.worst_cost();
-        if self.bounded && (COST_MAX + 1..COST_UNKNOWN).contains(&cost) {
-            return Err(wrong(&format!(
-                "it may cost {cost}, more than {COST_MAX}: bound the lists and texts that it reads \
-                 with `max_items` and `max_length`"
-            )));
+        if self.typed && (COST_MAX + 1..COST_UNKNOWN).contains(&cost) {
+            let advice = match is_builtin(self.policy.object.kind.group()) {
+                true => format!(
+                    "with lists of {ITEMS_MAX} items and texts of {TEXT_MAX} characters: look at fewer \
+                     items in each other's loops"
+                ),
+                false => {
+                    "bound the lists and texts that it reads with `max_items` and `max_length`"
+                        .into()
+                }
+            };
+            return Err(wrong(&format!("it may cost {cost}, more than {COST_MAX}: {advice}")));
         }
         Ok(Some(compiled))
     }
@@ -131,14 +158,41 @@ pub(super) fn metadata() -> Value {
             Some("string") if field.get("format").is_none() => "maxLength",
             _ => continue,
         };
-        field[bound] = if name == "name" { 253.into() } else { METADATA_MAX.into() };
+        field[bound] = if name == "name" { 253.into() } else { ITEMS_MAX.into() };
     }
     metadata
 }
 
 fn declared(described: &Described) -> Arc<Decl> {
-    let schema = Schema::parse(&described.schema());
+    let mut schema = described.schema();
+    if is_builtin(described.kind.group()) {
+        bound(&mut schema);
+    }
+    let schema = Schema::parse(&schema);
     Arc::new(decl(&schema, described.kind.kind()))
+}
+
+/// Bounds every list, map and text of a schema that has no bound.
+fn bound(schema: &mut Value) {
+    let Value::Object(keywords) = schema else { return };
+    let limit = match keywords.get("type").and_then(Value::as_str) {
+        Some("array") => Some(("maxItems", ITEMS_MAX)),
+        Some("object") if keywords.contains_key("additionalProperties") => {
+            Some(("maxProperties", ITEMS_MAX))
+        }
+        Some("string") if !["enum", "format"].iter().any(|name| keywords.contains_key(*name)) => {
+            Some(("maxLength", TEXT_MAX))
+        }
+        _ => None,
+    };
+    if let Some((name, most)) = limit {
+        keywords.entry(name).or_insert_with(|| most.into());
+    }
+    for name in ["items", "additionalProperties"] {
+        keywords.get_mut(name).into_iter().for_each(bound);
+    }
+    let fields = keywords.get_mut("properties").and_then(Value::as_object_mut);
+    fields.into_iter().flatten().for_each(|(_, field)| bound(field));
 }
 
 /// Declares what a schema describes; what it does not describe may be anything.

@@ -37,34 +37,3 @@ pub fn finished(status: &JobStatus) -> Option<&JobCondition> {
 pub fn is_finished(status: &JobStatus) -> bool {
     finished(status).is_some()
 }
-
-/// Sets a condition and returns `true` if that changes it. A condition that is missing is not
-/// added just to be false.
-pub fn ensure(
-    conditions: &mut Vec<JobCondition>,
-    type_: &str,
-    holds: bool,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
-) -> bool {
-    let mut wanted = new(type_, reason, message, now);
-    wanted.status = if holds { "True" } else { "False" }.into();
-    match conditions.iter_mut().find(|c| c.type_ == type_) {
-        Some(there) => {
-            let same = there.status == wanted.status
-                && there.reason == wanted.reason
-                && there.message == wanted.message;
-            if same {
-                return false;
-            }
-            *there = wanted;
-            true
-        }
-        None if holds => {
-            conditions.push(wanted);
-            true
-        }
-        None => false,
-    }
-}

@@ -56,7 +56,7 @@ impl Rollout<'_> {
         if self.has_deadline() && self.progress().is_none() {
             let name = self.sets[at].metadata.name.clone().unwrap_or_default();
             let text = format!("Found new replica set \"{name}\"");
-            self.set_progress("True", "FoundNewReplicaSet", text);
+            self.set_progress(Some(true), "FoundNewReplicaSet", text);
             changed = true;
         }
         if changed { self.save().await } else { Ok(()) }
@@ -77,7 +77,7 @@ impl Rollout<'_> {
                 self.set_revision(&next.to_string());
                 if self.has_deadline() {
                     let text = format!("Created new replica set \"{name}\"");
-                    self.set_progress("True", "NewReplicaSetCreated", text);
+                    self.set_progress(Some(true), "NewReplicaSetCreated", text);
                 }
                 self.save().await
             }
@@ -94,7 +94,7 @@ impl Rollout<'_> {
                 let reason = pod::message(&error);
                 let text = format!("Failed to create new replica set \"{name}\": {reason}");
                 if self.has_deadline() {
-                    self.set_progress("False", "ReplicaSetCreateError", text.clone());
+                    self.set_progress(Some(false), "ReplicaSetCreateError", text.clone());
                     self.save().await?;
                 }
                 self.cx.warn("ReplicaSetCreateError", text);

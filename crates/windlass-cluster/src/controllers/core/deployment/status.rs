@@ -28,26 +28,27 @@ impl Rollout<'_> {
         find(self.deployment.status.as_ref()?, PROGRESSING)
     }
 
-    pub(super) fn set_progress(&mut self, status: &str, reason: &str, message: String) {
-        let condition = self.condition(PROGRESSING, status, reason, message);
-        put(self.deployment.status.get_or_insert_default(), condition);
+    pub(super) fn set_progress(&mut self, holds: Option<bool>, reason: &str, message: String) {
+        let mut status = self.deployment.status.take().unwrap_or_default();
+        self.set(&mut status, PROGRESSING, holds, reason, message);
+        self.deployment.status = Some(status);
     }
 
-    fn condition(
+    /// Sets a condition, unless it has this reason already; the condition that was set last is the
+    /// last one.
+    fn set(
         &self,
+        status: &mut DeploymentStatus,
         type_: &str,
-        status: &str,
+        holds: impl Into<Option<bool>>,
         reason: &str,
         message: String,
-    ) -> DeploymentCondition {
-        let now = self.cx.clock().time();
-        DeploymentCondition {
-            type_: type_.into(),
-            status: status.into(),
-            reason: Some(reason.into()),
-            message: Some(message),
-            last_update_time: Some(now.clone()),
-            last_transition_time: Some(now),
+    ) {
+        let conditions = status.conditions.get_or_insert_default();
+        let known = conditions.iter().find(|c| c.type_ == type_);
+        if known.and_then(|c| c.reason.as_deref()) != Some(reason) {
+            self.cx.condition(type_, holds).reason(reason).message(message).set(conditions);
+            conditions.sort_by_key(|c| c.type_ == type_);
         }
     }
 
@@ -59,10 +60,10 @@ impl Rollout<'_> {
         }
         let noted = reason == Some(PAUSED);
         match self.spec().paused == Some(true) {
-            true if !noted => self.set_progress("Unknown", PAUSED, "Deployment is paused".into()),
+            true if !noted => self.set_progress(None, PAUSED, "Deployment is paused".into()),
             false if noted => {
                 let text = "Deployment is resumed".into();
-                self.set_progress("Unknown", "DeploymentResumed", text);
+                self.set_progress(None, "DeploymentResumed", text);
             }
             _ => return Ok(()),
         }
@@ -106,14 +107,13 @@ impl Rollout<'_> {
             conditions: before.conditions.clone(),
         };
         let (_, unavailable) = numbers::bounds(self.spec());
-        let condition = if works >= self.replicas() - unavailable {
+        if works >= self.replicas() - unavailable {
             let text = "Deployment has minimum availability.".into();
-            self.condition(AVAILABLE, "True", "MinimumReplicasAvailable", text)
+            self.set(&mut status, AVAILABLE, true, "MinimumReplicasAvailable", text);
         } else {
             let text = "Deployment does not have minimum availability.".into();
-            self.condition(AVAILABLE, "False", "MinimumReplicasUnavailable", text)
-        };
-        put(&mut status, condition);
+            self.set(&mut status, AVAILABLE, false, "MinimumReplicasUnavailable", text);
+        }
         status
     }
 
@@ -128,25 +128,27 @@ impl Rollout<'_> {
         if self.has_deadline() && !settled {
             if self.complete(status) {
                 let text = self.what("has successfully progressed.");
-                put(status, self.condition(PROGRESSING, "True", DONE, text));
+                self.set(status, PROGRESSING, true, DONE, text);
             } else if progressing(before, status) {
                 let text = self.what("is progressing.");
-                let mut next = self.condition(PROGRESSING, "True", "ReplicaSetUpdated", text);
-                if let Some(current) = current {
-                    if current.status == "True" {
-                        next.last_transition_time = current.last_transition_time;
-                    }
-                    remove(status, PROGRESSING);
+                let conditions = status.conditions.get_or_insert_default();
+                let moving = self.cx.condition(PROGRESSING, true).reason("ReplicaSetUpdated");
+                moving.message(text).set(conditions);
+                conditions.sort_by_key(|c| c.type_ == PROGRESSING);
+                // The deadline counts from here, although the condition may say the same as before.
+                if let Some(condition) = conditions.last_mut() {
+                    condition.last_update_time = Some(self.cx.clock().time());
                 }
-                put(status, next);
             } else if self.timed_out(status) {
                 let text = self.what("has timed out progressing.");
-                put(status, self.condition(PROGRESSING, "False", TIMED_OUT, text));
+                self.set(status, PROGRESSING, false, TIMED_OUT, text);
             }
         }
-        match self.failure() {
-            Some(failure) => put(status, failure),
-            None => remove(status, FAILURE),
+        let failure = self.failure();
+        let known = find(status, FAILURE).map(|c| (&c.status, &c.reason));
+        if known != failure.as_ref().map(|c| (&c.status, &c.reason)) {
+            remove(status, FAILURE);
+            status.conditions.get_or_insert_default().extend(failure);
         }
     }
 
@@ -232,18 +234,4 @@ fn remove(status: &mut DeploymentStatus, type_: &str) {
     if let Some(conditions) = &mut status.conditions {
         conditions.retain(|c| c.type_ != type_);
     }
-}
-
-/// Sets a condition unless status and reason are the same.
-fn put(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
-    if let Some(found) = find(status, &condition.type_) {
-        if found.status == condition.status && found.reason == condition.reason {
-            return;
-        }
-        if found.status == condition.status {
-            condition.last_transition_time = found.last_transition_time.clone();
-        }
-    }
-    remove(status, &condition.type_);
-    status.conditions.get_or_insert_default().push(condition);
 }

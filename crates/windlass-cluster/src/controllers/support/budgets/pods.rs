@@ -1,18 +1,18 @@
 //! What budgets have to say about single pods: one that several guard, and one that was to go and
 //! did not.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde::Deserialize;
 use serde_json::json;
 use windlass::cache::Entry;
-use windlass::controller::{Context, Predicate};
-use windlass::{Controller, Error, Next, Reconciler, Result};
+use windlass::controller::{Context, Predicate, Watch};
+use windlass::{Controller, Error, Kind, Next, Reconciler, Result};
 
-use super::Interest;
+use super::by_selector;
 use crate::controllers::support::pods::patch_status;
 use crate::controllers::{Shared, pod};
 
@@ -21,21 +21,26 @@ const STALE_AFTER: SignedDuration = SignedDuration::from_secs(120);
 const TARGET: &str = "DisruptionTarget";
 
 /// The controller of pods that budgets have something to say about.
-pub fn controller(shared: &Shared, interest: &Arc<Interest>) -> Controller<Pod> {
-    let known = interest.clone();
-    let concerns = Predicate::new(move |change| {
-        change.new.as_ref().is_some_and(|pod| known.of(pod).len() > 1 || is_target(pod))
+pub fn controller(shared: &Shared) -> Controller<Pod> {
+    let target = Predicate::new(|change| change.new.as_ref().is_some_and(|pod| is_target(pod)));
+    let several = Watch::changes(Kind::of::<Pod>(), |change, cache| {
+        let Some(pod) = &change.new else { return Ok(Vec::new()) };
+        let namespace = change.key().namespace().unwrap_or_default();
+        let budgets = cache.list::<PodDisruptionBudget>().namespace(namespace);
+        let budgets = budgets.selecting(&by_selector(), pod.labels()).limit(2).keys()?;
+        Ok::<_, Error>(if budgets.len() > 1 { vec![change.key().clone()] } else { Vec::new() })
     });
-    let pods = Pods { shared: shared.clone(), interest: interest.clone() };
     Controller::<Pod>::builder("disruption-pod-controller")
         .reports_as("controllermanager")
-        .when(concerns)
-        .build_with(pods)
+        .when(target)
+        .watch(several)
+        .reads::<PodDisruptionBudget>()
+        .index(&by_selector())
+        .build_with(Pods { shared: shared.clone() })
 }
 
 struct Pods {
     shared: Shared,
-    interest: Arc<Interest>,
 }
 
 /// The conditions of a pod, cheap to decode.
@@ -70,7 +75,7 @@ impl Reconciler<Pod> for Pods {
     async fn reconcile(&self, cx: Context<Pod>) -> Result<Next, Error> {
         let cx = &cx;
         let Some(pod) = cx.object() else { return Ok(Next::Done) };
-        self.publish_several(cx, &pod);
+        publish_several(cx, &pod)?;
         match self.stale_after(&pod) {
             None => Ok(Next::Done),
             Some(wait) if !wait.is_zero() => Ok(Next::After(wait)),
@@ -92,20 +97,6 @@ impl Reconciler<Pod> for Pods {
 // === impl Pods ===
 
 impl Pods {
-    fn publish_several(&self, cx: &Context<Pod>, pod: &Pod) {
-        let labels = pod.metadata.labels.clone().unwrap_or_default();
-        let budgets = self.interest.selecting(cx.namespace(), &labels);
-        if let [first, _, ..] = budgets.as_slice() {
-            let text = format!(
-                "Pod {:?}/{:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
-                cx.namespace().unwrap_or_default(),
-                cx.name(),
-                first.name(),
-            );
-            cx.warn("MultiplePodDisruptionBudgets", text);
-        }
-    }
-
     /// For how long an eviction of the pod is still expected; `None` if there was no eviction, or
     /// the pod is already being deleted.
     fn stale_after(&self, pod: &Pod) -> Option<Duration> {
@@ -120,4 +111,19 @@ impl Pods {
         let passed = self.shared.server.clock().now().duration_since(since);
         Some(Duration::try_from(STALE_AFTER.checked_sub(passed)?).unwrap_or_default())
     }
+}
+
+fn publish_several(cx: &Context<Pod>, pod: &Pod) -> Result<()> {
+    let labels = pod.metadata.labels.iter().flatten();
+    let budgets = cx.list::<PodDisruptionBudget>().selecting(&by_selector(), labels).keys()?;
+    if let [first, _, ..] = budgets.as_slice() {
+        let text = format!(
+            "Pod {:?}/{:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
+            cx.namespace().unwrap_or_default(),
+            cx.name(),
+            first.name(),
+        );
+        cx.warn("MultiplePodDisruptionBudgets", text);
+    }
+    Ok(())
 }

@@ -7,13 +7,12 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::json;
 use windlass::client::Patch;
 use windlass::controller::Context;
-use windlass::{Error, Index, Next, Reconciler, Result};
+use windlass::{Error, Index, Next, Reconciler, Result, ResultExt};
 
 use super::bind::{bind, claim_status};
 use super::{BETA_CLASS, class, has_annotation, matching, provision};
 use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, State};
 use crate::controllers::pod;
-use crate::controllers::support::again;
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 const OLD_DEFAULT_CLASS: &str = "storageclass.beta.kubernetes.io/is-default-class";
@@ -41,7 +40,8 @@ impl Reconciler<PersistentVolumeClaim> for Claims {
             self.state.unbound.lock().insert(cx.key().clone());
             self.unbound(cx, &claim).await
         };
-        again(done)
+        done.ignore_not_found()?;
+        Ok(Next::Done)
     }
 }
 

@@ -8,12 +8,12 @@ use serde_json::json;
 use windlass::client::{Deletion, Patch};
 use windlass::controller::Context;
 use windlass::events::EventType;
-use windlass::{Error, Next, Reconciler, Result};
+use windlass::{Error, Next, Reconciler, Result, ResultExt};
 
 use super::bind::volume_phase;
 use super::{BOUND_BY_CONTROLLER, PROVISIONED_BY, State};
 use super::{claim_key, has_annotation, matching, provision};
-use crate::controllers::support::{again, publish};
+use crate::controllers::support::publish;
 
 pub struct Volumes {
     pub state: Arc<State>,
@@ -31,7 +31,8 @@ impl Reconciler<PersistentVolume> for Volumes {
             return Ok(Next::Done);
         };
         self.state.reserve(cx.name(), claim_key(&volume));
-        again(self.follow(cx, &volume).await)
+        self.follow(cx, &volume).await.ignore_not_found()?;
+        Ok(Next::Done)
     }
 }
 
