@@ -90,7 +90,7 @@ impl<'a> Settle<'a> {
         let (mut calm, mut step) = (0, STEP_MIN);
         let (mut quiet, mut passed) = (Duration::ZERO, Duration::ZERO);
         let (mut moved, mut progress) = (began, Progress { shown: began });
-        let covered = |quiet, passed, is_alone| match is_alone {
+        let covered = |quiet: Duration, passed: Duration, is_alone: bool| match is_alone {
             true => quiet >= COPY_QUIET,
             false => passed >= HORIZON,
         };
