@@ -178,12 +178,12 @@ pub trait Strategy: Sync {
     }
 
     /// An object in the form in which it is stored.
-    fn to_stored(&self, object: Value) -> Value {
+    fn stored_form(&self, object: Value) -> Value {
         object
     }
 
     /// A stored object in the form of this version.
-    fn from_stored(&self, object: Value) -> Value {
+    fn read_stored(&self, object: Value) -> Value {
         object
     }
 

@@ -337,7 +337,7 @@ impl Inner {
 
     /// Brings back the service the server is reached by, as it does for the real one.
     fn restore_own_service(&self) {
-        for seed in crate::auth::bootstrap::seeds().iter() {
+        for seed in crate::auth::bootstrap::seeds() {
             let Some(resource) = self.registry.find_stored(&seed.resource) else { continue };
             let hooks = Rules::of(&resource).hooks();
             if !hooks.is_restored(&seed.key.namespace, &seed.key.name)

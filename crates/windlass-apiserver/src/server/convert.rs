@@ -71,7 +71,7 @@ impl Inner {
         }
         for object in &mut objects {
             if !resource.is_custom() {
-                *object = strategy_of(&resource.gvk).from_stored(std::mem::take(object));
+                *object = strategy_of(&resource.gvk).read_stored(std::mem::take(object));
             }
             object::set_type(object, &resource.gvk.api_version(), &resource.gvk.kind);
         }
@@ -101,7 +101,7 @@ impl Inner {
                 return self.to_versioned_storage(resource, version, object).await;
             }
             Some(version) => return Ok(self.store_custom(resource, version, object)),
-            None => object = strategy_of(&resource.gvk).to_stored(object),
+            None => object = strategy_of(&resource.gvk).stored_form(object),
         }
         object::strip_type(&mut object);
         Ok(object)
@@ -236,7 +236,7 @@ impl Inner {
 
 /// An object of a built-in kind in another version, by way of the form in which both are stored.
 fn between(from: &Gvk, to: &Gvk, object: Value) -> Value {
-    strategy_of(to).from_stored(strategy_of(from).to_stored(object))
+    strategy_of(to).read_stored(strategy_of(from).stored_form(object))
 }
 
 /// Whether a stored body begins with the apiVersion a resource is served in.

@@ -182,11 +182,11 @@ impl Strategy for NewEvent {
         true
     }
 
-    fn to_stored(&self, event: Value) -> Value {
+    fn stored_form(&self, event: Value) -> Value {
         to_core_v1(&event)
     }
 
-    fn from_stored(&self, event: Value) -> Value {
+    fn read_stored(&self, event: Value) -> Value {
         to_events_v1(&event)
     }
 }

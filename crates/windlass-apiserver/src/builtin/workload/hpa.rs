@@ -118,11 +118,11 @@ impl Strategy for AutoscalersV1 {
         true
     }
 
-    fn to_stored(&self, autoscaler: Value) -> Value {
+    fn stored_form(&self, autoscaler: Value) -> Value {
         v1_to_v2(&autoscaler)
     }
 
-    fn from_stored(&self, autoscaler: Value) -> Value {
+    fn read_stored(&self, autoscaler: Value) -> Value {
         v2_to_v1(&autoscaler)
     }
 }
