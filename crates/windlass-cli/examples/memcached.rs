@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use memcached_operator::Memcached;
 use windlass::webhook::{Findings, Policy, Request, Webhook};
-use windlass::{Context, Controller, Next, Operator, Result};
+use windlass::{Context, Controller, Next, Operator, Predicate, Result};
 
 async fn refuse(_: Request<ConfigMap>) -> Result<Findings> {
     let mut found = Findings::new();
@@ -21,15 +21,15 @@ fn selector() -> LabelSelector {
     LabelSelector { match_labels: Some(checked.into()), ..LabelSelector::default() }
 }
 
+/// Only config maps that ask for it are copied.
+fn is_copied(map: &ConfigMap) -> bool {
+    let label = map.metadata.labels.as_ref().and_then(|labels| labels.get("copied"));
+    label.is_some_and(|value| value == "yes")
+}
+
 async fn copy(cx: Context<ConfigMap>) -> Result<Next> {
     let Some(map) = cx.object() else { return Ok(Next::Done) };
-    let labels = map.metadata.labels.as_ref();
-    let (Some(created), Some("yes")) = (
-        &map.metadata.creation_timestamp,
-        labels.and_then(|labels| labels.get("copied")).map(String::as_str),
-    ) else {
-        return Ok(Next::Done);
-    };
+    let Some(created) = &map.metadata.creation_timestamp else { return Ok(Next::Done) };
     let due = created.0 + 30.minutes();
     if cx.clock().now() < due {
         return Ok(Next::At(due));
@@ -50,7 +50,10 @@ fn main() -> std::process::ExitCode {
             let sealed = [("sealed".to_owned(), "yes".to_owned())];
             constraints.object_selector.get_or_insert_default().match_labels = Some(sealed.into());
         });
-    let copier = Controller::builder("copier").owns::<Secret>().build(copy);
+    let copier = Controller::builder("copier")
+        .when(Predicate::object(is_copied))
+        .owns::<Secret>()
+        .build(copy);
     Operator::new("memcached-operator")
         .version(env!("CARGO_PKG_VERSION"))
         .api::<Memcached>()
