@@ -77,7 +77,7 @@ impl World {
 
     /// The object as it would be after a write at `version`.
     fn written(&self, name: u8, version: u64) -> (u64, u64) {
-        (self.server.get(&name).map_or(version, |(uid, _)| *uid), version)
+        (self.server.get(&name).map_or_else(|| new_uid(name, version), |(uid, _)| *uid), version)
     }
 
     fn read(&self, name: u8, version: (u64, u64)) -> Arc<Entry> {
@@ -146,7 +146,7 @@ impl World {
             Step::OwnDelete(name) => self.own_delete(name),
             Step::OwnReplace(name) => {
                 self.own_delete(name);
-                self.own_write(name, (version, version));
+                self.own_write(name, (new_uid(name, version), version));
             }
             Step::Bookmark => {
                 self.catch_up();
@@ -213,6 +213,11 @@ impl World {
             assert_eq!(reader.object(&key).map(|object| object.version()), wanted);
         }
     }
+}
+
+/// The UID of an object that is created at `version`; two objects of one list have different ones.
+fn new_uid(name: u8, version: u64) -> u64 {
+    version * 8 + u64::from(name)
 }
 
 fn version(object: &serde_json::Value) -> u64 {
