@@ -4,7 +4,8 @@
 //! [`Write::attempt`] lists the steps that every one of them takes, one below the other. Decoding
 //! happens where a write is made, or in its step [`Write::make`]; encoding is the answer's.
 //!
-//! **Invariant:** nothing reaches the store, and no allocation is kept, by another way.
+//! **Invariant:** nothing that a request names reaches the store, and no allocation is kept, by another way. (An
+//! eviction also writes the status of the budget that allows it, which nobody named.)
 //! **Invariant:** a write that has passed admission is completed even if its client disconnects.
 
 use std::sync::Arc;
