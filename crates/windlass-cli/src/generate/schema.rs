@@ -314,10 +314,12 @@ impl<'a> Types<'a> {
             let rules = self.rules(schema, Shape::Object, &["x-kubernetes-map-type"], place.path);
             return Ok(Typed::json(kind, rules));
         }
-        let rules = self.rules(schema, Shape::Object, &[PRESERVE], place.path);
+        let said = [PRESERVE, "minProperties", "maxProperties"];
+        let rules = self.rules(schema, Shape::Object, &said, place.path);
         let description =
             schema.get("description").and_then(Value::as_str).filter(|_| place.is_element);
-        let name = self.structure(schema, place, description, vec!["#[k8s]".into()], &[])?;
+        let attributes = vec![format!("#[k8s{}]", field_counts(schema))];
+        let name = self.structure(schema, place, description, attributes, &[])?;
         Ok(Typed::json(name, rules))
     }
 
@@ -392,7 +394,9 @@ impl<'a> Types<'a> {
         }
         let (lines, exact) = doc::comment(description.unwrap_or_default());
         if let (Some(description), false) = (description, exact) {
-            attributes[0] = format!("#[k8s(doc = {})]", literal(description));
+            let counts = field_counts(schema);
+            let more = counts.strip_prefix('(').map_or(")".into(), |rest| format!(", {rest}"));
+            attributes[0] = format!("#[k8s(doc = {}{more}]", literal(description));
         }
         Ok(self.add(slot, place.name, lines, attributes, Body::Struct(fields)))
     }
@@ -541,4 +545,16 @@ pub fn is_set(schema: &Map<String, Value>, keyword: &str) -> bool {
 
 pub fn strings(value: Option<&Value>) -> Vec<&str> {
     value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// How many fields a struct may have, as arguments of its attribute.
+fn field_counts(schema: &Map<String, Value>) -> String {
+    let count = |keyword: &str| schema.get(keyword).and_then(Value::as_u64);
+    let counts = [("minProperties", "min_properties"), ("maxProperties", "max_properties")]
+        .into_iter()
+        .filter_map(|(keyword, argument)| Some(format!("{argument} = {}", count(keyword)?)));
+    match counts.collect::<Vec<_>>() {
+        counts if counts.is_empty() => String::new(),
+        counts => format!("({})", counts.join(", ")),
+    }
 }

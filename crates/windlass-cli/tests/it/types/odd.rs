@@ -22,14 +22,11 @@ pub struct OddityFields {
     /// TODO is not left out
     /// ---
     /// and neither is this \ "quoted"  text
-    #[k8s(
-        min_properties = 1,
-        doc = "TODO is not left out\n---\nand neither is this \\ \"quoted\" \u{202e} text",
-    )]
+    #[k8s(doc = "TODO is not left out\n---\nand neither is this \\ \"quoted\" \u{202e} text")]
     pub spec: Option<OdditySpec>,
 }
 
-#[k8s]
+#[k8s(min_properties = 1)]
 pub struct OdditySpec {
     #[k8s(default = "x", nullable)]
     #[serde(rename = "$ref")]
