@@ -210,7 +210,7 @@ fn the_operator_is_shown_at_work_and_can_be_deployed_from_another_terminal() {
     let dev = project.start(&["dev"]);
     dev.line("starting server");
     dev.line("Starting Controller");
-    let workers = dev.line("Starting workers");
+    let workers = dev.line("Starting workers controller=\"memcached\"");
     for field in ["controller=", "controllerGroup=", "controllerKind=", "worker count="] {
         assert!(workers.contains(field), "{workers}");
     }
