@@ -120,7 +120,11 @@ fn refuse_to_edit(project: &Path, windlass: &str) -> Result<(), String> {
 fn workspace(project: &Path, cargo: &str, windlass: &str) -> Result<(), String> {
     let root = project.with_file_name("company");
     std::fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
-    write(&root.join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = []\n")?;
+    // With the profile of the first project, what that has built is used again.
+    let profile = read(&project.join("Cargo.toml"))?;
+    let (_, profile) = profile.split_once("[profile.dev]").ok_or("Cargo.toml has no profile")?;
+    let manifest = format!("[workspace]\nresolver = \"3\"\nmembers = []\n\n[profile.dev]{profile}");
+    write(&root.join("Cargo.toml"), &manifest)?;
     for (name, group, kind) in [("shop", "cache", "Memcached"), ("site", "web", "Route")] {
         step(&root, windlass, &["init", "--domain", "example.com", "--name", name])?;
         let words = ["create", "api", "--group", group, "--version", "v1", "--kind", kind];
