@@ -1,6 +1,6 @@
 //! `cargo xtask build-times`: what the attributes `api` and `k8s` add to the build of an operator.
 //!
-//! Two projects are the Memcached example. One is the example as it is; the other has the same types with
+//! Two projects are the Memcached example with its first version. One is the example as it is; the other has the same types with
 //! `#[derive(CustomResource)]` of kube and `#[derive(JsonSchema)]`. Both are built from nothing,
 //! and again after a change of the reconcile function, in turns.
 
@@ -96,7 +96,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
 
 fn projects(root: &Path, scratch: &Path) -> Result<Vec<Project>, String> {
     let example = root.join("examples/memcached/src");
-    let library = read(&example.join("lib.rs"))?;
+    let library = one_version(&read(&example.join("lib.rs"))?);
     let derived = derived(&library)?;
     let mut projects = Vec::new();
     for (name, library) in [("attributes", library), ("derives", derived)] {
@@ -110,6 +110,15 @@ fn projects(root: &Path, scratch: &Path) -> Result<Vec<Project>, String> {
         projects.push(Project { name, directory, library });
     }
     Ok(projects)
+}
+
+/// The library of the example without its second version.
+fn one_version(library: &str) -> String {
+    library
+        .lines()
+        .filter(|line| !line.contains("v1beta1"))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// The library of the example with derives in the place of attributes.
