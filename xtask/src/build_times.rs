@@ -114,11 +114,12 @@ fn projects(root: &Path, scratch: &Path) -> Result<Vec<Project>, String> {
 
 /// The library of the example without its second version.
 fn one_version(library: &str) -> String {
-    library
-        .lines()
-        .filter(|line| !line.contains("v1beta1"))
-        .map(|line| format!("{line}\n"))
-        .collect()
+    let line = |line: &str| match line {
+        line if !line.contains("v1beta1") => format!("{line}\n"),
+        line if line.contains("let memory") => "    let memory = 64;\n".to_owned(),
+        _ => String::new(),
+    };
+    library.lines().map(line).collect()
 }
 
 /// The library of the example with derives in the place of attributes.
