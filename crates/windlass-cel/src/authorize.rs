@@ -67,6 +67,26 @@ enum Stage {
     Decided(Decision),
 }
 
+// === impl Request ===
+
+impl Request {
+    /// How many bytes its texts have.
+    fn size(&self) -> usize {
+        let texts = [
+            &self.verb,
+            &self.group,
+            &self.resource,
+            &self.subresource,
+            &self.namespace,
+            &self.name,
+            &self.field_selector,
+            &self.label_selector,
+        ];
+        let path = self.path.as_ref().map_or(0, String::len);
+        path + texts.into_iter().map(String::len).sum::<usize>()
+    }
+}
+
 // === impl Check ===
 
 impl<'a> Check<'a> {
@@ -87,6 +107,7 @@ impl<'a> Check<'a> {
     }
 
     fn with(&self, stage: Stage, change: impl FnOnce(&mut Request)) -> Res<'a> {
+        super::meter::made_text(self.request.size());
         let mut next = self.clone();
         next.stage = stage;
         change(&mut next.request);
@@ -127,6 +148,7 @@ pub fn call<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
 }
 
 fn step<'a>(name: &str, check: &Check<'a>, text: &str, args: &[Val<'a>]) -> Res<'a> {
+    super::meter::made_text(text.len());
     let text = text.to_owned();
     match (name, &check.stage) {
         ("path", Stage::Start) if text.is_empty() => fault("path must not be empty"),

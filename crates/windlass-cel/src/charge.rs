@@ -102,7 +102,7 @@ impl Charge {
         }
     }
 
-    /// Whether the cost is known only with the result.
+    /// Returns `true` if the cost is known only with the result.
     pub fn needs_result(self) -> bool {
         matches!(self, Self::Result(_) | Self::Output)
     }

@@ -1,15 +1,18 @@
 //! Runs programs.
 //!
 //! **Invariant:** every step is charged before or right after it is done, and nothing absorbs an
-//! exceeded limit, so no program runs longer than its limit allows.
+//! exceeded limit, so no program runs longer than its limit allows. What a charge does not cover
+//! is counted by [`meter`](super::meter).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_text::work;
+
 use super::library::{self, show};
 use super::message::Message;
 use super::plan::{Access, Call, Loop, Node, Plan};
-use super::value::{Fault, Map, Res, Val, fault};
+use super::value::{Fault, Map, Res, Val, fault, hash};
 
 /// Runs a program; returns what it cost, too.
 pub fn run<'a>(plan: &'a Plan, variables: &'a [Res<'a>], limit: u64) -> (Res<'a>, u64) {
@@ -35,10 +38,11 @@ enum Local<'a> {
 impl<'a> Machine<'a> {
     fn charge(&mut self, cost: u64) -> Result<(), Fault> {
         self.cost = self.cost.saturating_add(cost);
-        if self.cost > self.limit { Err(Fault::Cost) } else { Ok(()) }
+        if self.cost > self.limit || work::is_over() { Err(Fault::Cost) } else { Ok(()) }
     }
 
     fn eval(&mut self, node: &'a Node) -> Res<'a> {
+        work::spent(1);
         self.attribute(node, false)
     }
 
@@ -82,7 +86,9 @@ impl<'a> Machine<'a> {
             },
             Node::InSet(parts) => {
                 let value = self.eval(&parts.0)?;
-                Ok(Val::Bool(parts.1.iter().any(|item| item.equals(&value))))
+                let (items, buckets) = &parts.1;
+                let mut found = buckets.candidates(hash(&value));
+                Ok(Val::Bool(found.any(|at| items[at].equals(&value))))
             }
             Node::List(items) => self.list(items),
             Node::Map(entries) => self.map(entries),

@@ -60,6 +60,7 @@ mod library;
 mod literal;
 mod macros;
 mod message;
+mod meter;
 mod parse;
 mod plan;
 mod range;
@@ -273,7 +274,7 @@ impl Expression {
         &self.variables
     }
 
-    /// Whether it uses a variable.
+    /// Returns `true` if it uses a variable.
     pub fn uses(&self, name: &str) -> bool {
         let index = self.variables.iter().position(|variable| variable.name == name);
         let is = |reference: &Option<check::Reference>| match reference {
@@ -301,9 +302,8 @@ impl Expression {
     /// Runs it with one input per variable; returns the result, or the error in the words of the
     /// reference, and what the run cost.
     pub fn evaluate(&self, inputs: &[Input<'_>], limit: u64) -> (Result<Output, String>, u64) {
-        let variables: Vec<Res<'_>> = inputs.iter().map(|input| input.0.clone()).collect();
-        let (result, cost) = eval::run(&self.plan, &variables, limit);
-        (result.map(|value| Output::of(&value)).map_err(fault_text), cost)
+        let (result, cost) = self.run(inputs, limit, |made| Ok(Output::of(&made)));
+        (result.map_err(fault_text), cost)
     }
 
     /// Runs it like [`Expression::evaluate`] for the patch it makes: an object, or a list of steps.
@@ -311,21 +311,7 @@ impl Expression {
     /// # Errors
     /// As [`Expression::evaluate`], and if a message is not named after its place.
     pub fn evaluate_patch(&self, inputs: &[Input<'_>], limit: u64) -> Result<Value, String> {
-        let variables: Vec<Res<'_>> = inputs.iter().map(|input| input.0.clone()).collect();
-        let made = eval::run(&self.plan, &variables, limit).0.map_err(fault_text)?;
-        let messages = match &made {
-            Val::List(list) => list.items().map_err(fault_text)?,
-            _ => vec![made.clone()],
-        };
-        for made in &messages {
-            let Val::Message(made) = made else { continue };
-            let step = &*made.name == message::STEP;
-            let object = if step { made.get("value") } else { Some(Val::Message(made.clone())) };
-            if let Some(Val::Message(object)) = object {
-                object.check_names().map_err(|why| format!("type mismatch: {why}"))?;
-            }
-        }
-        made.to_json().ok_or_else(|| format!("{} is no JSON", made.type_name()))
+        self.run(inputs, limit, |made| patch_of(&made)).0.map_err(fault_text)
     }
 
     /// Runs it like [`Expression::evaluate`], and keeps the result as an input for others.
@@ -333,11 +319,45 @@ impl Expression {
     /// # Errors
     /// As [`Expression::evaluate`], and if the result can not be kept.
     pub fn evaluate_kept(&self, inputs: &[Input<'_>], limit: u64) -> Result<Kept, String> {
+        let keep = |made: Val<'_>| match made.detached()? {
+            Some(kept) => Ok(Kept(kept)),
+            None => value::fault(format!("a value of type {} can not be kept", made.type_name())),
+        };
+        self.run(inputs, limit, keep).0.map_err(fault_text)
+    }
+
+    /// Runs it and reads the result, all within the limit.
+    fn run<T>(
+        &self,
+        inputs: &[Input<'_>],
+        limit: u64,
+        read: impl FnOnce(Val<'_>) -> Result<T, Fault>,
+    ) -> (Result<T, Fault>, u64) {
         let variables: Vec<Res<'_>> = inputs.iter().map(|input| input.0.clone()).collect();
-        let made = eval::run(&self.plan, &variables, limit).0.map_err(fault_text)?;
-        let kept = made.detached().map_err(fault_text)?;
-        kept.map(Kept)
-            .ok_or_else(|| format!("a value of type {} can not be kept", made.type_name()))
+        meter::run(limit, || {
+            let (result, cost) = eval::run(&self.plan, &variables, limit);
+            (result.and_then(read), cost)
+        })
+    }
+}
+
+/// The patch that an expression made.
+fn patch_of(made: &Val<'_>) -> Result<Value, Fault> {
+    let messages = match made {
+        Val::List(list) => list.items()?,
+        _ => vec![made.clone()],
+    };
+    for made in &messages {
+        let Val::Message(made) = made else { continue };
+        let step = &*made.name == message::STEP;
+        let object = if step { made.get("value") } else { Some(Val::Message(made.clone())) };
+        if let Some(Val::Message(object)) = object {
+            object.check_names().or_else(|why| value::fault(format!("type mismatch: {why}")))?;
+        }
+    }
+    match made.to_json() {
+        Some(patch) => Ok(patch),
+        None => value::fault(format!("{} is no JSON", made.type_name())),
     }
 }
 

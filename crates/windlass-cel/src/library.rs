@@ -6,8 +6,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use windlass_text::work;
+
 use super::value::{List, Map, Res, Val, fault};
-use super::{authorize, time};
+use super::{authorize, meter, time};
 
 mod convert;
 pub mod format;
@@ -149,7 +151,10 @@ pub fn show(value: &Val<'_>) -> String {
         Val::Int(number) => number.to_string(),
         Val::Uint(number) => number.to_string(),
         Val::Double(number) => windlass_text::number::go_float(*number),
-        Val::Str(text) => text.to_string(),
+        Val::Str(text) => {
+            meter::made_text(text.len());
+            text.to_string()
+        }
         Val::Time(time) => time.to_string(),
         Val::Span(span) => time::span_text(*span),
         Val::Type(ty) => ty.runtime_name().to_owned(),
@@ -159,6 +164,10 @@ pub fn show(value: &Val<'_>) -> String {
 
 /// What it costs to walk through a value.
 pub fn traversal(value: &Val<'_>) -> u64 {
+    work::spent(1);
+    if work::is_over() {
+        return 0;
+    }
     match value {
         Val::Str(text) => (text.len() as f64 * 0.1) as u64,
         Val::Bytes(bytes) => (bytes.len() as f64 * 0.1) as u64,

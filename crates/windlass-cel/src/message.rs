@@ -24,7 +24,7 @@ pub struct Message<'a> {
     pub fields: BTreeMap<Arc<str>, Val<'a>>,
 }
 
-/// Whether messages of a type can be made.
+/// Returns `true` if messages of a type can be made.
 pub fn is_type(name: &str) -> bool {
     let below = name.strip_prefix(OBJECT);
     name == STEP || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -49,7 +49,7 @@ impl<'a> Message<'a> {
         self.fields.get(field).cloned().or_else(|| texts.then(|| Val::text("")))
     }
 
-    /// Whether both are of one type, with equal fields.
+    /// Returns `true` if both are of one type, with equal fields.
     pub fn equals(&self, other: &Self) -> bool {
         let mut names: Vec<&str> =
             self.fields.keys().chain(other.fields.keys()).map(|n| &**n).collect();

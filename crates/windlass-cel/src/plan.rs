@@ -12,7 +12,7 @@ use super::check::{Checked, Reference};
 use super::functions::Function;
 use super::library;
 use super::macros::ACCUMULATOR;
-use super::value::{Fault, Text, Val};
+use super::value::{Buckets, Fault, Text, Val, hash};
 
 /// One step of a program.
 #[derive(Debug)]
@@ -30,7 +30,8 @@ pub enum Node {
     Call(Box<Call>),
     /// The target if it has a value, else the other; the flag asks for the value itself.
     OrElse(Box<(Node, Node, bool)>),
-    InSet(Box<(Node, Vec<Val<'static>>)>),
+    /// Whether a value is among constants, which are found by their hashes.
+    InSet(Box<(Node, (Vec<Val<'static>>, Buckets))>),
     List(Vec<(Node, bool)>),
     Map(Vec<(Node, Node, bool)>),
     Message(Arc<str>, Vec<(Arc<str>, Node, bool)>),
@@ -103,7 +104,8 @@ struct Planner<'a> {
 }
 
 impl Node {
-    /// Whether the step is a name or a look into one, whose base costs nothing in some places.
+    /// Returns `true` if the step is a name or a look into one, whose base costs nothing in some
+    /// places.
     pub fn is_attribute(&self) -> bool {
         matches!(
             self,
@@ -339,7 +341,9 @@ fn folded(
         };
         if items.iter().all(primitive) {
             let value = nodes.swap_remove(0);
-            return Ok(Some(Node::InSet(Box::new((value, items)))));
+            let mut buckets = Buckets::default();
+            items.iter().for_each(|item| buckets.push(hash(item)));
+            return Ok(Some(Node::InSet(Box::new((value, (items, buckets))))));
         }
     }
     Ok(None)

@@ -5,12 +5,12 @@
 //! **Invariant:** parsing never fails and never recurses deeper than [`DEPTH_MAX`]; whether the
 //! schema is acceptable is checked when the definition is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::OnceLock;
 
 use regex::Regex;
 use serde_json::{Map, Value};
-use windlass_text::{format, pattern};
+use windlass_text::{format, pattern, work};
 
 use super::rule::Rule;
 
@@ -97,6 +97,15 @@ pub struct Schema {
     /// Keywords a definition may not use, and what they hold.
     pub forbidden: Forbidden,
     matcher: OnceLock<Option<Regex>>,
+    members: OnceLock<Members>,
+}
+
+/// The values of an `enum`, found by their hashes.
+#[derive(Clone, Debug, Default)]
+struct Members {
+    wholes: HashSet<i64>,
+    floats: HashSet<u64>,
+    others: HashSet<Value>,
 }
 
 /// `additionalProperties`: a flag, or a schema for the further fields.
@@ -203,10 +212,11 @@ impl Schema {
             size: map.values().filter(|v| !v.is_null()).count(),
             forbidden: Forbidden::parse(map, &deeper),
             matcher: OnceLock::new(),
+            members: OnceLock::new(),
         }
     }
 
-    /// Whether unknown fields are kept here.
+    /// Returns `true` if unknown fields are kept here.
     pub fn preserves(&self) -> bool {
         self.preserve_unknown == Some(true)
     }
@@ -221,12 +231,18 @@ impl Schema {
         self.additional.as_ref().and_then(|a| a.schema.as_deref())
     }
 
-    /// Whether the pattern matches; one that does not compile matches nothing.
+    /// Returns `true` if the pattern matches; one that does not compile matches nothing.
     pub fn pattern_matches(&self, text: &str) -> bool {
         self.matcher
             .get_or_init(|| pattern::compile(&self.pattern).ok())
             .as_ref()
             .is_some_and(|regex| regex.is_match(text))
+    }
+
+    /// Returns `true` if the value is one of `enum`. Numbers are compared as Go compares them after
+    /// a conversion to the type of the listed one; null equals nothing.
+    pub fn allows(&self, value: &Value) -> bool {
+        self.members.get_or_init(|| Members::of(&self.allowed)).contains(value)
     }
 
     /// Returns the format if it is one that the server checks for the type, and an empty text
@@ -252,12 +268,50 @@ impl Schema {
         }
     }
 
-    /// Whether any node satisfies the predicate.
+    /// Returns `true` if any node satisfies the predicate.
     pub fn any(&self, predicate: &dyn Fn(&Self) -> bool) -> bool {
         let mut found = false;
         self.walk(&mut |node| found = found || predicate(node));
         found
     }
+}
+
+// === impl Members ===
+
+impl Members {
+    fn of(allowed: &[Value]) -> Self {
+        let mut members = Self::default();
+        for value in allowed {
+            match value {
+                Value::Null => {}
+                Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                    (Some(whole), _) => drop(members.wholes.insert(whole)),
+                    (None, Some(float)) => drop(members.floats.insert(bits(float))),
+                    (None, None) => {}
+                },
+                other => drop(members.others.insert(other.clone())),
+            }
+        }
+        members
+    }
+
+    fn contains(&self, value: &Value) -> bool {
+        work::spent(1);
+        match value {
+            Value::Number(number) => {
+                let float = number.as_f64();
+                let whole = number.as_i64().or(float.map(|float| float as i64));
+                whole.is_some_and(|whole| self.wholes.contains(&whole))
+                    || float.is_some_and(|float| self.floats.contains(&bits(float)))
+            }
+            other => self.others.contains(other),
+        }
+    }
+}
+
+/// The bits of a number; both zeros have equal bits.
+fn bits(float: f64) -> u64 {
+    (float + 0.0).to_bits()
 }
 
 impl Forbidden {

@@ -23,11 +23,21 @@ fn compile(schema: &Value, text: &str) -> Result<(Expression, Arc<Decl>), String
 
 /// Runs an expression over `self`.
 fn run(schema: &Value, value: &Value, text: &str) -> (Result<Output, String>, u64) {
+    run_within(schema, value, text, CALL_LIMIT)
+}
+
+/// Runs an expression over `self` that may cost at most `limit`.
+fn run_within(
+    schema: &Value,
+    value: &Value,
+    text: &str,
+    limit: u64,
+) -> (Result<Output, String>, u64) {
     let (expression, decl) = match compile(schema, text) {
         Ok(compiled) => compiled,
         Err(error) => return (Err(error), 0),
     };
-    expression.evaluate(&[Input::json(value, &decl), Input::absent()], CALL_LIMIT)
+    expression.evaluate(&[Input::json(value, &decl), Input::absent()], limit)
 }
 
 /// Runs an expression without variables.
@@ -64,4 +74,28 @@ fn rules_of_a_schema_compile_and_tell_their_costs() {
     assert_eq!(compiled[3].message_error.as_deref(), Some(text));
     let reported = compiled[4].message_error.as_deref().unwrap_or_default();
     assert!(reported.starts_with("messageExpression compilation failed: ERROR: <input>:1:7: "));
+}
+
+#[test]
+fn the_values_of_an_enum_are_found_by_their_hashes() {
+    let values: Vec<Value> = (0..1_000).map(|n| json!(format!("v{n}"))).collect();
+    let schema = Schema::parse(&json!({"enum": values}));
+    let before = windlass_text::work::total();
+    assert!(values.iter().all(|value| schema.allows(value)));
+    assert!(!schema.allows(&json!("v1000")));
+    assert!(windlass_text::work::total() - before < 2_000);
+}
+
+#[test]
+fn numbers_of_an_enum_are_compared_as_go_converts_them() {
+    let schema = Schema::parse(&json!({"enum": [1, 2.5, 0.0, null, true, ["a"], {"k": 1}]}));
+    for value in [json!(1), json!(1.0), json!(1.9), json!(2.5), json!(0), json!(-0.0)] {
+        assert!(schema.allows(&value), "{value}");
+    }
+    for value in [json!(true), json!(["a"]), json!({"k": 1})] {
+        assert!(schema.allows(&value), "{value}");
+    }
+    for value in [json!(2), json!(2.6), json!(null), json!("1"), json!(false), json!([])] {
+        assert!(!schema.allows(&value), "{value}");
+    }
 }

@@ -123,7 +123,7 @@ impl Set {
         Self(self.0 | other.0)
     }
 
-    /// Whether the kind is in the set.
+    /// Returns `true` if the kind is in the set.
     pub const fn has(self, kind: Kind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }

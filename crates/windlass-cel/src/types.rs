@@ -66,17 +66,17 @@ impl Type {
         Self::Optional(Arc::new(self))
     }
 
-    /// Whether it is dynamic.
+    /// Returns `true` if it is dynamic.
     pub fn is_dyn(&self) -> bool {
         matches!(self, Self::Dyn)
     }
 
-    /// Whether it matches anything.
+    /// Returns `true` if it matches anything.
     pub fn is_wild(&self) -> bool {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Whether both are the same type.
+    /// Returns `true` if both are the same type.
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.same(b),
@@ -101,12 +101,12 @@ impl Type {
         }
     }
 
-    /// Whether type variables occur in it.
+    /// Returns `true` if type variables occur in it.
     pub fn has_params(&self) -> bool {
         matches!(self, Self::Param(_)) || self.parts().iter().any(|part| part.has_params())
     }
 
-    /// Whether the value has a fixed size.
+    /// Returns `true` if the value has a fixed size.
     pub fn is_scalar(&self) -> bool {
         match self {
             Self::Optional(of) => of.is_scalar(),
@@ -116,7 +116,7 @@ impl Type {
         }
     }
 
-    /// Whether null can stand for it.
+    /// Returns `true` if null can stand for it.
     fn nullable(&self) -> bool {
         matches!(
             self,
@@ -228,7 +228,8 @@ impl Bindings {
         }
     }
 
-    /// Whether each type can stand for its partner; what was bound meanwhile stays only if so.
+    /// Returns `true` if each type can stand for its partner; what was bound meanwhile stays only
+    /// if so.
     pub fn assign_all(&mut self, left: &[&Type], right: &[&Type]) -> bool {
         let mark = self.trail.len();
         let fits =
@@ -243,7 +244,7 @@ impl Bindings {
         fits
     }
 
-    /// Whether one type can stand for the other.
+    /// Returns `true` if one type can stand for the other.
     pub fn assignable(&mut self, left: &Type, right: &Type) -> bool {
         self.assign_all(&[left], &[right])
     }

@@ -8,16 +8,21 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_text::work;
 
 use super::authorize::Check;
 use super::decl::{DYN, Decl, Shape};
 use super::functions;
 use super::library::{format::Format, net, quantity::Quantity, semver::Semver, url::Url};
 use super::message::Message;
+use super::meter;
 use super::time::{self, Time};
 use super::types::Type;
 
+mod buckets;
 mod collections;
+
+pub use buckets::{Buckets, hash};
 
 /// Why an evaluation stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,11 +117,14 @@ impl Deref for Text<'_> {
 impl<'a> Val<'a> {
     /// A text.
     pub fn text(text: impl Into<Arc<str>>) -> Self {
-        Self::Str(Text::Shared(text.into()))
+        let text = text.into();
+        meter::made_text(text.len());
+        Self::Str(Text::Shared(text))
     }
 
     /// A list.
     pub fn list(items: Vec<Self>) -> Self {
+        meter::made_list(items.len());
         Self::List(List::Owned(Arc::new(items)))
     }
 
@@ -148,6 +156,12 @@ impl<'a> Val<'a> {
             };
         }
         let go = || go_type(value);
+        if let (Shape::Bytes | Shape::Duration | Shape::Date | Shape::Timestamp, Some(text)) =
+            (&decl.shape, value.as_str())
+        {
+            meter::make_text(text.len())?;
+            meter::made_text(text.len());
+        }
         match (&decl.shape, value) {
             (Shape::Raw, _) => Ok(Self::Raw(value)),
             (Shape::Dyn | Shape::Value(_), _) => Ok(Self::of_plain_json(value)),
@@ -219,8 +233,19 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The value as JSON, if JSON can say it.
+    /// The value as JSON, if JSON can say it and the limit of the run allows.
     pub fn to_json(&self) -> Option<Value> {
+        work::spent(1);
+        if work::is_over() {
+            return None;
+        }
+        match self {
+            Self::Str(text) => meter::made_text(text.len()),
+            Self::List(List::Json(items, _)) => items.iter().for_each(work::walked),
+            Self::Map(Map::Json(map, _)) => map.values().for_each(work::walked),
+            Self::Raw(value) => work::walked(value),
+            _ => {}
+        }
         Some(match self {
             Self::Null | Self::Opt(None) => Value::Null,
             Self::Bool(value) => Value::Bool(*value),
@@ -252,6 +277,8 @@ impl<'a> Val<'a> {
 
     /// The value with nothing borrowed, if it can be without.
     pub fn detached(&self) -> Result<Option<Val<'static>>, Fault> {
+        work::spent(1);
+        meter::check()?;
         Ok(Some(match self {
             Self::Null => Val::Null,
             Self::Bool(value) => Val::Bool(*value),
@@ -342,7 +369,10 @@ impl<'a> Val<'a> {
     /// How many characters, bytes, items or entries it has; one for anything else.
     pub fn size(&self) -> u64 {
         match self {
-            Self::Str(text) => text.chars().count() as u64,
+            Self::Str(text) => {
+                work::scanned(text.len());
+                text.chars().count() as u64
+            }
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::List(list) => list.len() as u64,
             Self::Map(map) => map.len() as u64,
@@ -353,13 +383,20 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Whether both are equal; values of different types are not.
+    /// Returns `true` if both are equal; values of different types are not.
     pub fn equals(&self, other: &Self) -> bool {
+        work::spent(1);
         match (self, other) {
             (Self::Null, Self::Null) => true,
             (Self::Bool(a), Self::Bool(b)) => a == b,
-            (Self::Str(a), Self::Str(b)) => **a == **b,
-            (Self::Bytes(a), Self::Bytes(b)) => a == b,
+            (Self::Str(a), Self::Str(b)) => {
+                work::scanned(if a.len() == b.len() { a.len() } else { 0 });
+                **a == **b
+            }
+            (Self::Bytes(a), Self::Bytes(b)) => {
+                work::scanned(if a.len() == b.len() { a.len() } else { 0 });
+                a == b
+            }
             (Self::Time(a), Self::Time(b)) => a == b,
             (Self::Span(a), Self::Span(b)) => a == b,
             (Self::List(a), Self::List(b)) => a.equals(b),
@@ -367,8 +404,10 @@ impl<'a> Val<'a> {
             (Self::Type(a), Self::Type(b)) => a.runtime_name() == b.runtime_name(),
             (Self::Opt(None), Self::Opt(None)) => true,
             (Self::Opt(Some(a)), Self::Opt(Some(b))) => a.equals(b),
-            (Self::Raw(a), Self::Raw(b)) => a == b,
-            (Self::Raw(a), b) | (b, Self::Raw(a)) => b.to_json().is_some_and(|b| **a == b),
+            (Self::Raw(a), Self::Raw(b)) => meter::equal(a, b),
+            (Self::Raw(a), b) | (b, Self::Raw(a)) => {
+                b.to_json().is_some_and(|b| meter::equal(a, &b))
+            }
             (Self::Quantity(a), Self::Quantity(b)) => a == b,
             (Self::Url(a), Self::Url(b)) => a == b,
             (Self::Ip(a), Self::Ip(b)) => a == b,
@@ -402,7 +441,10 @@ impl<'a> Val<'a> {
             Self::Double(number) if number.fract() == 0.0 && number.abs() < 2e19 => {
                 Key::Int(*number as i128)
             }
-            Self::Str(text) => Key::Str(text.to_string()),
+            Self::Str(text) => {
+                work::scanned(text.len());
+                Key::Str(text.to_string())
+            }
             _ => return None,
         })
     }

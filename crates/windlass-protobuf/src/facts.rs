@@ -148,12 +148,12 @@ impl fmt::Debug for MessageId {
 // === impl Kind ===
 
 impl Kind {
-    /// Whether it is a varint on the wire.
+    /// Returns `true` if it is a varint on the wire.
     pub(crate) fn is_number(self) -> bool {
         matches!(self, Self::Bool | Self::Int32 | Self::Int64)
     }
 
-    /// Whether it is one value on the wire and in JSON, for which there is a zero.
+    /// Returns `true` if it is one value on the wire and in JSON, for which there is a zero.
     pub(crate) fn is_scalar(self) -> bool {
         matches!(self, Self::Bool | Self::Int32 | Self::Int64 | Self::Double | Self::String)
     }

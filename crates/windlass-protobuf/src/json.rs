@@ -405,7 +405,7 @@ impl JsonWriter<'_> {
     }
 }
 
-/// Whether a single zero byte is all there is to the field's zero, and that is left out.
+/// Returns `true` if a single zero byte is all there is to the field's zero, and that is left out.
 fn leaves_out_zero(field: &Field) -> bool {
     let text = matches!(field.kind, Kind::String | Kind::Bytes);
     let time = matches!(field.kind, Kind::Time | Kind::MicroTime) && field.omit_zero;

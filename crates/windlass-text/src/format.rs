@@ -7,7 +7,8 @@ use regex::Regex;
 
 use crate::name;
 
-const STRING_FORMATS: &[&str] = &[
+/// The formats of strings, without hyphens and in order.
+pub const NAMES: &[&str] = &[
     "bsonobjectid",
     "byte",
     "cidr",
@@ -36,7 +37,7 @@ const STRING_FORMATS: &[&str] = &[
     "uuid5",
 ];
 
-/// Whether a format means something for a type (an empty type is a string or both).
+/// Returns `true` if a format means something for a type (an empty type is a string or both).
 pub fn is_supported(kind: &str, format: &str) -> bool {
     match kind {
         "" | "string" => known(format),
@@ -46,12 +47,12 @@ pub fn is_supported(kind: &str, format: &str) -> bool {
     }
 }
 
-/// Whether it is a format of strings.
+/// Returns `true` if it is a format of strings.
 pub fn known(format: &str) -> bool {
-    STRING_FORMATS.binary_search(&&*format.replace('-', "")).is_ok()
+    NAMES.binary_search(&&*format.replace('-', "")).is_ok()
 }
 
-/// Whether a text has the format; formats that are not known hold for every text.
+/// Returns `true` if a text has the format; formats that are not known hold for every text.
 pub fn matches(format: &str, text: &str) -> bool {
     let r = &*REGEXES;
     match &*format.replace('-', "") {
@@ -337,7 +338,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in "\\PC{0,30}") {
-            for format in STRING_FORMATS {
+            for format in NAMES {
                 let _ = matches(format, &text);
             }
         }

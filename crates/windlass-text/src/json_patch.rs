@@ -4,11 +4,20 @@
 
 use serde_json::Value;
 
+use crate::work;
+
 /// The most bytes all `copy` operations of a patch may add: copies of copies grow fast.
 const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// How deep a patch may nest: moves can pile up what no body could hold, and walks recurse.
 const DEPTH_MAX: usize = 110;
+
+/// The most values a patch may move or look through, other than its own: an item that is added to
+/// the front of a long list moves all the others.
+const WORK_MAX: usize = 16_000_000;
+
+/// How many items of a list are moved in the time it takes to look at one value.
+const MOVED_PER_STEP: usize = 8;
 
 /// The operations of one patch, applied one after the other.
 ///
@@ -26,12 +35,22 @@ const DEPTH_MAX: usize = 110;
 #[derive(Debug, Default)]
 pub struct Steps {
     copied: usize,
+    work: usize,
 }
 
-/// An operation that does not apply. The API server does not say why.
+/// Why an operation was not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the operation does not apply")]
-pub struct DoesNotApply;
+pub enum Refused {
+    /// It does not apply to the document. The API server does not say why.
+    #[error("the operation does not apply")]
+    DoesNotApply,
+    /// The patch as a whole moves too many values.
+    #[error(
+        "the operations of the patch move more than {WORK_MAX} values of the object: \
+         replace long lists as a whole"
+    )]
+    TooMuchWork,
+}
 
 // === impl Steps ===
 
@@ -45,38 +64,116 @@ impl Steps {
     ///
     /// # Errors
     ///
-    /// Fails if the operation does not apply; the document may be changed in part by a `move`.
-    pub fn apply(&mut self, document: &mut Value, operation: &Value) -> Result<(), DoesNotApply> {
-        run(document, operation, &mut self.copied).ok_or(DoesNotApply)
+    /// Fails if the operation does not apply, or if the patch takes too much work; the document
+    /// may be changed in part by a `move`.
+    pub fn apply(&mut self, document: &mut Value, operation: &Value) -> Result<(), Refused> {
+        match self.run(document, operation) {
+            _ if self.work > WORK_MAX => Err(Refused::TooMuchWork),
+            done => done.ok_or(Refused::DoesNotApply),
+        }
     }
-}
 
-/// Carries out one operation; `None` if it fails.
-fn run(document: &mut Value, op: &Value, copied: &mut usize) -> Option<()> {
-    let text = |key: &str| op.get(key).and_then(Value::as_str);
-    let path = text("path");
-    let value = || op.get("value").cloned().unwrap_or(Value::Null);
-    match text("op")? {
-        "add" => add(document, path?, value()),
-        "remove" => remove(document, path?).map(drop),
-        "replace" => replace(document, path?, value()),
-        "move" => {
-            let moved = remove(document, text("from")?)?;
-            add(document, path?, moved)
-        }
-        "copy" => {
-            let copy = get(document, text("from")?)?.cloned().unwrap_or(Value::Null);
-            *copied += copy.to_string().len();
-            if *copied > COPY_BYTES_MAX {
-                return None;
+    /// Carries out one operation; `None` if it fails.
+    fn run(&mut self, document: &mut Value, op: &Value) -> Option<()> {
+        let text = |key: &str| op.get(key).and_then(Value::as_str);
+        let path = text("path");
+        let value = || op.get("value").cloned().unwrap_or(Value::Null);
+        match text("op")? {
+            "add" => self.add(document, path?, value()),
+            "remove" => self.remove(document, path?).map(drop),
+            "replace" => self.replace(document, path?, value()),
+            "move" => {
+                let moved = self.remove(document, text("from")?)?;
+                self.add(document, path?, moved)
             }
-            add(document, path?, copy)
+            "copy" => {
+                let copy = get(document, text("from")?)?.cloned().unwrap_or(Value::Null);
+                let size = copy.to_string().len();
+                work::scanned(size);
+                self.copied += size;
+                if self.copied > COPY_BYTES_MAX {
+                    return None;
+                }
+                self.add(document, path?, copy)
+            }
+            "test" => {
+                let found = get(document, path?)?.unwrap_or(&Value::Null);
+                (*found == op.get("value").cloned().unwrap_or(Value::Null)).then_some(())
+            }
+            _ => None,
         }
-        "test" => {
-            let found = get(document, path?)?.unwrap_or(&Value::Null);
-            (*found == op.get("value").cloned().unwrap_or(Value::Null)).then_some(())
+    }
+
+    fn add(&mut self, document: &mut Value, path: &str, value: Value) -> Option<()> {
+        self.check_depth(path, &value)?;
+        let (parent, key) = parent_mut(document, path)?;
+        match parent {
+            Value::Object(map) => {
+                map.insert(key, value);
+            }
+            Value::Array(items) if key == "-" => items.push(value),
+            Value::Array(items) => {
+                let at = index(&key, items.len() + 1)?;
+                self.moves(items.len() - at)?;
+                items.insert(at, value);
+            }
+            _ => return None,
         }
-        _ => None,
+        Some(())
+    }
+
+    fn remove(&mut self, document: &mut Value, path: &str) -> Option<Value> {
+        let (parent, key) = parent_mut(document, path)?;
+        match parent {
+            Value::Object(map) => map.remove(&key),
+            Value::Array(items) => {
+                let at = index(&key, items.len())?;
+                self.moves(items.len() - at)?;
+                Some(items.remove(at))
+            }
+            _ => None,
+        }
+    }
+
+    fn replace(&mut self, document: &mut Value, path: &str, value: Value) -> Option<()> {
+        self.check_depth(path, &value)?;
+        if path.is_empty() {
+            // Only this operation may take the document as a whole, and only for another like it.
+            let whole = matches!(value, Value::Array(_) | Value::Object(_));
+            return whole.then(|| *document = value);
+        }
+        let (parent, key) = parent_mut(document, path)?;
+        match parent {
+            Value::Object(map) => {
+                map.insert(key, value);
+            }
+            Value::Array(items) => {
+                let at = index(&key, items.len())?;
+                items[at] = value;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Counts the items of a list that make room for one, or close the gap of one.
+    fn moves(&mut self, items: usize) -> Option<()> {
+        self.spend(items / MOVED_PER_STEP)
+    }
+
+    /// `None` if the value would be too deep at the path.
+    fn check_depth(&mut self, path: &str, value: &Value) -> Option<()> {
+        let at = path.bytes().filter(|b| *b == b'/').count();
+        let mut nodes = 0;
+        let fits = at + depth(value, &mut nodes) <= DEPTH_MAX;
+        self.spend(nodes)?;
+        fits.then_some(())
+    }
+
+    fn spend(&mut self, steps: usize) -> Option<()> {
+        work::spent(steps);
+        self.work += steps;
+        (self.work <= WORK_MAX).then_some(())
     }
 }
 
@@ -94,66 +191,16 @@ fn get<'a>(document: &'a Value, path: &str) -> Option<Option<&'a Value>> {
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
-    shallow(path, &value)?;
-    let (parent, key) = parent_mut(document, path)?;
-    match parent {
-        Value::Object(map) => {
-            map.insert(key, value);
-        }
-        Value::Array(items) if key == "-" => items.push(value),
-        Value::Array(items) => {
-            let at = index(&key, items.len() + 1)?;
-            items.insert(at, value);
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
-fn remove(document: &mut Value, path: &str) -> Option<Value> {
-    let (parent, key) = parent_mut(document, path)?;
-    match parent {
-        Value::Object(map) => map.remove(&key),
-        Value::Array(items) => {
-            let at = index(&key, items.len())?;
-            Some(items.remove(at))
-        }
-        _ => None,
-    }
-}
-
-fn replace(document: &mut Value, path: &str, value: Value) -> Option<()> {
-    shallow(path, &value)?;
-    if path.is_empty() {
-        // Only this operation may take the document as a whole, and only for another like it.
-        let whole = matches!(value, Value::Array(_) | Value::Object(_));
-        return whole.then(|| *document = value);
-    }
-    let (parent, key) = parent_mut(document, path)?;
-    match parent {
-        Value::Object(map) => {
-            map.insert(key, value);
-        }
-        Value::Array(items) => {
-            let at = index(&key, items.len())?;
-            items[at] = value;
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
-/// `None` if the value would be too deep at the path.
-fn shallow(path: &str, value: &Value) -> Option<()> {
-    let at = path.bytes().filter(|b| *b == b'/').count();
-    (at + depth(value) <= DEPTH_MAX).then_some(())
-}
-
-fn depth(value: &Value) -> usize {
+/// How deep a value is; counts the values in it.
+fn depth(value: &Value, nodes: &mut usize) -> usize {
+    *nodes += 1;
     match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
-        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or_default(),
+        Value::Array(items) => {
+            1 + items.iter().map(|item| depth(item, nodes)).max().unwrap_or_default()
+        }
+        Value::Object(map) => {
+            1 + map.values().map(|value| depth(value, nodes)).max().unwrap_or_default()
+        }
         _ => 0,
     }
 }
@@ -198,4 +245,40 @@ fn index(text: &str, len: usize) -> Option<usize> {
 
 fn unescape(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn steps(document: Value, ops: &[Value]) -> Result<u64, Refused> {
+        let (mut document, mut steps, before) = (document, Steps::new(), work::total());
+        for op in ops {
+            steps.apply(&mut document, op)?;
+        }
+        Ok(work::total() - before)
+    }
+
+    #[test]
+    fn adding_to_the_front_of_a_long_list_ends() {
+        let list = |length: usize| json!({"l": vec![0; length]});
+        let front = json!({"op": "add", "path": "/l/0", "value": 1});
+        assert!(steps(list(1_000), &vec![front.clone(); 1_000]).is_ok());
+        assert_eq!(steps(list(100_000), &vec![front; 2_000]), Err(Refused::TooMuchWork));
+        let end = json!({"op": "add", "path": "/l/-", "value": 1});
+        assert!(steps(list(100_000), &vec![end; 10_000]).unwrap() < 20_000);
+        let gap = json!({"op": "remove", "path": "/l/0"});
+        assert_eq!(steps(list(100_000), &vec![gap; 2_000]), Err(Refused::TooMuchWork));
+    }
+
+    #[test]
+    fn moving_a_large_value_to_and_fro_ends() {
+        let to = json!({"op": "move", "from": "/a", "path": "/b"});
+        let fro = json!({"op": "move", "from": "/b", "path": "/a"});
+        let ops: Vec<_> = (0..1_000).flat_map(|_| [to.clone(), fro.clone()]).collect();
+        assert!(steps(json!({"a": vec![0; 1_000]}), &ops).is_ok());
+        assert_eq!(steps(json!({"a": vec![0; 10_000]}), &ops), Err(Refused::TooMuchWork));
+    }
 }

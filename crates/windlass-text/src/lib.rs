@@ -10,6 +10,7 @@
 //! | [`pattern`] | Go's regular expressions |
 //! | [`json_patch`] | the operations of JSON patches |
 //! | [`number`], [`quote`](mod@quote) | numbers and strings as Go prints them |
+//! | [`work`] | counts and limits what reading a client's data costs |
 //!
 //! ```
 //! use windlass_text::{LabelSelector, Quantity, name};
@@ -38,6 +39,7 @@ pub mod quantity;
 pub mod quote;
 pub mod select;
 pub mod time;
+pub mod work;
 
 pub use quantity::Quantity;
 pub use quote::quote;

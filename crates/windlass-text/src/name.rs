@@ -18,17 +18,17 @@ pub fn dns1035_faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// Whether a text is a DNS-1123 label.
+/// Returns `true` if a text is a DNS-1123 label.
 pub fn dns1123_label(text: &str) -> bool {
     text.len() <= 63 && label_shaped(text)
 }
 
-/// Whether a text is a DNS-1123 subdomain.
+/// Returns `true` if a text is a DNS-1123 subdomain.
 pub fn dns1123_subdomain(text: &str) -> bool {
     dns1123_subdomain_faults(text).is_empty()
 }
 
-/// Whether a text is one lower-case DNS-1123 label, of any length.
+/// Returns `true` if a text is one lower-case DNS-1123 label, of any length.
 pub fn label_shaped(text: &str) -> bool {
     let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.bytes().all(good)

@@ -87,7 +87,7 @@ impl Quantity {
         Self::from_units(0, Format::DecimalSi)
     }
 
-    /// Whether it is zero.
+    /// Returns `true` if it is zero.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0
     }
@@ -107,7 +107,7 @@ impl Quantity {
         saturate(div_up(self.nanos, 1_000_000))
     }
 
-    /// Whether it is a whole number of units.
+    /// Returns `true` if it is a whole number of units.
     pub fn is_whole(&self) -> bool {
         self.nanos % NANO == 0
     }
@@ -321,7 +321,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Whether the real server keeps the text as it is instead of formatting the amount again.
+/// Returns `true` if the real server keeps the text as it is instead of formatting the amount
+/// again.
 fn is_canonical(parts: &Parts<'_>, scale: ScaleBy, format: Format, nanos: i128) -> bool {
     let whole = if parts.whole.is_empty() { "0" } else { parts.whole };
     let digits = [whole, parts.fraction].concat();

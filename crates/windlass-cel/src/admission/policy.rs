@@ -1,7 +1,7 @@
 //! Admission policies: rules that deny a request, warn about it, or change its object.
 
 use serde_json::Value;
-use windlass_text::json_patch::Steps;
+use windlass_text::json_patch::{Refused, Steps};
 
 use super::conditions::Conditions;
 use super::environment::{Environment, Gives};
@@ -241,6 +241,7 @@ impl Mutation {
         for step in patch.as_array().into_iter().flatten() {
             match steps.apply(&mut made, step) {
                 Ok(()) => {}
+                Err(why @ Refused::TooMuchWork) => return Err(format!("JSON Patch: {why}")),
                 // A test that fails means that nothing is to be done.
                 Err(_) if step["op"] == "test" => return Ok(object.clone()),
                 Err(_) => {

@@ -1,5 +1,7 @@
 //! Conversions between types.
 
+use windlass_text::work;
+
 use super::super::time::{self, Time};
 use super::super::types::Type;
 use super::super::value::{Res, Text, Val, fault};
@@ -12,6 +14,9 @@ pub fn call<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
         "dyn" => return Ok(value.clone()),
         "type" => return Ok(Val::Type(value.ty())),
         _ => {}
+    }
+    if let Val::Str(text) = value {
+        work::scanned(text.len());
     }
     let converted = match name {
         "bool" => to_bool(value),

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::super::meter;
 use super::super::types::Type;
 use super::super::value::{List, Res, Val, fault};
 use super::{items, no_overload, operators};
@@ -30,7 +31,10 @@ pub fn call<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
         ("lists.range", [Val::Int(end)]) if *end > RANGE_MAX => {
             fault(format!("list of {end} elements exceeds the limit of {RANGE_MAX}"))
         }
-        ("lists.range", [Val::Int(end)]) => Ok(Val::list((0..*end).map(Val::Int).collect())),
+        ("lists.range", [Val::Int(end)]) => {
+            meter::make_list(usize::try_from(*end).unwrap_or_default())?;
+            Ok(Val::list((0..*end).map(Val::Int).collect()))
+        }
         ("reverse", [Val::List(list)]) => {
             let mut items = items(list)?;
             items.reverse();
@@ -105,7 +109,8 @@ fn slice<'a>(list: &List<'a>, start: i64, end: i64) -> Res<'a> {
     if size < to {
         return fault(format!("cannot slice({start}, {end}), list is length {size}"));
     }
-    Ok(Val::list(items(list)?[from..to].to_vec()))
+    let part: Result<Vec<_>, _> = (from..to).filter_map(|index| list.get(index)).collect();
+    Ok(Val::list(part?))
 }
 
 fn flatten<'a>(list: &List<'a>, depth: i64) -> Res<'a> {
@@ -118,7 +123,10 @@ fn flatten<'a>(list: &List<'a>, depth: i64) -> Res<'a> {
             Val::List(inner) if depth > 0 => {
                 stack.extend(items(&inner)?.into_iter().rev().map(|item| (item, depth - 1)));
             }
-            other => out.push(other),
+            other => {
+                meter::make_list(1)?;
+                out.push(other);
+            }
         }
     }
     Ok(Val::list(out))
@@ -151,7 +159,7 @@ pub fn index_of<'a>(list: &List<'a>, item: &Val<'a>, last: bool) -> Res<'a> {
     let is = |index: &usize| {
         list.get(*index).and_then(Result::ok).is_some_and(|found| found.equals(item))
     };
-    let mut range = 0..list.len();
-    let found = if last { range.rev().find(is) } else { range.find(is) };
+    let range = 0..list.len();
+    let found = if last { range.rev().find(is) } else { range.into_iter().find(is) };
     Ok(Val::Int(found.map_or(-1, |index| index as i64)))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::super::meter;
 use super::super::value::{Fault, Key, List, Map, Res, Val, fault};
 use super::show;
 
@@ -79,12 +80,15 @@ pub fn arithmetic<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
 fn add<'a>(left: &Val<'a>, right: &Val<'a>) -> Res<'a> {
     match (left, right) {
         (Val::Str(a), Val::Str(b)) => {
+            meter::make_text(a.len() + b.len())?;
             let mut text = String::with_capacity(a.len() + b.len());
             text.push_str(a);
             text.push_str(b);
             Ok(Val::text(text))
         }
         (Val::Bytes(a), Val::Bytes(b)) => {
+            meter::make_text(a.len() + b.len())?;
+            meter::made_text(a.len() + b.len());
             let bytes: Vec<u8> = a.iter().chain(b.iter()).copied().collect();
             Ok(Val::Bytes(bytes.into()))
         }
@@ -194,6 +198,9 @@ pub fn insert<'a>(map: Val<'a>, what: &[Val<'a>]) -> Res<'a> {
             Arc::new(entries)
         }
     };
+    if Arc::strong_count(&entries) > 1 {
+        meter::make_list(entries.len())?;
+    }
     let all = Arc::make_mut(&mut entries);
     match what {
         [key, value] => put(all, key.clone(), value.clone())?,
@@ -220,6 +227,7 @@ fn put<'a>(
     if all.contains_key(&found) {
         return fault(format!("insert failed: key {} already exists", show(&key)));
     }
+    meter::make_list(1)?;
     all.insert(found, (key, value));
     Ok(())
 }
@@ -228,6 +236,10 @@ fn put<'a>(
 pub fn add_in_place<'a>(list: Val<'a>, item: Val<'a>) -> Res<'a> {
     match list {
         Val::List(List::Owned(mut items)) => {
+            if Arc::strong_count(&items) > 1 {
+                meter::make_list(items.len())?;
+            }
+            meter::made_list(1);
             Arc::make_mut(&mut items).push(item);
             Ok(Val::List(List::Owned(items)))
         }

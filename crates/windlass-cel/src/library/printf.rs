@@ -1,5 +1,6 @@
 //! `format`: texts with placeholders.
 
+use super::super::meter;
 use super::super::value::{Fault, Map, Res, Val, fault};
 use super::{items, no_overload};
 
@@ -40,7 +41,10 @@ pub fn call<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
             return fault(format!("index {next} out of range"));
         };
         next += 1;
-        out.push_str(&one(verb, precision.unwrap_or(6), value)?);
+        let shown = one(verb, precision.unwrap_or(6), value)?;
+        meter::make_text(out.len() + shown.len())?;
+        meter::made_text(shown.len());
+        out.push_str(&shown);
     }
     Ok(Val::text(out))
 }
@@ -115,6 +119,13 @@ fn scientific(number: f64, precision: usize) -> String {
 }
 
 fn string(value: &Val<'_>) -> Result<String, Fault> {
+    let shown = shown(value)?;
+    meter::made_text(shown.len());
+    meter::make_text(shown.len())?;
+    Ok(shown)
+}
+
+fn shown(value: &Val<'_>) -> Result<String, Fault> {
     Ok(match value {
         Val::Str(text) => text.to_string(),
         Val::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),

@@ -1,8 +1,9 @@
 //! Regular expressions.
 
 use regex::Regex;
-use windlass_text::pattern;
+use windlass_text::{pattern, work};
 
+use super::super::meter;
 use super::super::value::{Fault, Res, Val, fault};
 use super::no_overload;
 
@@ -10,6 +11,9 @@ use super::no_overload;
 /// with the data, and what each try costs: about the time it takes, where a unit is 100 ns.
 const TRIES: [(usize, u64); 4] =
     [(4 << 10, 128), (16 << 10, 512), (64 << 10, 4_096), (256 << 10, 16_384)];
+
+/// How many bytes a pattern is compared with in one step.
+const SEARCHED_PER_STEP: usize = 16;
 
 /// Compiles the pattern of a call whose pattern comes with the data, and returns what that costs;
 /// `None` if the arguments are not those of this library.
@@ -53,14 +57,25 @@ pub fn apply<'a>(name: &str, regex: &Regex, args: &[Val<'a>]) -> Res<'a> {
         ("find", [Val::Str(text), _]) => {
             Ok(Val::text(regex.find(text).map_or("", |found| found.as_str())))
         }
-        ("findAll", [Val::Str(text), _]) => Ok(all(regex, text, -1)),
-        ("findAll", [Val::Str(text), _, Val::Int(count)]) => Ok(all(regex, text, *count)),
+        ("findAll", [Val::Str(text), _]) => all(regex, text, -1),
+        ("findAll", [Val::Str(text), _, Val::Int(count)]) => all(regex, text, *count),
         ("matches", _) => fault("no such overload"),
         _ => no_overload(name, args),
     }
 }
 
-fn all<'a>(regex: &Regex, text: &str, count: i64) -> Val<'a> {
+/// All matches. Each search may look at all of the rest of the text.
+fn all<'a>(regex: &Regex, text: &str, count: i64) -> Res<'a> {
     let limit = usize::try_from(count).unwrap_or(usize::MAX);
-    Val::texts(regex.find_iter(text).take(limit).map(|found| found.as_str().to_owned()))
+    let mut out = Vec::new();
+    let mut found = regex.find_iter(text);
+    let mut at = 0;
+    while out.len() < limit {
+        work::spent(text.len().saturating_sub(at) / SEARCHED_PER_STEP);
+        meter::make_list(1)?;
+        let Some(next) = found.next() else { break };
+        at = next.end();
+        out.push(Val::text(next.as_str()));
+    }
+    Ok(Val::list(out))
 }

@@ -1,6 +1,9 @@
 //! Functions on strings.
 
-use super::super::value::{Res, Val, fault};
+use windlass_text::work;
+
+use super::super::meter;
+use super::super::value::{Fault, Res, Val, fault};
 use super::{lists, no_overload};
 
 /// Calls a function of this library.
@@ -12,21 +15,22 @@ pub fn call<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
             Ok(Val::Bool(text.starts_with(&**part)))
         }
         ("contains" | "endsWith" | "startsWith", _) => fault("no such overload"),
-        ("charAt", [Val::Str(text), Val::Int(index)]) => char_at(text, *index),
+        ("charAt", [Val::Str(text), Val::Int(index)]) => {
+            work::scanned(text.len());
+            char_at(text, *index)
+        }
         ("lowerAscii", [Val::Str(text)]) => Ok(Val::text(text.to_ascii_lowercase())),
         ("upperAscii", [Val::Str(text)]) => Ok(Val::text(text.to_ascii_uppercase())),
         ("trim", [Val::Str(text)]) => Ok(Val::text(text.trim())),
         ("replace", [Val::Str(text), Val::Str(old), Val::Str(new)]) => {
-            Ok(Val::text(replace(text, old, new, -1)))
+            replace(text, old, new, -1).map(Val::text)
         }
         ("replace", [Val::Str(text), Val::Str(old), Val::Str(new), Val::Int(count)]) => {
-            Ok(Val::text(replace(text, old, new, *count)))
+            replace(text, old, new, *count).map(Val::text)
         }
-        ("split", [Val::Str(text), Val::Str(separator)]) => {
-            Ok(Val::texts(split(text, separator, -1)))
-        }
+        ("split", [Val::Str(text), Val::Str(separator)]) => split(text, separator, -1),
         ("split", [Val::Str(text), Val::Str(separator), Val::Int(count)]) => {
-            Ok(Val::texts(split(text, separator, *count)))
+            split(text, separator, *count)
         }
         ("substring", [Val::Str(text), Val::Int(start)]) => {
             let end = text.chars().count() as i64;
@@ -73,34 +77,43 @@ fn substring<'a>(text: &str, start: i64, end: i64) -> Res<'a> {
     Ok(Val::text(text.chars().skip(skip).take(take).collect::<String>()))
 }
 
-fn replace(text: &str, old: &str, new: &str, count: i64) -> String {
-    match usize::try_from(count) {
-        Err(_) => text.replace(old, new),
-        Ok(count) => text.replacen(old, new, count),
+fn replace(text: &str, old: &str, new: &str, count: i64) -> Result<String, Fault> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    if new.len() > old.len() {
+        let found = text.matches(old).take(count).count();
+        meter::make_text(text.len().saturating_add(found.saturating_mul(new.len() - old.len())))?;
     }
+    Ok(text.replacen(old, new, count))
 }
 
 /// Splits as Go does: an empty separator gives single characters, a count of zero nothing.
-fn split(text: &str, separator: &str, count: i64) -> Vec<String> {
+fn split<'a>(text: &str, separator: &str, count: i64) -> Res<'a> {
     let limit = usize::try_from(count).unwrap_or(usize::MAX);
-    if limit == 0 {
-        return Vec::new();
-    }
-    if !separator.is_empty() {
-        return text.splitn(limit, separator).map(str::to_owned).collect();
-    }
     let mut out = Vec::new();
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        if out.len() + 1 == limit {
-            out.push(rest.to_owned());
-            return out;
+    if limit == 0 {
+        return Ok(Val::list(out));
+    }
+    let mut push = |part: &str| {
+        meter::make_list(1)?;
+        out.push(Val::text(part));
+        Ok(out.len())
+    };
+    if !separator.is_empty() {
+        for part in text.splitn(limit, separator) {
+            push(part)?;
         }
-        let (first, after) = rest.split_at(c.len_utf8());
-        out.push(first.to_owned());
+        return Ok(Val::list(out));
+    }
+    let (mut rest, mut parts) = (text, 0);
+    while let Some(c) = rest.chars().next() {
+        let (first, after) = match parts + 1 == limit {
+            true => (rest, ""),
+            false => rest.split_at(c.len_utf8()),
+        };
+        parts = push(first)?;
         rest = after;
     }
-    out
+    Ok(Val::list(out))
 }
 
 fn quote(text: &str) -> String {
@@ -125,11 +138,17 @@ fn quote(text: &str) -> String {
 }
 
 fn join<'a>(items: &[Val<'a>], separator: &str) -> Res<'a> {
-    let mut out = String::new();
-    for (index, item) in items.iter().enumerate() {
+    let mut size = 0_usize;
+    for item in items {
         let Val::Str(text) = item else {
             return fault(format!("join: invalid input: {}", super::show(item)));
         };
+        size = size.saturating_add(text.len()).saturating_add(separator.len());
+    }
+    meter::make_text(size)?;
+    let mut out = String::with_capacity(size);
+    for (index, item) in items.iter().enumerate() {
+        let Val::Str(text) = item else { continue };
         if index > 0 {
             out.push_str(separator);
         }

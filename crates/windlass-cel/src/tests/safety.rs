@@ -3,8 +3,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{compile, eval, run};
-use crate::{Decl, Expression, Input, LIMIT_EXCEEDED, Variable};
+use windlass_text::work;
+
+use super::{compile, eval, run, run_within};
+use crate::{Decl, Expression, Input, LIMIT_EXCEEDED, Output, Variable};
 
 #[test]
 fn deep_and_long_texts_are_refused() {
@@ -31,6 +33,128 @@ fn the_limit_ends_loops() {
     let absorbed = run(&schema, &value, "self.all(x, self.all(y, x + y >= 0)) || true").0;
     assert_eq!(absorbed, Err(LIMIT_EXCEEDED.to_owned()));
     assert!(run(&schema, &value, "self.map(x, self.map(y, [x, y])).size() > 0").0.is_err());
+}
+
+#[test]
+fn texts_that_are_too_long_are_not_made() {
+    let text = json!({"type": "string"});
+    let schema = json!({"type": "object", "properties": {
+        "t": text, "s": text, "l": {"type": "array", "items": text}}});
+    let long = "a".repeat(700_000);
+    let value = json!({"t": long, "s": long, "l": vec![""; 1_000]});
+    let exceeded = Err(LIMIT_EXCEEDED.to_owned());
+    assert_eq!(run(&schema, &value, "self.t.replace('', self.s).size() >= 0").0, exceeded);
+    assert_eq!(run(&schema, &value, "self.l.join(self.s).size() >= 0").0, exceeded);
+    let many = format!("'{}'.format([{}]) != ''", "%s".repeat(50), vec!["self.s"; 50].join(", "));
+    assert_eq!(run(&schema, &value, &many).0, exceeded);
+    let absorbed = "self.t.replace('', self.s).size() >= 0 || true";
+    assert_eq!(run(&schema, &value, absorbed).0, exceeded);
+    let short = "self.l.join(', ').replace(', ', ',').size() == 999";
+    assert_eq!(run(&schema, &value, short).0, Ok(Output::Bool(true)));
+}
+
+#[test]
+fn sets_and_maps_are_not_compared_item_by_item() {
+    let text = json!({"type": "string"});
+    let set = json!({"type": "array", "items": text, "x-kubernetes-list-type": "set"});
+    let keyed = json!({"type": "array", "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["n"],
+        "items": {"type": "object", "properties": {"n": text, "v": {"type": "integer"}}}});
+    let pair = |of: &Value| json!({"type": "array", "items": of});
+    let schema = json!({"type": "object", "properties": {"s": pair(&set), "m": pair(&keyed)}});
+    for expression in [
+        "(self.s[0] + self.s[1]).size() == 2 * self.s[0].size()",
+        "self.s[0] == self.s[0] && self.s[0] != self.s[1]",
+        "(self.m[0] + self.m[1]).size() == self.m[0].size()",
+        "self.m[0] == self.m[0] && self.m[0] != self.m[1]",
+    ] {
+        let steps = |length: usize| {
+            let names = |prefix: &str| -> Vec<String> {
+                (0..length).map(|n| format!("{prefix}{n}")).collect()
+            };
+            let items = |v: i32| -> Vec<Value> {
+                (0..length).map(|n| json!({"n": format!("{n}"), "v": v})).collect()
+            };
+            let value = json!({"s": [names("a"), names("b")], "m": [items(1), items(2)]});
+            let before = work::total();
+            assert_eq!(run(&schema, &value, expression).0, Ok(Output::Bool(true)), "{expression}");
+            work::total() - before
+        };
+        let (once, twice) = (steps(500), steps(1_000));
+        assert!(twice < once * 5 / 2, "{expression}: {once}, {twice}");
+    }
+}
+
+#[test]
+fn items_without_a_hash_end_at_the_limit() {
+    let set = json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"}},
+        "x-kubernetes-list-type": "set"});
+    let schema = json!({"type": "object", "properties": {"a": set, "b": set}});
+    let lists = |from: usize| -> Vec<Value> { (from..from + 2_000).map(|n| json!([n])).collect() };
+    let value = json!({"a": lists(0), "b": lists(2_000)});
+    let (result, cost) = run_within(&schema, &value, "(self.a + self.b).size() > 0", 20_000);
+    assert_eq!(result, Err(LIMIT_EXCEEDED.to_owned()));
+    assert!(cost >= 20_000);
+}
+
+#[test]
+fn cheap_calls_on_long_texts_end_at_the_limit() {
+    let schema = json!({"type": "object", "properties": {"s": {"type": "string"},
+        "b": {"type": "string", "format": "byte"},
+        "l": {"type": "array", "items": {"type": "integer"}}}});
+    let value = json!({"s": "a".repeat(1_000_000), "b": "a".repeat(1_000_000),
+        "l": vec![1; 10_000]});
+    for condition in
+        ["self.s.charAt(0) == 'a'", "self.s.size() > 0", "self.b.size() > 0", "self.s != 'b'"]
+    {
+        let text = format!("self.l.all(x, {condition})");
+        let all = run_within(&schema, &value, &text, 200_000).0;
+        assert_eq!(all, Err(LIMIT_EXCEEDED.to_owned()), "{text}");
+        let once = run_within(&schema, &value, condition, 200_000).0;
+        assert_eq!(once, Ok(Output::Bool(true)), "{condition}");
+    }
+}
+
+#[test]
+fn values_that_contain_one_another_many_times_end_at_the_limit() {
+    let nested = format!("[[1]]{}", ".map(x, [x, x])".repeat(40));
+    for reads in [".all(x, x == x)", ".all(x, '%s'.format([x]) != '')", ""] {
+        let text = format!("{nested}{reads}");
+        let result = run_within(&json!({"type": "string"}), &json!(""), &text, 20_000).0;
+        assert_eq!(result, Err(LIMIT_EXCEEDED.to_owned()), "{reads}");
+    }
+}
+
+#[test]
+fn a_search_for_all_matches_ends_at_the_limit() {
+    let schema = json!({"type": "string"});
+    let find = "self.findAll('.*[^A-Z]|[A-Z]').size() > 0";
+    assert_eq!(run(&schema, &json!("A".repeat(1_000)), find).0, Ok(Output::Bool(true)));
+    let long = json!("A".repeat(20_000));
+    assert_eq!(run_within(&schema, &long, find, 100_000).0, Err(LIMIT_EXCEEDED.to_owned()));
+}
+
+#[test]
+fn a_run_that_is_stopped_ends() {
+    let stop = work::Stop::default();
+    assert_eq!(work::stoppable(stop.clone(), || eval("1 + 1 == 2 || true")), Ok(json!(true)));
+    stop.stop();
+    let ended = work::stoppable(stop, || eval("1 + 1 == 2 || true"));
+    assert_eq!(ended, Err(LIMIT_EXCEEDED.to_owned()));
+}
+
+#[test]
+fn constants_are_found_by_their_hashes() {
+    let schema = json!({"type": "array", "items": {"type": "string"}});
+    let value = json!(vec!["none"; 1_000]);
+    let steps = |constants: usize| {
+        let constants: Vec<String> = (0..constants).map(|n| format!("'{n}'")).collect();
+        let text = format!("self.all(x, !(x in [{}]))", constants.join(", "));
+        let before = work::total();
+        assert_eq!(run(&schema, &value, &text).0, Ok(Output::Bool(true)));
+        work::total() - before
+    };
+    assert!(steps(1_000) < steps(10) + 10_000);
 }
 
 fn word() -> impl Strategy<Value = String> {

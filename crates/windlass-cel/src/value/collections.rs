@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use windlass_text::work;
+
+use super::buckets::{Buckets, hash, hash_keys};
 use super::{Fault, Key, List, Map, Res, Text, Val};
 use crate::decl::{DYN, Decl, ListKind, RAW, Shape};
+use crate::meter;
 
 // === impl List ===
 
@@ -28,6 +32,7 @@ impl<'a> List<'a> {
 
     /// All items.
     pub fn items(&self) -> Result<Vec<Val<'a>>, Fault> {
+        meter::make_list(self.len())?;
         match self {
             Self::Json(items, decl) => {
                 let item = decl.item().unwrap_or(&DYN);
@@ -47,41 +52,56 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether a value is in the list.
+    /// Returns `true` if a value is in the list.
     pub fn contains(&self, value: &Val<'a>) -> bool {
-        (0..self.len()).any(|index| {
-            self.get(index).and_then(Result::ok).is_some_and(|item| item.equals(value))
-        })
+        (0..self.len()).take_while(|_| !work::is_over()).any(|index| self.is_at(index, value))
+    }
+
+    fn is_at(&self, index: usize, value: &Val<'a>) -> bool {
+        self.good(index).is_some_and(|item| item.equals(value))
+    }
+
+    fn good(&self, index: usize) -> Option<Val<'a>> {
+        self.get(index).and_then(Result::ok)
     }
 
     pub(super) fn equals(&self, other: &Self) -> bool {
         if self.len() != other.len() {
             return false;
         }
-        let at = |list: &Self, index| list.get(index).and_then(Result::ok);
+        let mut all = (0..self.len()).take_while(|_| !work::is_over());
         match self.kind() {
             Some(ListKind::Set) => {
-                (0..other.len()).all(|index| at(other, index).is_some_and(|v| self.contains(&v)))
-            }
-            Some(ListKind::Map(keys)) => (0..other.len()).all(|index| {
-                at(other, index).is_some_and(|item| {
-                    self.find(keys, &item)
-                        .and_then(|i| at(self, i))
-                        .is_some_and(|v| v.equals(&item))
+                let mine = self.buckets(hash);
+                all.all(|index| {
+                    let Some(item) = other.good(index) else { return false };
+                    mine.candidates(hash(&item)).any(|at| self.is_at(at, &item))
                 })
-            }),
-            _ => (0..self.len()).all(|index| match (at(self, index), at(other, index)) {
+            }
+            Some(ListKind::Map(keys)) => {
+                let mine = self.buckets(|item| hash_keys(keys, item));
+                all.all(|index| {
+                    let Some(item) = other.good(index) else { return false };
+                    let mut found = mine.candidates(hash_keys(keys, &item));
+                    let same = |at: &usize| {
+                        self.good(*at).is_some_and(|mine| same_keys(keys, &mine, &item))
+                    };
+                    found.find(same).is_some_and(|at| self.is_at(at, &item))
+                })
+            }
+            _ => all.all(|index| match (self.good(index), other.good(index)) {
                 (Some(a), Some(b)) => a.equals(&b),
                 _ => false,
             }),
         }
     }
 
-    fn find(&self, keys: &[String], item: &Val<'a>) -> Option<usize> {
-        (0..self.len()).find(|index| {
-            let Some(Ok(mine)) = self.get(*index) else { return false };
-            same_keys(keys, &mine, item)
-        })
+    fn buckets(&self, hash: impl Fn(&Val<'a>) -> Option<u64>) -> Buckets {
+        let mut buckets = Buckets::default();
+        for index in 0..self.len() {
+            buckets.push(self.good(index).and_then(|item| hash(&item)));
+        }
+        buckets
     }
 
     /// Both lists together: sets and maps merge, others join.
@@ -90,17 +110,27 @@ impl<'a> List<'a> {
         let more = other.items()?;
         match self.kind() {
             Some(ListKind::Set) => {
+                let mut known = self.buckets(hash);
                 for value in more {
-                    if !items.iter().any(|item| item.equals(&value)) {
+                    let own = hash(&value);
+                    if !known.candidates(own).any(|at| items[at].equals(&value)) {
+                        known.push(own);
                         items.push(value);
                     }
                 }
             }
             Some(ListKind::Map(keys)) => {
+                let mut known = self.buckets(|item| hash_keys(keys, item));
                 for value in more {
-                    match items.iter().position(|item| same_keys(keys, item, &value)) {
-                        Some(index) => items[index] = value,
-                        None => items.push(value),
+                    let own = hash_keys(keys, &value);
+                    let found =
+                        known.candidates(own).find(|at| same_keys(keys, &items[*at], &value));
+                    match found {
+                        Some(at) => items[at] = value,
+                        None => {
+                            known.push(own);
+                            items.push(value);
+                        }
                     }
                 }
             }
@@ -132,6 +162,9 @@ impl<'a> Map<'a> {
 
     /// The value of a key, or of a field by the name expressions use.
     pub fn get(&self, key: &Val<'a>) -> Option<Res<'a>> {
+        if let Val::Str(name) = key {
+            work::scanned(name.len());
+        }
         match (self, key) {
             (Self::Json(map, Decl { shape: Shape::Object(object), .. }), Val::Str(name)) => {
                 let field = object.fields.get(&**name)?;
@@ -173,6 +206,7 @@ impl<'a> Map<'a> {
 
     /// All keys, in order.
     pub fn keys(&self) -> Vec<Val<'a>> {
+        meter::made_list(self.len());
         match self {
             Self::Json(map, _) => {
                 map.keys().map(|key| Val::Str(Text::Borrowed(key.as_str()))).collect()
@@ -188,12 +222,12 @@ impl<'a> Map<'a> {
         match (self, other) {
             (Self::Json(map, _), Self::Json(..)) => {
                 map.keys().all(|key| match (self.raw(key), other.raw(key)) {
-                    (Some(Ok(a)), Some(Ok(b))) => a.equals(&b),
+                    (Some(Ok(a)), Some(Ok(b))) => !work::is_over() && a.equals(&b),
                     _ => false,
                 })
             }
             _ => self.keys().iter().all(|key| match (self.get(key), other.get(key)) {
-                (Some(Ok(a)), Some(Ok(b))) => a.equals(&b),
+                (Some(Ok(a)), Some(Ok(b))) => !work::is_over() && a.equals(&b),
                 _ => false,
             }),
         }

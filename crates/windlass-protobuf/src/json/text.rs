@@ -44,7 +44,7 @@ pub(super) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Whether bytes are ASCII that JSON has as it is; looks at eight of them at a time.
+/// Returns `true` if bytes are ASCII that JSON has as it is; looks at eight of them at a time.
 fn is_plain(bytes: &[u8]) -> bool {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

@@ -50,12 +50,12 @@ impl FieldSelector {
         Self::default()
     }
 
-    /// Whether everything is selected.
+    /// Returns `true` if everything is selected.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether an object with these fields is selected; a missing field counts as empty.
+    /// Returns `true` if an object with these fields is selected; a missing field counts as empty.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements
             .iter()

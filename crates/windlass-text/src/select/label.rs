@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::key;
 use super::lexer::{self, Kind, Token};
-use crate::quote;
+use crate::{quote, work};
 
 /// A conjunction of requirements on labels; without any it selects everything.
 ///
@@ -120,23 +120,24 @@ impl LabelSelector {
         Self { requirements: requirements.collect(), nothing: false }
     }
 
-    /// Whether these labels are selected.
+    /// Returns `true` if these labels are selected.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches_by(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Whether the `metadata.labels` of an object are selected.
+    /// Returns `true` if the `metadata.labels` of an object are selected.
     pub fn matches_object(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         self.matches_by(|key| labels.get(key).and_then(Value::as_str))
     }
 
-    /// Whether labels read by a lookup are selected.
+    /// Returns `true` if labels read by a lookup are selected.
     pub fn matches_by<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
+        work::spent(1 + self.requirements.len());
         !self.nothing && self.requirements.iter().all(|r| r.matches(lookup(&r.key)))
     }
 
-    /// Whether everything is selected.
+    /// Returns `true` if everything is selected.
     pub fn is_everything(&self) -> bool {
         !self.nothing && self.requirements.is_empty()
     }
@@ -195,7 +196,7 @@ impl Requirement {
         }
     }
 
-    /// Whether a label with this value (or without one) is selected.
+    /// Returns `true` if a label with this value (or without one) is selected.
     pub fn matches(&self, value: Option<&str>) -> bool {
         match self.operator {
             Operator::Exists => value.is_some(),
