@@ -127,12 +127,12 @@ impl Operation {
 // === impl Review ===
 
 impl Review<'_> {
-    /// Whether it is a write of this resource itself, not of a part.
+    /// Returns `true` if it is a write of this resource itself, not of a part.
     fn writes(&self, group: &str, plural: &str) -> bool {
         self.subresource.is_empty() && self.concerns(group, plural)
     }
 
-    /// Whether it is a write of this resource or a part of it.
+    /// Returns `true` if it is a write of this resource or a part of it.
     fn concerns(&self, group: &str, plural: &str) -> bool {
         &*self.resource.gvk.group == group && &*self.resource.plural == plural
     }
@@ -191,7 +191,7 @@ impl Inner {
         !self.admission.mutations.is_empty(self) || !self.admission.validations.is_empty(self)
     }
 
-    /// Whether policies or webhooks may change anything at all.
+    /// Returns `true` if policies or webhooks may change anything at all.
     fn has_mutators(&self) -> bool {
         !self.admission.mutations.is_empty(self) || !self.admission.mutating.is_empty(self)
     }

@@ -15,6 +15,7 @@ use crate::handler::Call;
 use crate::server::Inner;
 use crate::status::{FieldError, Result, Status};
 use crate::store::{ResourceKey, Store};
+use crate::work;
 
 /// The range of cluster IPs, `10.0.0.0/24`, without its first and last address.
 const FIRST_IP: u32 = u32::from_be_bytes([10, 0, 0, 1]);
@@ -247,6 +248,7 @@ fn create_ports(
     let Some(ports) = object["spec"]["ports"].as_array_mut() else { return Ok(()) };
     let mut asked: BTreeMap<i64, i64> = BTreeMap::new();
     for port in ports.iter() {
+        work::spent(1);
         if let (Some(number), Some(node)) = (port["port"].as_i64(), port_number(&port["nodePort"]))
         {
             asked.entry(number).or_insert(node);
@@ -254,6 +256,7 @@ fn create_ports(
     }
     let mut chosen: BTreeMap<i64, i64> = BTreeMap::new();
     for (at, port) in ports.iter_mut().enumerate() {
+        work::spent(1);
         let (number, own) = (port["port"].as_i64().unwrap_or(0), port_number(&port["nodePort"]));
         if own.is_none() && !automatic {
             continue;
@@ -289,6 +292,7 @@ fn update_ports(
     }
     let Some(ports) = object["spec"]["ports"].as_array_mut() else { return Ok(()) };
     for (at, port) in ports.iter_mut().enumerate() {
+        work::spent(1);
         match port_number(&port["nodePort"]) {
             Some(node) if had.ports.contains(&node) || added.ports.contains(&node) => {}
             Some(node) => {

@@ -88,12 +88,12 @@ impl User {
         )
     }
 
-    /// Whether the user is in a group.
+    /// Returns `true` if the user is in a group.
     pub fn in_group(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
     }
 
-    /// Whether RBAC does not apply to the user.
+    /// Returns `true` if RBAC does not apply to the user.
     pub fn is_master(&self) -> bool {
         self.in_group(MASTERS)
     }
@@ -134,12 +134,12 @@ pub fn split_service_account(user: &str) -> Option<(&str, &str)> {
     (is_label(namespace) && is_subdomain(name)).then_some((namespace, name))
 }
 
-/// Whether a text is a DNS-1123 label.
+/// Returns `true` if a text is a DNS-1123 label.
 fn is_label(text: &str) -> bool {
     (1..=63).contains(&text.len()) && is_dns_part(text)
 }
 
-/// Whether a text is a DNS-1123 subdomain.
+/// Returns `true` if a text is a DNS-1123 subdomain.
 fn is_subdomain(text: &str) -> bool {
     (1..=253).contains(&text.len()) && text.split('.').all(is_dns_part)
 }

@@ -21,7 +21,7 @@ pub mod rules;
 pub mod workload;
 
 pub use general::{binding, event};
-pub use workload::budget;
+pub use workload::{budget, disruption};
 
 /// The rules of one built-in kind.
 pub trait Strategy: Sync {
@@ -62,28 +62,28 @@ pub trait Strategy: Sync {
         NameRule::Subdomain
     }
 
-    /// Whether its own rules look at metadata. If not, the storage layer does, after them and only
-    /// if they found nothing; every path segment is a name then.
+    /// Returns `true` if its own rules look at metadata. If not, the storage layer does, after them
+    /// and only if they found nothing; every path segment is a name then.
     fn checks_meta(&self) -> bool {
         true
     }
 
-    /// Whether `metadata.generation` is kept (1 on create, +1 per spec change).
+    /// Returns `true` if `metadata.generation` is kept (1 on create, +1 per spec change).
     fn has_generation(&self) -> bool {
         false
     }
 
-    /// Whether a PUT of a missing object creates it.
+    /// Returns `true` if a PUT of a missing object creates it.
     fn allows_create_on_update(&self) -> bool {
         false
     }
 
-    /// Whether a PUT without resourceVersion overwrites.
+    /// Returns `true` if a PUT without resourceVersion overwrites.
     fn allows_unconditional_update(&self) -> bool {
         true
     }
 
-    /// Whether DELETE answers with the object instead of a `Status`.
+    /// Returns `true` if DELETE answers with the object instead of a `Status`.
     fn returns_deleted_object(&self) -> bool {
         false
     }
@@ -233,6 +233,11 @@ pub trait Strategy: Sync {
         None
     }
 
+    /// What a request to a subresource does.
+    fn action(&self, subresource: &str) -> Action {
+        Action::shared(subresource)
+    }
+
     /// The refusal of a connection to something that does not run yet.
     fn check_connection(&self, _object: &Value) -> crate::status::Result<()> {
         Ok(())
@@ -257,6 +262,38 @@ pub enum Part {
     /// The node of a pod. It is not a change that a node could have missed, so the generation
     /// stays.
     Binding,
+}
+
+/// What a request to a subresource does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Reads or changes a part of the object.
+    Part(Part),
+    /// Reads or changes its scale.
+    Scale,
+    /// Ends the object with the last finalizer of its spec.
+    Finalize,
+    /// Puts it onto a node.
+    Bind,
+    /// Deletes it if a disruption budget allows that.
+    Evict,
+    /// Issues a token for it.
+    Token,
+    /// Reads its log.
+    Log,
+    /// Opens a connection to it.
+    Connect,
+}
+
+impl Action {
+    /// What the subresources do that many kinds have.
+    pub fn shared(subresource: &str) -> Self {
+        match subresource {
+            "status" => Self::Part(Part::Status),
+            "scale" => Self::Scale,
+            _ => Self::Connect,
+        }
+    }
 }
 
 /// The rule for a kind's names.

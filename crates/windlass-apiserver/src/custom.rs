@@ -320,7 +320,7 @@ impl Version {
         set("", "status", status);
     }
 
-    /// Whether an update changes anything but metadata.
+    /// Returns `true` if an update changes anything but metadata.
     pub fn generation_changed(&self, object: &Value, old: &Value) -> bool {
         let (Value::Object(new), Value::Object(old)) = (object, old) else { return true };
         let rest = |map: &serde_json::Map<String, Value>| {

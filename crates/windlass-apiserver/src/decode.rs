@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::resource::Gvk;
 use crate::schema;
-use crate::status::{FieldError, FieldErrorKind, Status};
+use crate::status::Status;
 
 mod json;
 mod node;
@@ -109,6 +109,17 @@ pub fn check_value(value: &Value, gvk: &Gvk) -> Result<Checked, String> {
     Ok(Checked { value: outcome.value, strict: outcome.strict })
 }
 
+/// As [`check_value`], in the way of Go's converter of maps: numbers that are too large for their
+/// field are cut.
+///
+/// # Errors
+/// The decoder's text.
+pub fn check_map(value: &Value, gvk: &Gvk) -> Result<Checked, String> {
+    let Some(id) = schema::type_of(gvk) else { return check_value(value, gvk) };
+    let outcome = typed::convert(&Node::of(value), id)?;
+    Ok(Checked { value: outcome.value, strict: outcome.strict })
+}
+
 /// What keeps a map from becoming an object of a built-in kind, in the words of Go's converter.
 pub fn misfit(value: &Value, gvk: &Gvk) -> Option<String> {
     unstructured::misfit(value, schema::type_of(gvk)?)
@@ -123,11 +134,6 @@ pub fn check_type(value: &Value, type_name: &str) -> Result<Checked, String> {
         .ok_or_else(|| format!("no built-in type is called {type_name}"))?;
     let outcome = typed::decode(&Node::of(value), id)?;
     Ok(Checked { value: outcome.value, strict: outcome.strict })
-}
-
-/// What the server writes for a built-in kind of which nothing is set.
-pub fn zero_value(gvk: &Gvk) -> Option<Value> {
-    schema::type_of(gvk).map(typed::zero_of)
 }
 
 /// The error of a document that is not an object, and so has no version and kind.
@@ -215,12 +221,6 @@ pub fn cannot_handle(got_kind: &str, got_version: &str, want_kind: &str, error: 
 /// The text for unknown and duplicate fields under `fieldValidation=Strict`.
 pub fn strict_error(strict: &[String]) -> String {
     format!("strict decoding error: {}", strict.join(", "))
-}
-
-/// 422 for a patch whose result cannot be decoded; `shown` is the patch as Go prints it.
-pub fn patch_invalid(shown: &str, error: &str) -> Status {
-    let error = FieldError::raw(FieldErrorKind::Invalid, "patch", shown, error);
-    Status::invalid("", "", "", &[error])
 }
 
 /// The start of a body, as text if it looks like JSON.

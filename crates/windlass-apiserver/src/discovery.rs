@@ -15,9 +15,6 @@ use serde_json::{Map, Value, json};
 
 use crate::resource::{Gvk, Resource, Subresource};
 
-/// The content type of the aggregated documents.
-pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
 /// A finished document and its `ETag`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
@@ -36,18 +33,6 @@ pub enum Wanted {
     Legacy,
     /// Nothing that there is: 406.
     Nothing,
-}
-
-/// Whether an `Accept` header asks for the aggregated format.
-///
-/// ```
-/// use windlass_apiserver::discovery;
-///
-/// assert!(discovery::wants_aggregated(discovery::AGGREGATED));
-/// assert!(!discovery::wants_aggregated("application/json"));
-/// ```
-pub fn wants_aggregated(accept: &str) -> bool {
-    wanted(accept) == Wanted::Aggregated
 }
 
 /// What an `Accept` header asks for; of equally good types the more precise one wins.

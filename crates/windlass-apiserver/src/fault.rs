@@ -106,7 +106,7 @@ impl RequestLog {
         self.entries.lock().iter().flatten().cloned().collect()
     }
 
-    /// Whether anybody listens: making an entry costs.
+    /// Returns `true` if anybody listens: making an entry costs.
     pub fn wanted(&self) -> bool {
         self.sink.load().is_some() || self.entries.lock().is_some()
     }

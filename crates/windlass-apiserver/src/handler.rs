@@ -37,6 +37,7 @@ mod patch;
 mod stored;
 mod subresource;
 mod update;
+mod warnings;
 mod watch;
 mod write;
 
@@ -61,7 +62,7 @@ pub(crate) struct Call {
     pub over_wire: bool,
     /// The place among the requests in flight, which a write keeps until it is completed.
     pub permit: Option<OwnedSemaphorePermit>,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<warnings::Warnings>,
     /// The revision of its last write; 0 if there is none.
     written: AtomicU64,
 }
@@ -127,7 +128,7 @@ impl Call {
         if self.info.watch_path && self.info.verb != "watch" {
             return Err(Status::method_not_allowed());
         }
-        // A list is refused for its form after its options were read.
+        // A list is refused for its form after it was read.
         if self.info.verb != "list" || self.is_computed() {
             self.check_form()?;
         }
@@ -241,16 +242,12 @@ impl Call {
 
     /// Adds a `Warning` header to the answer.
     pub fn warn(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut warnings = self.warnings.lock();
-        if !warnings.contains(&text) {
-            warnings.push(text);
-        }
+        self.warnings.lock().add(text.into());
     }
 
-    /// The warnings so far.
-    pub fn warnings(&self) -> Vec<String> {
-        self.warnings.lock().clone()
+    /// Adds the warnings so far to the headers of the answer.
+    pub fn write_warnings(&self, headers: &mut HeaderMap) {
+        self.warnings.lock().write(headers);
     }
 
     /// The rules of the resource's kind.
@@ -324,7 +321,8 @@ impl Call {
     }
 }
 
-/// Whether the real server has no struct for this answer: custom objects, but not their scale.
+/// Returns `true` if the real server has no struct for this answer: custom objects, but not their
+/// scale.
 fn is_unstructured(resource: &Resource, value: &Value) -> bool {
     resource.is_custom() && value["kind"] == *resource.gvk.kind
 }

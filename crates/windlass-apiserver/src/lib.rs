@@ -15,6 +15,9 @@
 //! | allocate, admit | `alloc`, `admission`, `lookup` |
 //! | store | `store` |
 //! | encode | `response`, `table`, `skim`, `status` |
+//!
+//! Public is what tests, the embedded cluster and the command need: how a server is started, served,
+//! filled and made to fail, and the parts of it that are of use alone.
 
 pub mod clock;
 pub mod fault;
@@ -23,37 +26,37 @@ mod random;
 pub mod serve;
 pub mod server;
 
-pub mod discovery;
+mod discovery;
 pub mod openapi;
-pub mod registry;
+mod registry;
 pub mod request;
 pub mod resource;
 
 pub mod auth;
 
-pub mod decode;
-pub mod object;
+mod decode;
+mod object;
 pub mod schema;
-pub mod shape;
+mod shape;
 
 mod handler;
 
-pub mod merge;
+mod merge;
 
-pub mod builtin;
+mod builtin;
 pub mod custom;
 mod work;
 
-pub mod admission;
+mod admission;
 mod alloc;
-pub mod lookup;
+mod lookup;
 
 pub mod store;
 
 pub mod response;
 mod skim;
 pub mod status;
-pub mod table;
+mod table;
 
 pub use admission::ExpressionWarning;
 pub use auth::User;

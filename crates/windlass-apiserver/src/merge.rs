@@ -31,16 +31,12 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{
-    ApplyRequest, Convert, UpdateRequest, apply, check_apply_body, keep_times, track_update,
-};
+pub use apply::{ApplyRequest, UpdateRequest, apply, check_apply_body, keep_times, track_update};
 pub use configuration::merge_configuration;
 pub use empty::empty_object;
 pub use go::plain as go_text;
-pub use json::{JSON_PATCH_OPS_MAX, json_patch, merge_patch};
-pub use managed::{Entry, ManagedFields, ManagerId, Operation};
-pub use path::{PathElement, PathSet};
+pub use json::{json_patch, merge_patch};
+pub use managed::ManagedFields;
+pub use path::PathSet;
 pub use scale::{ScalePaths, scale_to_parent, scale_to_subresource};
 pub use strategic::strategic_patch;
-pub use typed::{field_set, validate};
-pub use walk::{Comparison, compare, remove_items};

@@ -43,7 +43,7 @@ pub fn uid(object: &Value) -> &str {
     meta_str(object, "uid")
 }
 
-/// Whether deletion was asked for.
+/// Returns `true` if deletion was asked for.
 pub fn is_deleting(object: &Value) -> bool {
     meta(object).get("deletionTimestamp").is_some_and(|t| !t.is_null())
 }
@@ -80,7 +80,7 @@ pub fn set_type(object: &mut Value, api_version: &str, kind: &str) {
     }
 }
 
-/// Whether an optional part is absent, null or empty.
+/// Returns `true` if an optional part is absent, null or empty.
 pub fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -82,7 +82,7 @@ impl Registry {
         builtin.or_else(|| self.family(key)?.resources.first().cloned())
     }
 
-    /// Whether a group is a built-in one.
+    /// Returns `true` if a group is a built-in one.
     pub fn is_builtin_group(&self, group: &str) -> bool {
         builtins().iter().any(|r| &*r.gvk.group == group)
     }

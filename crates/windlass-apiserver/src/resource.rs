@@ -93,7 +93,7 @@ impl Resource {
         GroupResource { group: &self.gvk.group, resource: &self.plural }
     }
 
-    /// Whether it has this verb.
+    /// Returns `true` if it has this verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }
@@ -104,9 +104,18 @@ impl Resource {
         !self.is_custom() && matches!(self.verbs.as_slice(), [one] if one == "create")
     }
 
-    /// Whether it is a custom resource.
+    /// Returns `true` if it is a custom resource.
     pub fn is_custom(&self) -> bool {
         self.custom.is_some()
+    }
+}
+
+// === impl Subresource ===
+
+impl Subresource {
+    /// Returns `true` if what is posted to it is answered and never stored.
+    pub fn is_only_created(&self) -> bool {
+        matches!(self.verbs.as_slice(), [one] if one == "create")
     }
 }
 

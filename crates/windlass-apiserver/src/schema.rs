@@ -19,7 +19,7 @@ pub mod go;
 
 use go::{GoField, Special, Type, TypeId};
 
-/// The shape of a built-in kind; [`ShapeRef::any`] for a kind that is not built in.
+/// The shape of a built-in kind; one that allows anything for a kind that is not built in.
 pub fn shape_of(gvk: &Gvk) -> ShapeRef {
     type_name(gvk).and_then(|name| shape_of_type(&name)).unwrap_or_else(ShapeRef::any)
 }

@@ -255,7 +255,7 @@ impl Status {
         Self::new(500, "", message)
     }
 
-    /// Whether this is a 404 about an object.
+    /// Returns `true` if this is a 404 about an object.
     pub fn is_not_found(&self) -> bool {
         self.code == 404
     }

@@ -23,7 +23,6 @@ mod selector_text;
 mod volumes;
 mod workloads;
 
-pub use age::human_duration;
 pub use path::JsonPath;
 
 /// What a row carries of its object.
@@ -72,7 +71,7 @@ impl Include {
     }
 }
 
-/// Whether a resource has columns of its own; a name and an age are those of all.
+/// Returns `true` if a resource has columns of its own; a name and an age are those of all.
 fn has_columns(resource: &Resource) -> bool {
     let plain = |columns: &[Value]| matches!(columns, [_, age] if age["name"] == "Created At");
     custom_columns(resource).is_some() || !plain(&columns(resource))

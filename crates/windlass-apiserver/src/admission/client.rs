@@ -36,8 +36,9 @@ mod tls;
 /// How often a call is repeated if the webhook asks for it, within the timeout.
 const RETRIES_MAX: usize = 10;
 
-/// A webhook of this process: takes and gives the review document.
-pub(crate) type Callback = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync>;
+/// A webhook of this process: takes and gives the review document. An error is why no answer arrives.
+pub(crate) type Callback =
+    Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
 
 /// Webhooks and services that are reached without looking into the cluster.
 #[derive(Default)]
@@ -232,7 +233,7 @@ impl Target {
             Place::Callback(callback) => {
                 // A callback that panics is a webhook that hangs up.
                 let answer = AssertUnwindSafe(callback(document.clone())).catch_unwind().await;
-                let answer = answer.map_err(|_| "EOF".to_owned())?.to_string();
+                let answer = answer.map_err(|_| "EOF".to_owned())??.to_string();
                 match answer.len() > bytes_max {
                     true => Err(too_large(bytes_max)),
                     false => Ok(Response { code: 200, retry_after: None, body: answer.into() }),

@@ -49,7 +49,7 @@ struct Subject<'a> {
     plural: &'a str,
 }
 
-/// Whether a request is for the objects that configure admission itself.
+/// Returns `true` if a request is for the objects that configure admission itself.
 pub(super) fn is_exempt(review: &Review<'_>) -> bool {
     &*review.resource.gvk.group == "admissionregistration.k8s.io"
         && EXEMPT.contains(&&*review.resource.plural)

@@ -10,6 +10,7 @@ use crate::lookup::Lookup;
 use crate::object;
 use crate::server::Inner;
 use crate::status::Result;
+use crate::work;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The largest amount whose thousandths still are a number.
@@ -67,6 +68,7 @@ fn set_defaults(pod: &mut Value, range: &Value) {
     for (field, word) in [("containers", "container"), ("initContainers", "init container")] {
         let containers = pod["spec"].get_mut(field).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
+            work::spent(1);
             let name = text(container, &["name"]).to_owned();
             let set_limits = fill(container, "limits", &limits);
             let set_requests = fill(container, "requests", &requests);
@@ -110,6 +112,7 @@ fn pod_problems(pod: &Value, range: &Value) -> Vec<String> {
             Some("Container") => {
                 let lists = ["containers", "initContainers"];
                 for container in lists.iter().flat_map(|list| value::items(spec, list)) {
+                    work::spent(1);
                     let resources = &container["resources"];
                     let (requests, limits) =
                         (list(&resources["requests"]), list(&resources["limits"]));

@@ -171,7 +171,7 @@ fn template_of<'a>(review: &Review<'_>, object: &'a Value) -> Option<&'a Value> 
     }
 }
 
-/// Whether an update of a pod changes what the levels look at.
+/// Returns `true` if an update of a pod changes what the levels look at.
 fn is_significant(review: &Review<'_>) -> bool {
     let (Some(new), Some(old)) = (&review.object, &review.old) else { return true };
     let relevant = |pod: &Value| {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use windlass_text::quantity::Quantity;
 
 use crate::builtin::rules::value;
+use crate::work;
 
 /// Amounts by the name of the resource.
 pub type List = BTreeMap<String, Quantity>;
@@ -49,10 +50,12 @@ pub fn add(total: &mut List, more: &List) {
 fn pod_total(spec: &Value, field: &str) -> List {
     let mut total = List::new();
     for container in value::items(spec, "containers") {
+        work::spent(1);
         add(&mut total, &list(&container["resources"][field]));
     }
     let (mut staying, mut most) = (List::new(), List::new());
     for container in value::items(spec, "initContainers") {
+        work::spent(1);
         let own = list(&container["resources"][field]);
         if container["restartPolicy"] == "Always" {
             add(&mut total, &own);

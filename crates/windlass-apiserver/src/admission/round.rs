@@ -40,7 +40,7 @@ impl<K: Ord> Round<K> {
         }
     }
 
-    /// Whether a call has no place in this round.
+    /// Returns `true` if a call has no place in this round.
     pub fn skips(&self, key: &K) -> bool {
         self.second && !self.due.contains(key)
     }

@@ -62,7 +62,7 @@ enum Failure {
 // === impl Hooks ===
 
 impl Hooks {
-    /// Whether there are no mutating ones.
+    /// Returns `true` if there are no mutating ones.
     pub fn is_empty(&self, server: &Inner) -> bool {
         self.of(server, MUTATING).1.is_empty()
     }

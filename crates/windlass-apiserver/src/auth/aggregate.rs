@@ -35,7 +35,7 @@ pub fn aggregate<'a>(
     Some(rules)
 }
 
-/// Whether a label selector matches labels; an unknown operator matches nothing.
+/// Returns `true` if a label selector matches labels; an unknown operator matches nothing.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let wanted = selector["matchLabels"].as_object();
     let exact = wanted.into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value));

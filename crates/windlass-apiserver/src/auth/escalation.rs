@@ -132,7 +132,7 @@ impl Write<'_> {
     }
 }
 
-/// Whether two states differ at most in what the garbage collector writes.
+/// Returns `true` if two states differ at most in what the garbage collector writes.
 fn same_but_for_deletion(new: &Value, old: &Value) -> bool {
     let strip = |object: &Value| {
         let mut object = object.clone();

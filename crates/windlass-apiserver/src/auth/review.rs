@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::authn::Accepted;
 use super::{Attributes, Authenticator, Authorizer, User, stamp, strings, text};
+use crate::builtin::rules::selector;
 use crate::builtin::rules::value::show_ordered;
 use crate::lookup::Lookup;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors, Result, Status};
@@ -198,7 +200,13 @@ pub fn token_review(
     if audiences.is_empty() {
         audiences = authenticator.signer().audiences().to_vec();
     }
-    let status = match authenticator.token(token, &audiences, lookup, now) {
+    // The text is read as the header of a request would be: its first word is the token.
+    let word = token.trim_end().split(' ').next().unwrap_or_default();
+    let found = match word.is_empty() {
+        true => Ok(Accepted { user: User::anonymous(), audiences: audiences.clone() }),
+        false => authenticator.token(word, &audiences, lookup, now),
+    };
+    let status = match found {
         Ok(accepted) => json!({
             "authenticated": true, "user": accepted.user.to_json(),
             "audiences": accepted.audiences,
@@ -287,12 +295,12 @@ fn check_spec(spec: &Value) -> FieldErrors {
     errors
 }
 
-fn check_selector(selector: &Value, at: &str, errors: &mut FieldErrors) {
-    if !selector.is_object() {
+fn check_selector(given: &Value, at: &str, errors: &mut FieldErrors) {
+    if !given.is_object() {
         return;
     }
-    let raw = text(selector, &["rawSelector"]);
-    let some = selector["requirements"].as_array().is_some_and(|list| !list.is_empty());
+    let raw = text(given, &["rawSelector"]);
+    let some = given["requirements"].as_array().is_some_and(|list| !list.is_empty());
     match (raw.is_empty(), some) {
         (false, true) => errors.push(FieldError::invalid_str(
             format!("{at}.rawSelector"),
@@ -304,6 +312,18 @@ fn check_selector(selector: &Value, at: &str, errors: &mut FieldErrors) {
             format!("when {at} is specified, requirements or rawSelector is required"),
         )),
         _ => {}
+    }
+    let requirements = given["requirements"].as_array().into_iter().flatten();
+    for (index, requirement) in requirements.enumerate() {
+        let at = format!("{at}.requirements[{index}]");
+        if at.contains("labelSelector") {
+            selector::validate_known(errors, requirement, &at);
+            continue;
+        }
+        if text(requirement, &["key"]).is_empty() {
+            errors.push(FieldError::required(format!("{at}.key"), "must be specified"));
+        }
+        selector::validate_count(errors, requirement, &at);
     }
 }
 

@@ -3,7 +3,7 @@
 //! **Invariant:** when [`covers`] says yes, every request the covered rules allow is allowed by
 //! the owner's rules too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -72,7 +72,7 @@ impl Rule {
         Value::Object(out)
     }
 
-    /// Whether the rule allows a request.
+    /// Returns `true` if the rule allows a request.
     pub fn allows(&self, attributes: &Attributes<'_>) -> bool {
         if !any(&self.verbs, attributes.verb) {
             return false;
@@ -99,51 +99,32 @@ impl Rule {
     }
 
     /// Splits the rule into rules of one verb, and one resource or path, and at most one name.
-    pub fn breakdown(&self) -> Vec<Self> {
-        let one = |text: &str| vec![text.to_owned()];
-        let mut out = Vec::new();
-        for (group, resource, verb) in self
+    pub fn breakdown(&self) -> impl Iterator<Item = Self> {
+        let one = |text: &String| vec![text.clone()];
+        let resources = self
             .groups
             .iter()
             .flat_map(|g| self.resources.iter().map(move |r| (g, r)))
-            .flat_map(|(g, r)| self.verbs.iter().map(move |v| (g, r, v)))
-        {
-            let whole = Self {
+            .flat_map(|(g, r)| self.verbs.iter().map(move |v| (g, r, v)));
+        let names = || match self.names.is_empty() {
+            true => vec![None],
+            false => self.names.iter().map(Some).collect(),
+        };
+        let resources = resources.flat_map(move |(group, resource, verb)| {
+            names().into_iter().map(move |name| Self {
                 verbs: one(verb),
                 groups: one(group),
                 resources: one(resource),
-                ..Self::default()
-            };
-            if self.names.is_empty() {
-                out.push(whole);
-            } else {
-                let named = |name: &String| Self { names: one(name), ..whole.clone() };
-                out.extend(self.names.iter().map(named));
-            }
-        }
-        for url in &self.urls {
-            let of = |verb: &String| Self { verbs: one(verb), urls: one(url), ..Self::default() };
-            out.extend(self.verbs.iter().map(of));
-        }
-        out
-    }
-
-    fn covers(&self, sub: &Self) -> bool {
-        any_all(&self.verbs, &sub.verbs)
-            && any_all(&self.groups, &sub.groups)
-            && sub.resources.iter().all(|r| self.covers_resource(r))
-            && sub.urls.iter().all(|url| self.urls.iter().any(|own| url_covers(own, url)))
-            && (self.names.is_empty()
-                || !sub.names.is_empty() && sub.names.iter().all(|n| has(&self.names, n)))
-    }
-
-    fn covers_resource(&self, resource: &str) -> bool {
-        self.resources.iter().any(|own| {
-            own == "*"
-                || own == resource
-                || matches!((own.split_once('/'), resource.split_once('/')),
-                    (Some(("*", own)), Some((_, sub))) if own == sub)
-        })
+                names: name.into_iter().cloned().collect(),
+                urls: Vec::new(),
+            })
+        });
+        let urls = self.urls.iter().flat_map(|url| self.verbs.iter().map(move |verb| (url, verb)));
+        resources.chain(urls.map(move |(url, verb)| Self {
+            verbs: one(verb),
+            urls: one(url),
+            ..Self::default()
+        }))
     }
 
     /// The rule as the escalation error prints it.
@@ -168,21 +149,103 @@ impl Rule {
 const PARTS_MAX: usize = 100_000;
 /// The most parts that an error lists.
 const MISSING_MAX: usize = 1_000;
+/// The most texts that are compared; what is not compared counts as not owned.
+const WORK_MAX: u64 = 10_000_000;
+
+/// A rule whose lists are searched often.
+struct Owned<'a> {
+    verbs: HashSet<&'a str>,
+    groups: HashSet<&'a str>,
+    resources: HashSet<&'a str>,
+    names: HashSet<&'a str>,
+    urls: HashSet<&'a str>,
+    /// What precedes the `*` of a path.
+    url_prefixes: BTreeSet<&'a str>,
+}
+
+// === impl Owned ===
+
+impl<'a> Owned<'a> {
+    fn new(rule: &'a Rule) -> Self {
+        let set = |list: &'a [String]| -> HashSet<&'a str> {
+            work::spent(list.len());
+            list.iter().map(String::as_str).collect()
+        };
+        let wild = rule.urls.iter().filter(|url| url.ends_with('*'));
+        Self {
+            verbs: set(&rule.verbs),
+            groups: set(&rule.groups),
+            resources: set(&rule.resources),
+            names: set(&rule.names),
+            urls: set(&rule.urls),
+            url_prefixes: wild.map(|url| url.trim_end_matches('*')).collect(),
+        }
+    }
+
+    fn covers(&self, sub: &Rule) -> bool {
+        let all = |owned: &HashSet<&str>, texts: &[String]| {
+            owned.contains("*") || texts.iter().all(|text| has_counted(owned, text))
+        };
+        all(&self.verbs, &sub.verbs)
+            && all(&self.groups, &sub.groups)
+            && sub.resources.iter().all(|resource| self.covers_resource(resource))
+            && sub.urls.iter().all(|url| self.covers_url(url))
+            && (self.names.is_empty()
+                || !sub.names.is_empty()
+                    && sub.names.iter().all(|name| has_counted(&self.names, name)))
+    }
+
+    fn covers_resource(&self, resource: &str) -> bool {
+        let everywhere = || resource.split_once('/').map(|(_, part)| format!("*/{part}"));
+        self.resources.contains("*")
+            || has_counted(&self.resources, resource)
+            || everywhere().is_some_and(|part| self.resources.contains(part.as_str()))
+    }
+
+    fn covers_url(&self, url: &str) -> bool {
+        if has_counted(&self.urls, url) {
+            return true;
+        }
+        // Of the prefixes that sort before the path, the last one is the longest that it may have,
+        // or has a beginning in common with it that a shorter one may be.
+        let mut rest = url;
+        while let Some(near) = self.url_prefixes.range(..=rest).next_back() {
+            work::spent(1);
+            if url.starts_with(near) {
+                return true;
+            }
+            let common = rest.bytes().zip(near.bytes()).take_while(|(a, b)| a == b).count();
+            let end = (0..=common).rev().find(|end| url.is_char_boundary(*end));
+            rest = &url[..end.unwrap_or_default()];
+        }
+        false
+    }
+}
+
+fn has_counted(list: &HashSet<&str>, text: &str) -> bool {
+    work::spent(1);
+    list.contains(text)
+}
 
 /// The parts of `wanted` that `owned` does not allow; empty when it is all covered.
 ///
 /// A short rule can have very many parts, so only the first of them are looked at and returned.
 pub fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
-    let whole = |rule: &&Rule| !owned.iter().any(|own| own.covers(rule));
-    let parts = wanted.iter().filter(whole).flat_map(Rule::breakdown).enumerate();
-    let uncovered = |(index, part): &(usize, Rule)| {
-        work::spent(1);
-        *index >= PARTS_MAX || !owned.iter().any(|own| own.covers(part))
-    };
-    parts.filter(uncovered).map(|(_, part)| part).take(MISSING_MAX).collect()
+    work::limited(WORK_MAX, || {
+        let owned: Vec<Owned<'_>> = owned.iter().map(Owned::new).collect();
+        let covered = |rule: &Rule| {
+            owned.iter().take_while(|_| !work::is_over()).any(|own| {
+                work::spent(1);
+                own.covers(rule)
+            })
+        };
+        let parts = wanted.iter().filter(|rule| !covered(rule)).flat_map(Rule::breakdown);
+        let missing = parts.enumerate().filter(|(at, part)| *at >= PARTS_MAX || !covered(part));
+        missing.map(|(_, part)| part).take(MISSING_MAX).collect()
+    })
 }
 
-/// Whether `owned` allows everything that `wanted` does.
+/// Returns `true` if `owned` allows everything that `wanted` does.
 pub fn covers(owned: &[Rule], wanted: &[Rule]) -> bool {
     missing(owned, wanted).is_empty()
 }
@@ -219,10 +282,6 @@ fn has(list: &[String], text: &str) -> bool {
 
 fn any(list: &[String], text: &str) -> bool {
     list.iter().any(|item| item == "*" || item == text)
-}
-
-fn any_all(list: &[String], texts: &[String]) -> bool {
-    has(list, "*") || texts.iter().all(|text| has(list, text))
 }
 
 fn url_covers(own: &str, path: &str) -> bool {
@@ -326,6 +385,55 @@ mod tests {
     }
 
     #[test]
+    fn many_names_are_not_compared_with_each_other() {
+        let rule = |prefix: &str, names: usize| Rule {
+            verbs: own(vec!["get"]),
+            groups: own(vec![""]),
+            resources: own(vec!["secrets"]),
+            names: (0..names).map(|n| format!("{prefix}{n}")).collect(),
+            ..Rule::default()
+        };
+        let steps = |names: usize| {
+            let before = work::total();
+            let owned = [rule("a", names), rule("b", names)];
+            let both = Rule {
+                names: [rule("b", names).names, rule("a", names).names].concat(),
+                ..rule("", 0)
+            };
+            assert!(covers(&owned, &[both]));
+            work::total() - before
+        };
+        let (once, twice) = (steps(1_000), steps(2_000));
+        assert!(twice < once * 5 / 2, "{once}, {twice}");
+    }
+
+    #[test]
+    fn a_rule_with_very_many_parts_is_not_taken_apart() {
+        let many = |prefix: &str| (0..10_000).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
+        let wanted = Rule {
+            verbs: many("v"),
+            groups: many("g"),
+            resources: many("r"),
+            names: many("n"),
+            ..Rule::default()
+        };
+        let before = work::total();
+        assert_eq!(missing(&[Rule::default()], &[wanted]).len(), MISSING_MAX);
+        assert!(work::total() - before < 100_000);
+    }
+
+    #[test]
+    fn of_many_paths_the_one_that_covers_is_found() {
+        let rule =
+            |urls: Vec<&str>| Rule { verbs: own(vec!["get"]), urls: own(urls), ..Rule::default() };
+        let owned = [rule(vec!["/a*", "/a/b/c*", "/b/x", "/c/é*"])];
+        assert!(covers(&owned, &[rule(vec!["/a/b/a", "/a/b/d", "/b/x", "/c/é/x", "/a*"])]));
+        assert!(!covers(&owned, &[rule(vec!["/b/xy"])]));
+        assert!(!covers(&owned, &[rule(vec!["/c/e"])]));
+        assert!(!covers(&owned, &[rule(vec!["/"])]));
+    }
+
+    #[test]
     fn a_compact_text_shows_only_what_is_set() {
         let rule = Rule::parse(&json!({
             "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"],
@@ -342,7 +450,8 @@ mod tests {
         let rules = Rule::parse(&json!({
             "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "delete"],
         }))
-        .breakdown();
+        .breakdown()
+        .collect::<Vec<_>>();
         assert_eq!(
             compact_texts(&rules),
             [r#"{APIGroups:[""], Resources:["pods"], Verbs:["get" "delete"]}"#]

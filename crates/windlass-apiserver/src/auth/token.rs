@@ -376,7 +376,7 @@ fn account_user(
     Ok(user)
 }
 
-/// Whether an object should have been gone for longer than clocks may differ.
+/// Returns `true` if an object should have been gone for longer than clocks may differ.
 fn deleted(object: &Value, now: i64) -> bool {
     let at = text(object, &["metadata", "deletionTimestamp"]);
     at.parse::<Timestamp>().is_ok_and(|at| at.as_second() < now.saturating_sub(LEEWAY))

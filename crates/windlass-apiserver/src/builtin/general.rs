@@ -110,15 +110,5 @@ pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
     })
 }
 
-/// A stored event in the form of `events.k8s.io/v1`.
-pub fn event_to_events_v1(object: serde_json::Value) -> serde_json::Value {
-    event::to_events_v1(&object)
-}
-
-/// An event of `events.k8s.io/v1` in the form it is stored in.
-pub fn event_to_core(object: serde_json::Value) -> serde_json::Value {
-    event::to_core_v1(&object)
-}
-
 #[cfg(test)]
 mod tests;

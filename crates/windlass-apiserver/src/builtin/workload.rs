@@ -3,10 +3,7 @@
 //! Every kind keeps `metadata.generation` itself in its `prepare_*` functions, because kinds differ
 //! in what counts as a change.
 
-use serde_json::Value;
-
 use super::Strategy;
-use super::rules::value;
 use crate::resource::Gvk;
 
 pub mod budget;
@@ -16,6 +13,7 @@ pub mod cron_job;
 pub mod cron_schedule;
 pub mod daemon_set;
 pub mod deployment;
+pub mod disruption;
 pub mod hpa;
 pub mod hpa_rules;
 pub mod job;
@@ -41,8 +39,6 @@ pub mod spec_defaults;
 pub mod stateful_set;
 pub mod template;
 
-pub use scale::{scale_of, set_scale};
-
 /// The strategy of a workload kind, if it is one.
 pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
     Some(match (&*gvk.group, &*gvk.version, &*gvk.kind) {
@@ -63,23 +59,4 @@ pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
         ("node.k8s.io", _, "RuntimeClass") => &classes::RuntimeClasses,
         _ => return None,
     })
-}
-
-/// An autoscaler in any version as version 1.
-pub fn hpa_to_v1(object: Value) -> Value {
-    if object["apiVersion"] == "autoscaling/v1" { object } else { hpa::v2_to_v1(&object) }
-}
-
-/// An autoscaler in any version as version 2, with version 2's defaults.
-pub fn hpa_to_v2(object: Value) -> Value {
-    let mut object =
-        if object["apiVersion"] == "autoscaling/v1" { hpa::v1_to_v2(&object) } else { object };
-    hpa::Autoscalers.defaults(&mut object);
-    object
-}
-
-/// The names of a pod's main containers, in order.
-pub fn container_names(pod: &Value) -> Vec<String> {
-    let containers = value::items(pod, "spec.containers").iter();
-    containers.map(|container| value::text(container, "name").to_owned()).collect()
 }

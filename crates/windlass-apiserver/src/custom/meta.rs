@@ -91,7 +91,8 @@ fn unfit(value: &Value, place: &str, go_type: &str) -> String {
     let kind = match value {
         Value::Null => "null".into(),
         Value::Bool(_) => "bool".into(),
-        Value::Number(n) if n.as_i64().is_none() => format!("number {n}"),
+        // Only what could have been a whole number is shown.
+        Value::Number(n) if n.as_i64().is_none() && go_type == "int64" => format!("number {n}"),
         Value::Number(_) => "number".into(),
         Value::String(_) => "string".into(),
         Value::Array(_) => "array".into(),

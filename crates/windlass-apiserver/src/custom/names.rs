@@ -212,7 +212,7 @@ fn structural(object: &Value) -> Option<Condition> {
     Some(Condition::new("NonStructuralSchema", true, "Violations", message))
 }
 
-/// Whether a group belongs to the Kubernetes community.
+/// Returns `true` if a group belongs to the Kubernetes community.
 pub fn is_protected(group: &str) -> bool {
     let under = |domain: &str| {
         group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -298,7 +298,7 @@ pub fn set_terminating(object: &mut Value, deletion: &Deletion, now: &str) {
     set(object, &Condition::new("Terminating", status, reason, message), now);
 }
 
-/// Whether a condition of a definition is true.
+/// Returns `true` if a condition of a definition is true.
 pub fn is_true(object: &Value, kind: &str) -> bool {
     condition(object, kind).is_some_and(|found| found["status"] == "True")
 }
@@ -339,7 +339,7 @@ fn remove(object: &mut Value, kind: &str) {
     }
 }
 
-/// Whether a base64 text holds a certificate in PEM form.
+/// Returns `true` if a base64 text holds a certificate in PEM form.
 pub fn bundle_holds(bundle: &str) -> bool {
     let bytes = base64::engine::general_purpose::STANDARD.decode(bundle).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

@@ -14,6 +14,7 @@ use super::correlation::{Correlation, unchanged};
 use super::path;
 use super::prune::child;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote, show};
+use crate::work;
 
 /// The cost all rules of one object may have together.
 pub const OBJECT_BUDGET: i64 = 10_000_000;
@@ -24,7 +25,7 @@ const MESSAGE_MAX: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
      validation rules will be run";
 
-/// Whether the schema has any rule.
+/// Returns `true` if the schema has any rule.
 pub fn any(schema: &Schema) -> bool {
     schema.any(&|node| !node.rules.is_empty())
 }
@@ -107,7 +108,8 @@ impl Run {
         old: Option<&'a Value>,
         place: &Place<'a>,
     ) {
-        if value.is_null() || self.budget < 0 {
+        work::spent(1);
+        if value.is_null() || self.budget < 0 || work::is_stopped() {
             return;
         }
         self.rules(schema, value, old, place);

@@ -57,6 +57,11 @@ fn metadata_of_the_wrong_type_is_refused_as_go_does() {
         version.decode(&mut body).unwrap_err(),
         "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
     );
+    body["metadata"] = json!(-1.5);
+    assert_eq!(
+        version.decode(&mut body).unwrap_err(),
+        "json: cannot unmarshal number into Go value of type v1.ObjectMeta"
+    );
 }
 
 #[test]

@@ -89,6 +89,8 @@ struct Fault {
 struct Outcome {
     faults: Vec<Fault>,
     seen: HashSet<String>,
+    /// How many bytes the messages have.
+    bytes: usize,
     /// How many checks applied, to find the closest branch of an `anyOf`.
     matched: usize,
 }
@@ -96,7 +98,8 @@ struct Outcome {
 impl Outcome {
     fn add(&mut self, fault: Fault) {
         work::spent(1);
-        if self.faults.len() < FAULTS_MAX && self.seen.insert(fault.message.clone()) {
+        if !self.is_full() && self.seen.insert(fault.message.clone()) {
+            self.bytes += fault.message.len();
             self.faults.push(fault);
         }
     }
@@ -117,7 +120,7 @@ impl Outcome {
     }
 
     fn is_full(&self) -> bool {
-        self.faults.len() >= FAULTS_MAX
+        self.faults.len() >= FAULTS_MAX || self.bytes >= FAULT_BYTES_MAX
     }
 
     fn valid(&self) -> bool {
@@ -127,6 +130,9 @@ impl Outcome {
 
 /// The most faults of one value that are collected, as many as an answer lists.
 const FAULTS_MAX: usize = 1_000;
+/// The most bytes of messages that are collected, apart from the last one: a message may list all
+/// values of an enum. An answer lists half of that.
+const FAULT_BYTES_MAX: usize = 4 << 20;
 
 struct Checker {
     mode: Mode,
@@ -144,6 +150,7 @@ impl Checker {
         if !outcome.valid() && old.is_some_and(|old| unchanged(Some(schema), value, old)) {
             outcome.faults.clear();
             outcome.seen.clear();
+            outcome.bytes = 0;
         }
         outcome
     }
@@ -296,7 +303,7 @@ impl Checker {
         let old = Correlation::new(schema, old.and_then(Value::as_array).map(Vec::as_slice));
         if let Some(item_schema) = &schema.items {
             for (index, item) in items.iter().enumerate() {
-                if out.is_full() {
+                if out.is_full() || work::is_stopped() {
                     break;
                 }
                 let place = Path::Index(path, index);
@@ -356,6 +363,9 @@ impl Checker {
             Some(additional) => {
                 if let Some(rest) = additional.schema.as_deref() {
                     for (key, value) in map {
+                        if out.is_full() || work::is_stopped() {
+                            break;
+                        }
                         if !schema.properties.contains_key(key) {
                             let place = Path::Extra(path, key);
                             out.merge(self.check_ratcheting(rest, value, &place, old_of(key)));
@@ -366,6 +376,9 @@ impl Checker {
             None => {}
         }
         for (key, value) in map {
+            if out.is_full() || work::is_stopped() {
+                break;
+            }
             if let Some(field) = schema.properties.get(key) {
                 let place = Path::Field(path, key);
                 out.merge(self.check_ratcheting(field, value, &place, old_of(key)));
@@ -429,24 +442,13 @@ fn type_fault(path: &Path<'_>, expected: &str, got: &str, out: &mut Outcome) {
 }
 
 fn check_enum(schema: &Schema, value: &Value, path: &Path<'_>, out: &mut Outcome) {
-    if schema.allowed.is_empty() || schema.allowed.iter().any(|one| same(value, one)) {
+    if schema.allowed.is_empty() || schema.allows(value) {
         return;
     }
     let list: Vec<String> = schema.allowed.iter().map(plain_text).collect();
     let text = format!("should be one of [{}]", list.join(" "));
+    work::scanned(text.len());
     out.fail(Code::Unsupported(schema.allowed.clone()), path, value.clone(), text);
-}
-
-/// Equality as Go's conversion to the enum value's type gives it; null equals nothing.
-fn same(value: &Value, allowed: &Value) -> bool {
-    match (value, allowed) {
-        (Value::Null, _) | (_, Value::Null) => false,
-        (Value::Number(value), Value::Number(allowed)) => match allowed.as_i64() {
-            Some(whole) => value.as_i64().or(value.as_f64().map(|f| f as i64)) == Some(whole),
-            None => value.as_f64() == allowed.as_f64(),
-        },
-        (value, allowed) => value == allowed,
-    }
 }
 
 fn plain_text(value: &Value) -> String {

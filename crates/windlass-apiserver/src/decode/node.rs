@@ -48,6 +48,7 @@ impl<'a> Node<'a> {
     }
 
     /// The text of a string.
+    #[cfg(test)]
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),

@@ -2,9 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
 use windlass_text::quantity::{Quantity, QuantityError};
 
 use super::Node;
+use crate::builtin::rules::quantity::Quantity as Amount;
 
 /// Reads base64 as Go's `StdEncoding` does and gives its normal form.
 ///
@@ -106,6 +108,17 @@ pub fn quantity(node: &Node<'_>) -> Result<String, String> {
     let quantity: Quantity =
         text.trim().parse().map_err(|error: QuantityError| error.to_string())?;
     Ok(quantity.to_string())
+}
+
+/// Rounds the quantities of a list of resources up to thousandths, the finest that it keeps.
+pub(super) fn round_up(list: &mut Value) {
+    for value in list.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        if let Some(amount) = value.as_str().and_then(Amount::parse)
+            && amount.is_finer_than_milli()
+        {
+            *value = amount.to_decimal().into();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,16 @@ pub(super) struct Outcome {
 
 /// Decodes a node into a type.
 pub(super) fn decode(node: &Node<'_>, id: TypeId) -> Result<Outcome, String> {
-    let mut decoder = Decoder::new(false);
+    outcome(Decoder::new(false), node, id)
+}
+
+/// As [`decode`], for the map that a strategic patch or an apply results in: Go's converter cuts
+/// numbers to the size of their field.
+pub(super) fn convert(node: &Node<'_>, id: TypeId) -> Result<Outcome, String> {
+    outcome(Decoder { wraps: true, ..Decoder::new(false) }, node, id)
+}
+
+fn outcome(mut decoder: Decoder, node: &Node<'_>, id: TypeId) -> Result<Outcome, String> {
     match decoder.run(node, &Type::Named(id)) {
         Ok(value) => Ok(Outcome { value, strict: decoder.strict }),
         Err((fail, context)) => Err(fail.text(&context)),
@@ -40,13 +49,26 @@ struct Decoder {
     strict: Vec<String>,
     /// The first failure that did not end the walk, and where it was.
     saved: Option<(Fail, String)>,
-    /// Whether strict findings are wanted.
+    /// Whether strict findings are not wanted.
     quiet: bool,
+    /// Whether numbers are cut to the size of their field.
+    wraps: bool,
     /// The current struct and the fields that led to it, for Go's type errors.
     strukt: Option<&'static str>,
     fields: Vec<&'static str>,
     /// The path with keys and indices, for strict findings.
     path: String,
+}
+
+/// Returns `true` for the Go type of lists of resources.
+fn is_resources(typ: &Type) -> bool {
+    matches!(typ, Type::Named(id) if id.get().name == "ResourceList")
+}
+
+/// The lower 32 bits of a whole number.
+fn wrapped(text: &str) -> Option<i32> {
+    let [.., a, b, c, d] = text.parse::<i64>().ok()?.to_be_bytes();
+    Some(i32::from_be_bytes([a, b, c, d]))
 }
 
 // === impl Fail ===
@@ -131,6 +153,7 @@ impl Decoder {
             strict: Vec::new(),
             saved: None,
             quiet,
+            wraps: false,
             strukt: None,
             fields: Vec::new(),
             path: String::new(),
@@ -189,6 +212,12 @@ impl Decoder {
     fn renamed(&mut self, node: &Node<'_>, of: &Type, named: &Type) -> Result<Value, Fail> {
         match of {
             Type::List(item) => self.list(node, item, named),
+            // A list of resources is rounded when it is defaulted, except in runtime classes.
+            Type::Map(_, value) if is_resources(named) && self.strukt != Some("Overhead") => {
+                let mut list = self.map(node, value, named)?;
+                scalar::round_up(&mut list);
+                Ok(list)
+            }
             Type::Map(_, value) => self.map(node, value, named),
             Type::Bool | Type::Bytes | Type::Float64 | Type::Int32 | Type::Int64 | Type::String => {
                 Ok(self.simple(node, of, named))
@@ -206,7 +235,10 @@ impl Decoder {
             (Type::String, Node::String(text)) => return Value::String(text.clone().into_owned()),
             (Type::Int32, Node::Number(text)) => match text.parse::<i32>() {
                 Ok(n) => return n.into(),
-                Err(_) => bad_number(text),
+                Err(_) => match wrapped(text).filter(|_| self.wraps) {
+                    Some(n) => return n.into(),
+                    None => bad_number(text),
+                },
             },
             (Type::Int64, Node::Number(text)) => match text.parse::<i64>() {
                 Ok(n) => return n.into(),
@@ -493,9 +525,4 @@ fn zero_special(special: Special) -> Value {
         Special::Quantity => "0".into(),
         _ => Value::Null,
     }
-}
-
-/// What the server writes for a type of which nothing is set.
-pub(super) fn zero_of(id: TypeId) -> Value {
-    zero(&Type::Named(id))
 }

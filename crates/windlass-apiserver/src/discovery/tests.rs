@@ -39,6 +39,9 @@ fn all() -> Vec<Arc<Resource>> {
     all
 }
 
+/// The content type of the aggregated documents.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
 #[test]
 fn custom_groups_follow_the_built_in_ones_and_order_their_versions() {
     let list = group_list(&all());

@@ -119,6 +119,11 @@ impl Call {
         if kind.is_empty() {
             let body = String::from_utf8_lossy(&self.body);
             let why = format!("Object 'Kind' is missing in '{body}'");
+            if options.validation == FieldValidation::Ignore {
+                // The decoder that is not strict takes the kind of the path.
+                let version = if version.is_empty() { &gvk.version } else { version };
+                return Err(decode::cannot_handle(&gvk.kind, version, &gvk.kind, &why));
+            }
             return Err(decode::unrecognized(&gvk.kind, &why, &self.body));
         }
         let value = document
@@ -225,8 +230,8 @@ impl Call {
             if let Some(error) = wrong {
                 return Err(refuse(shown(), &error));
             }
-            let mut checked =
-                decode::check_value(&document, gvk).map_err(|error| refuse(shown(), &error))?;
+            let check = if map.is_some() { decode::check_map } else { decode::check_value };
+            let mut checked = check(&document, gvk).map_err(|error| refuse(shown(), &error))?;
             if map.is_none() && document["apiVersion"].as_str().is_none_or(str::is_empty) {
                 checked = unversioned(&document);
             }
@@ -252,7 +257,7 @@ impl Call {
             return Ok(document);
         }
         let gvk = &self.resource.gvk;
-        let checked = decode::check_value(&document, gvk).map_err(|error| {
+        let checked = decode::check_map(&document, gvk).map_err(|error| {
             let text = |key: &str| object::meta_str(patch, key);
             let kind = format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind);
             let error = decode::misfit(&document, gvk)
@@ -415,7 +420,7 @@ fn unversioned(document: &Value) -> decode::Checked {
     decode::Checked { value: Value::Object(Default::default()), strict: unknown.collect() }
 }
 
-/// Whether a client asks for all owners of fields to be forgotten.
+/// Returns `true` if a client asks for all owners of fields to be forgotten.
 fn is_reset(object: &Value) -> bool {
     object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty)
 }
@@ -461,7 +466,7 @@ fn is_former(group: &str, version: &str) -> bool {
 /// The Go package of a group's internal types.
 pub(super) fn package_of(group: &str) -> &str {
     match group {
-        "" => "core",
+        "" | "events.k8s.io" => "core",
         "rbac.authorization.k8s.io" => "rbac",
         "admissionregistration.k8s.io" => "admissionregistration",
         group => group.split('.').next().unwrap_or(group),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::write::{NewObject, Write};
-use super::{Answer, Call};
+use super::{Answer, Call, WriteOptions};
 use crate::object;
 use crate::status::{Result, Status};
 
@@ -15,9 +15,19 @@ impl Call {
             return self.answer_posted().await;
         }
         let options = self.write_options("CreateOptions", false)?;
-        let object = self.decode_body(&options)?;
+        let object = self.decode_new(&options)?;
         let created = Write::create(self, NewObject::new(object), &options).run().await?;
         self.answer_written(201, created).await
+    }
+
+    /// The object in the body of a POST. Only a POST drops the marks of a deletion and of an object
+    /// that exists: an update or an apply that creates keeps them.
+    pub(super) fn decode_new(&self, options: &WriteOptions) -> Result<Value> {
+        let mut object = self.decode_body(options)?;
+        for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+            object::meta_mut(&mut object).remove(field);
+        }
+        Ok(object)
     }
 
     /// Puts the object into the request's namespace, or refuses it.

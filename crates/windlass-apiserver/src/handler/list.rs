@@ -41,8 +41,8 @@ struct Page {
 impl Call {
     pub(super) async fn list(&self) -> Result<Answer> {
         let options = self.list_options()?;
-        self.check_form()?;
         let page = self.page(&options).await?;
+        self.check_form()?;
         self.encode_page(page).await
     }
 

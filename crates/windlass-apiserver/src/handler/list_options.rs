@@ -64,7 +64,7 @@ impl Filter {
         self.fields.requirements().any(|r| !r.field.starts_with("metadata."))
     }
 
-    /// Whether it lets everything of its namespace through.
+    /// Returns `true` if it lets everything of its namespace through.
     pub fn is_plain(&self) -> bool {
         self.name.is_none() && self.labels.is_everything() && self.fields.is_everything()
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::write::{Intent, Part, Write};
 use super::{Answer, Call, DryRun, WriteOptions};
 use crate::admission::Operation;
-use crate::builtin::binding;
+use crate::builtin::{Action, binding};
 use crate::merge::{PathSet, UpdateRequest};
 use crate::object;
 use crate::resource::{Gvk, Resource};
@@ -30,24 +30,17 @@ impl Call {
         if !sub.verbs.contains(&self.info.verb) {
             return Err(self.verb_refused());
         }
-        let part = match name {
-            "status" => Some(Part::Status),
-            "approval" => Some(Part::Approval),
-            "ephemeralcontainers" => Some(Part::EphemeralContainers),
-            "resize" => Some(Part::Resize),
-            _ => None,
-        };
-        match (name, self.info.verb.as_str(), part) {
-            (_, "get", Some(_)) => self.get().await,
-            (_, "update", Some(part)) => self.update_part(part).await,
-            (_, "patch", Some(part)) => self.patch_part(part).await,
-            ("scale", ..) => self.scale().await,
-            ("finalize", "update", _) => self.finalize().await,
-            ("binding", "create", _) => self.bind().await,
-            ("eviction", "create", _) => self.evict().await,
-            ("token", "create", _) => self.token_request().await,
-            ("log", "get", _) => self.log(),
-            _ => self.connect().await,
+        match (self.rules().hooks().action(name), self.info.verb.as_str()) {
+            (Action::Part(_), "get") => self.get().await,
+            (Action::Part(part), "update") => self.update_part(part).await,
+            (Action::Part(part), "patch") => self.patch_part(part).await,
+            (Action::Scale, _) => self.scale().await,
+            (Action::Finalize, _) => self.finalize().await,
+            (Action::Bind, _) => self.bind().await,
+            (Action::Evict, _) => self.evict().await,
+            (Action::Token, _) => self.token_request().await,
+            (Action::Log, _) => self.log(),
+            (Action::Connect | Action::Part(_), _) => self.connect().await,
         }
     }
 
@@ -57,7 +50,8 @@ impl Call {
             return self.bind().await;
         }
         let options = self.write_options("CreateOptions", false)?;
-        let mut body = self.decode_body(&options)?;
+        let mut body = self.decode_new(&options)?;
+        self.dedup_owners(&mut body);
         self.track(None, &mut body, &options.manager, "");
         let server: &crate::server::Inner = &self.server;
         let asked = crate::auth::review::Asked {
@@ -103,7 +97,8 @@ impl Call {
         let call = self.on_object(self.bound_resource()?, &name);
         let stamp = self.server.clock.stamp();
         let make = |old: &Value| binding::bound(old, &binding, &stamp);
-        let intent = Intent::Change { make: &make, versioned: false, tracked: false };
+        // Nobody owns what a binding sets.
+        let intent = Intent::Change { make: &make, versioned: false, tracked: true };
         Write::change(&call, Part::Binding, intent, "CreateOptions", &options).run().await?;
         Ok(Answer::Plain(201, success(201)))
     }
@@ -160,7 +155,7 @@ impl Call {
         if body["spec"].is_object() && body["spec"]["expirationSeconds"].is_null() {
             body["spec"]["expirationSeconds"] = 3600.into();
         }
-        self.track_as(&gvk, &mut body, &options, "token");
+        self.track_as(&gvk, &mut body, &options, &self.info.subresource);
         let body = self.admit_part(body, &options).await?;
         let lookup: &crate::server::Inner = &self.server;
         let answer = crate::auth::token::token_request(

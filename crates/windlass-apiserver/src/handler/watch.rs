@@ -336,7 +336,7 @@ impl Watcher {
         }
     }
 
-    /// Whether all watchers get the same bytes for an entry: then they are encoded once.
+    /// Returns `true` if all watchers get the same bytes for an entry: then they are encoded once.
     fn is_shared(&self, entry: &Entry) -> bool {
         let resource = &self.call.resource;
         self.call.form.shape == AnswerShape::Object

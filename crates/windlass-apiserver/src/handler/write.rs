@@ -4,8 +4,8 @@
 //! [`Write::attempt`] lists the steps that every one of them takes, one below the other. Decoding
 //! happens where a write is made, or in its step [`Write::make`]; encoding is the answer's.
 //!
-//! **Invariant:** nothing that a request names reaches the store, and no allocation is kept, by another way. (An
-//! eviction also writes the status of the budget that allows it, which nobody named.)
+//! **Invariant:** nothing that a request changes reaches the store, and no allocation is kept, by
+//! another way.
 //! **Invariant:** a write that has passed admission is completed even if its client disconnects.
 
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use crate::builtin::deletion;
 use crate::object;
 use crate::status::{Result, Status};
 use crate::store::{Entry, Key};
+use crate::work;
 
 mod commit;
 mod deleting;
@@ -29,7 +30,6 @@ mod prepare;
 mod validate;
 
 pub(super) use crate::builtin::Part;
-pub(super) use commit::write_failure;
 use commit::{Commit, complete};
 
 /// Tries of a write when others write in between.
@@ -292,6 +292,10 @@ impl<'a> Write<'a> {
 
     /// Stores the object, keeps what was allocated, and does what follows from the write.
     async fn store(&mut self, allocation: Allocation) -> std::result::Result<Written, Outcome> {
+        if work::is_stopped() {
+            // Checks that were stopped have found nothing, but the object may be wrong.
+            return Err(Status::internal("the request was abandoned").into());
+        }
         let plan = self.plan()?;
         let object = std::mem::take(&mut self.new);
         if self.dry_run {
@@ -386,5 +390,30 @@ impl Call {
             true => key.namespace.to_string(),
             false => self.info.namespace.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
+        let (_, rest) = text.split_once(start).unwrap();
+        rest.split_once(end).unwrap().0
+    }
+
+    #[test]
+    fn the_documented_steps_are_those_of_the_code() {
+        let code = between(include_str!("write.rs"), "async fn attempt(", "\n    }\n");
+        let steps: Vec<&str> =
+            code.split("self.").skip(1).map(|call| call.split('(').next().unwrap()).collect();
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let table = between(&page, "| step of `Write` |", "\n\n");
+        let rows = table.lines().skip(2).filter_map(|row| row.split('|').nth(1));
+        let documented: Vec<&str> =
+            rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        assert!(steps.len() > 10, "{steps:?}");
+        assert_eq!(documented, steps);
     }
 }

@@ -81,14 +81,6 @@ enum Failure {
 }
 
 /// Checks the body of an apply patch by itself: it must be an object of the kind.
-///
-/// ```
-/// # use serde_json::json;
-/// # use windlass_apiserver::{merge::check_apply_body, resource::Gvk};
-/// let gvk = Gvk::new("", "v1", "ConfigMap");
-/// let error = check_apply_body(&json!({"kind": "Secret"}), &gvk).unwrap_err();
-/// assert_eq!(error.message, "invalid object type: /, Kind=Secret");
-/// ```
 pub fn check_apply_body(patch: &Value, gvk: &Gvk) -> Result<()> {
     if !patch.is_object() && !patch.is_null() {
         let what = json_type(patch);
@@ -219,6 +211,9 @@ pub fn track_update(request: &UpdateRequest<'_>, new: &mut Value) {
     // Only the main resource takes entries from the client, and only if they are other ones.
     let sent = sent.filter(|sent| request.subresource.is_empty() && Some(sent) != stored);
     let changes = updater.changes(&live, new);
+    if changes.unowned {
+        return;
+    }
     if sent.is_none() && nothing_to_own(&changes) {
         return put_managed(new, stored.cloned());
     }
@@ -240,7 +235,7 @@ pub fn track_update(request: &UpdateRequest<'_>, new: &mut Value) {
     put_managed(new, managed.encode());
 }
 
-/// Whether nothing changed that anybody can own.
+/// Returns `true` if nothing changed that anybody can own.
 fn nothing_to_own(changes: &Comparison) -> bool {
     let sets = [&changes.removed, &changes.modified, &changes.added];
     sets.into_iter().all(|set| set.is_within(strip_set()))

@@ -3,7 +3,7 @@
 //! indices count from the end.
 
 use serde_json::{Map, Value};
-use windlass_text::json_patch::Steps;
+use windlass_text::json_patch::{Refused, Steps};
 
 use crate::status::{Details, Result, Status};
 
@@ -14,14 +14,6 @@ pub const JSON_PATCH_OPS_MAX: usize = 10_000;
 ///
 /// A patch that is not a list of objects is a 400, too many operations are a 413, and an operation
 /// that fails is a 422 that does not say which.
-///
-/// ```
-/// # use serde_json::json;
-/// # use windlass_apiserver::merge::json_patch;
-/// let patch = json!([{"op": "add", "path": "/data/b", "value": "2"}]);
-/// let patched = json_patch(json!({"data": {"a": "1"}}), &patch).unwrap();
-/// assert_eq!(patched, json!({"data": {"a": "1", "b": "2"}}));
-/// ```
 pub fn json_patch(mut document: Value, patch: &Value) -> Result<Value> {
     let ops = match patch {
         Value::Null => return Ok(document),
@@ -40,7 +32,10 @@ pub fn json_patch(mut document: Value, patch: &Value) -> Result<Value> {
     }
     let mut steps = Steps::new();
     for op in ops {
-        steps.apply(&mut document, op).map_err(|_| rejected())?;
+        steps.apply(&mut document, op).map_err(|why| match why {
+            Refused::DoesNotApply => rejected(),
+            Refused::TooMuchWork => Status::too_large(format!("Request entity too large: {why}")),
+        })?;
     }
     Ok(document)
 }

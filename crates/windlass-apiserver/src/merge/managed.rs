@@ -109,7 +109,7 @@ impl Entry {
 // === impl ManagedFields ===
 
 impl ManagedFields {
-    /// Whether there is no entry.
+    /// Returns `true` if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -244,7 +244,7 @@ fn encode_entry(id: ManagerId, entry: Entry) -> Value {
     Value::Object(out)
 }
 
-/// Whether the entries a client sent ask for all entries to be dropped: `[]` or `[{}]`.
+/// Returns `true` if the entries a client sent ask for all entries to be dropped: `[]` or `[{}]`.
 pub(super) fn is_reset(entries: Option<&Value>) -> bool {
     match entries {
         Some(Value::Array(entries)) => match entries.as_slice() {

@@ -97,7 +97,7 @@ impl PathSet {
         set
     }
 
-    /// Whether there is no path in it.
+    /// Returns `true` if there is no path in it.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -168,12 +168,12 @@ impl PathSet {
         }
     }
 
-    /// Whether the path of this one element is in the set.
+    /// Returns `true` if the path of this one element is in the set.
     pub fn has(&self, element: &PathElement) -> bool {
         self.get(element).is_some_and(|node| node.member)
     }
 
-    /// Whether a whole path is in the set.
+    /// Returns `true` if a whole path is in the set.
     pub fn has_path(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -182,7 +182,7 @@ impl PathSet {
         }
     }
 
-    /// Whether another set has all paths of this one.
+    /// Returns `true` if another set has all paths of this one.
     pub(super) fn is_within(&self, other: &Self) -> bool {
         self.nodes.iter().all(|(element, node)| {
             other.get(element).is_some_and(|theirs| {
@@ -289,13 +289,6 @@ impl PathSet {
     }
 
     /// Reads a `fieldsV1` object.
-    ///
-    /// ```
-    /// # use serde_json::json;
-    /// # use windlass_apiserver::merge::PathSet;
-    /// let fields = json!({"f:data": {".": {}, "f:k": {}}});
-    /// assert_eq!(PathSet::parse(&fields).unwrap().to_fields(), fields);
-    /// ```
     pub fn parse(fields: &Value) -> Result<Self, String> {
         let Value::Object(map) = fields else {
             return Err("fieldsV1 is not a map".to_owned());

@@ -22,19 +22,12 @@ const BAD_PRIMITIVE_LIST: &str = "invalid patch format of primitive list";
 const BAD_RETAIN_KEYS: &str = "invalid patch format of retainKeys";
 const BAD_SET_ORDER: &str = "invalid patch format of setElementOrder list";
 
+/// The most list items that may be merged and sorted.
+const WORK_MAX: u64 = 2_000_000;
+
 type Object = Map<String, Value>;
 
 /// Applies a strategic merge patch to an object of a built-in kind.
-///
-/// ```
-/// # use serde_json::json;
-/// # use windlass_apiserver::{merge::strategic_patch, shape::ShapeRef};
-/// let live = json!({"data": {"a": "1", "b": "2"}});
-/// let patch = json!({"data": {"a": null, "c": "3"}});
-/// let shape = ShapeRef::any();
-/// let merged = strategic_patch(live, patch, &shape).unwrap();
-/// assert_eq!(merged, json!({"data": {"b": "2", "c": "3"}}));
-/// ```
 pub fn strategic_patch(document: Value, patch: Value, shape: &ShapeRef) -> Result<Value> {
     let patch = match patch {
         Value::Null => return Ok(document),
@@ -49,7 +42,19 @@ pub fn strategic_patch(document: Value, patch: Value, shape: &ShapeRef) -> Resul
     let Value::Object(document) = document else {
         return Err(Status::bad_request("invalid JSON document"));
     };
-    merge_map(document, patch, Some(shape)).map(Value::Object)
+    work::limited(WORK_MAX, || merge_map(document, patch, Some(shape)).map(Value::Object))
+}
+
+/// Checks that the patch does not take too much work: items of the patch with one merge key are
+/// merged one after the other, and each may have lists to be merged into.
+fn check_work() -> Result<()> {
+    match work::is_over() {
+        true => Err(Status::too_large(format!(
+            "Request entity too large: the patch merges more than {WORK_MAX} list items: give each \
+             merge key of a list only once"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// What the shape says of one field.
@@ -243,6 +248,7 @@ fn merge_items(
     }
     for item in patch {
         work::spent(1);
+        check_work()?;
         let own = item.get(key).ok_or_else(|| no_merge_key(item, key))?;
         match (places.get(own).copied(), item) {
             (Some(at), Value::Object(new)) => {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::walk::{compare, remove_items};
 use super::*;
 use crate::resource::Gvk;
 use crate::shape::{Field, List, ListMerge, Object, Scalar, Shape, ShapeKind, ShapeRef};

@@ -41,6 +41,12 @@ impl<'a> Atom<'a> {
     /// The atom of a shape, deduced from the value where the shape says nothing.
     pub(super) fn of(shape: &'a ShapeRef, value: Option<&Value>) -> Self {
         match shape.kind() {
+            // Its schema has no type, so that everything fits.
+            ShapeKind::Scalar(Scalar::IntOrString) => match value {
+                Some(Value::Array(_)) => Self::List(None),
+                Some(Value::Object(_)) => Self::Map(None),
+                _ => Self::Scalar(ScalarType::Untyped),
+            },
             ShapeKind::Scalar(scalar) => Self::Scalar(scalar_type(*scalar)),
             ShapeKind::Object(object) => Self::Map(Some(object)),
             ShapeKind::List(list) => Self::List(Some(list)),
@@ -52,7 +58,7 @@ impl<'a> Atom<'a> {
         }
     }
 
-    /// Whether two deduced atoms are of one kind.
+    /// Returns `true` if two deduced atoms are of one kind.
     pub(super) fn same_kind(&self, other: &Self) -> bool {
         matches!(
             (self, other),
@@ -62,7 +68,7 @@ impl<'a> Atom<'a> {
         )
     }
 
-    /// Whether the place is owned as a whole.
+    /// Returns `true` if the place is owned as a whole.
     pub(super) fn is_atomic(&self) -> bool {
         match self {
             Self::Scalar(_) => true,
@@ -101,7 +107,7 @@ pub(super) fn field_shape<'a>(object: Option<&'a Object>, key: &str) -> Option<&
     (object.preserve_unknown || object.fields.is_empty()).then(any)
 }
 
-/// Whether the field is declared by name, other than a key of a map.
+/// Returns `true` if the field is declared by name, other than a key of a map.
 pub(super) fn is_named(object: Option<&Object>, key: &str) -> bool {
     object.is_some_and(|o| o.fields.contains_key(key))
 }

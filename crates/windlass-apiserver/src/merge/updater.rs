@@ -147,16 +147,15 @@ impl Updater<'_> {
 
     /// Brings sets in line with shapes that became atomic; drops entries of unknown versions.
     fn reconcile(&self, live: &Value, managed: &mut ManagedFields) {
+        // Conversions take long, and many entries may be of one version.
+        let mut shapes: BTreeMap<String, Option<ShapeRef>> = BTreeMap::new();
+        shapes.insert(self.version.to_owned(), Some(self.shape.clone()));
         managed.entries.retain(|_, entry| {
-            let shape = if entry.api_version == self.version {
-                self.shape.clone()
-            } else {
-                match (self.convert)(live, &entry.api_version) {
-                    Some((_, shape)) => shape,
-                    None => return false,
-                }
-            };
-            if let Some(set) = reconciled(&entry.set, &shape) {
+            let shape = shapes
+                .entry(entry.api_version.clone())
+                .or_insert_with(|| Some((self.convert)(live, &entry.api_version)?.1));
+            let Some(shape) = shape else { return false };
+            if let Some(set) = reconciled(&entry.set, shape) {
                 entry.replace_set(set);
             }
             true

@@ -19,12 +19,15 @@ pub struct Comparison {
     pub modified: PathSet,
     /// Paths only the new object has.
     pub added: PathSet,
+    /// Set if a list that changed has an item without an identity: nobody can own parts of such an
+    /// object.
+    pub unowned: bool,
 }
 
 // === impl Comparison ===
 
 impl Comparison {
-    /// Whether nothing differs.
+    /// Returns `true` if nothing differs.
     pub fn is_same(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
@@ -133,13 +136,15 @@ impl<'a> Comparer<'a> {
         }
         let mut items: BTreeMap<PathElement, (Vec<&'a Value>, Vec<&'a Value>)> = BTreeMap::new();
         for item in old {
-            if let Ok(element) = item_element(list, item) {
-                items.entry(element).or_default().0.push(item);
+            match item_element(list, item) {
+                Ok(element) => items.entry(element).or_default().0.push(item),
+                Err(_) => self.out.unowned = true,
             }
         }
         for item in new {
-            if let Ok(element) = item_element(list, item) {
-                items.entry(element).or_default().1.push(item);
+            match item_element(list, item) {
+                Ok(element) => items.entry(element).or_default().1.push(item),
+                Err(_) => self.out.unowned = true,
             }
         }
         for (element, (old, new)) in items {

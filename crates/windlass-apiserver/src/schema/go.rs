@@ -158,6 +158,7 @@ impl TypeId {
 
 impl Struct {
     /// A field by its JSON name.
+    #[cfg(test)]
     pub fn field(&self, name: &str) -> Option<&GoField> {
         self.position(name).map(|index| &self.fields[index])
     }
@@ -167,7 +168,7 @@ impl Struct {
         self.by_name.get(name).copied()
     }
 
-    /// Whether it is the type of whole objects.
+    /// Returns `true` if it is the type of whole objects.
     pub fn is_object(&self) -> bool {
         self.by_name.contains_key("apiVersion") && self.by_name.contains_key("metadata")
     }

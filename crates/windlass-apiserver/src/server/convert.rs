@@ -14,6 +14,7 @@ use crate::resource::{Gvk, Resource, split_api_version};
 use crate::shape::ShapeRef;
 use crate::status::{Result, Status};
 use crate::store::Entry;
+use crate::work;
 
 mod webhook;
 
@@ -29,7 +30,7 @@ impl Inner {
         }
     }
 
-    /// Whether the stored bytes are what this resource serves.
+    /// Returns `true` if the stored bytes are what this resource serves.
     pub fn is_raw(&self, resource: &Resource, entry: &Entry) -> bool {
         match &resource.custom {
             Some(version) => {
@@ -43,7 +44,7 @@ impl Inner {
         }
     }
 
-    /// Whether this is the version that most watchers of the resource see.
+    /// Returns `true` if this is the version that most watchers of the resource see.
     pub fn is_main_version(&self, resource: &Resource) -> bool {
         match &resource.custom {
             Some(version) => version.storage,
@@ -59,6 +60,7 @@ impl Inner {
 
     /// Stored entries in the version of a resource, converted together.
     pub async fn objects_of(&self, resource: &Resource, entries: &[&Entry]) -> Result<Vec<Value>> {
+        entries.iter().for_each(|entry| work::scanned(entry.body.len()));
         let mut objects: Vec<Value> = entries.iter().map(|entry| entry.object()).collect();
         match &resource.custom {
             Some(version) if has_webhook(&version.definition) => {
@@ -203,14 +205,15 @@ impl Inner {
         api_version: &str,
     ) -> Option<(Value, ShapeRef)> {
         let (group, version) = split_api_version(api_version);
-        let mut object = object.clone();
         if resource.is_custom() {
             let family = self.registry.family(&storage_of(resource))?;
             let other = family.version(api_version)?;
+            let mut object = copy_of(object);
             object::set_type(&mut object, api_version, &resource.gvk.kind);
             return Some((object, other.shape()));
         }
         let other = self.registry.find(group, version, &resource.plural)?;
+        let mut object = copy_of(object);
         // A value may come back from another version: its own one counts, not the resource's.
         let own = object["apiVersion"].as_str().unwrap_or_default().to_owned();
         let own = Gvk { version: split_api_version(&own).1.into(), ..resource.gvk.clone() };
@@ -234,12 +237,17 @@ impl Inner {
     }
 }
 
+fn copy_of(object: &Value) -> Value {
+    work::walked(object);
+    object.clone()
+}
+
 /// An object of a built-in kind in another version, by way of the form in which both are stored.
 fn between(from: &Gvk, to: &Gvk, object: Value) -> Value {
     strategy_of(to).read_stored(strategy_of(from).stored_form(object))
 }
 
-/// Whether a stored body begins with the apiVersion a resource is served in.
+/// Returns `true` if a stored body begins with the apiVersion a resource is served in.
 fn starts_with_version(body: &[u8], resource: &Resource) -> bool {
     let gvk = &resource.gvk;
     let rest = body.strip_prefix(b"{\"apiVersion\":\"");

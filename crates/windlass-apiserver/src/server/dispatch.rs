@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Identity, Inner, Routed, health, warning_header};
+use super::{Identity, Inner, Routed, health};
 use crate::auth::{Attributes, PeerCertificate, User};
 use crate::fault::Written;
 use crate::handler::Call;
@@ -19,12 +19,12 @@ use crate::response::{AnswerShape, Body, Encoding, Form, LIST_MEDIA, MEDIA, Serv
 use crate::serve::OverWire;
 use crate::status::{Result, Status};
 use crate::store::Key;
+use crate::work;
 
-/// The most bytes all warnings of an answer may have, and each one past that.
-const WARNINGS_CHARS_MAX: usize = 4096;
-const WARNING_CHARS_CUT: usize = 256;
 /// Objects from this size on are checked on a thread of their own.
 const HEAVY_BYTES: usize = 64 << 10;
+/// Tables from this number of objects on are listed there if the objects have to be read.
+const HEAVY_OBJECTS: usize = 200;
 
 impl Inner {
     /// Answers a request that its user may send.
@@ -43,7 +43,15 @@ impl Inner {
             return Err(Status::no_such_path());
         }
         if !info.is_resource {
-            return self.document(&parts, &query, &info);
+            // The schemas of many definitions take long to make.
+            let heavy = info.path.starts_with("/openapi/");
+            let own_thread = heavy && parts.extensions.get::<OverWire>().is_some();
+            let server = self.clone();
+            let answer = async move { server.document(&parts, &query, &info) };
+            return match own_thread {
+                true => on_own_thread(answer).await?,
+                false => answer.await,
+            };
         }
         let resource = self.route(&info)?;
         let accept = accept_of(&parts.headers);
@@ -71,7 +79,7 @@ impl Inner {
                 Ok(answer) => call.encode(answer),
                 Err(status) => failure(&status, failing),
             };
-            add_warnings(&mut response, &call.warnings());
+            call.write_warnings(response.headers_mut());
             if let Some(revision) = call.written() {
                 response.extensions_mut().insert(Written(revision));
             }
@@ -83,15 +91,25 @@ impl Inner {
         }
     }
 
-    /// Returns `true` if a request is worth a thread of its own: checking and merging it may take
-    /// so long that others would wait.
+    /// Returns `true` if a request is worth a thread of its own: checking, merging or converting
+    /// may take so long that others would wait.
     ///
     /// Requests from within the process never are: what they do happens in a fixed order.
     fn is_heavy(&self, call: &Call) -> bool {
-        if !call.over_wire || matches!(call.info.verb.as_str(), "get" | "list" | "watch") {
+        if !call.over_wire || matches!(call.info.verb.as_str(), "get" | "watch") {
             return false;
         }
         let world = self.store.world();
+        if call.info.verb == "list" {
+            // The stored bytes of objects in their main version are sent as they are.
+            let bytes = call.form.shape == AnswerShape::Object
+                && call.form.encoding == Encoding::Json
+                && !call.form.pretty
+                && self.is_main_version(&call.resource);
+            let selects = !call.query.get("fieldSelector").unwrap_or_default().is_empty();
+            let many = world.table(&call.storage).items.len() >= HEAVY_OBJECTS;
+            return many && (selects || !bytes);
+        }
         let stored = world.get(&call.storage, &Key::new(call.namespace(), &call.info.name));
         // The rules of custom resources and policies are programs.
         call.resource.is_custom()
@@ -211,7 +229,7 @@ impl Inner {
 
 /// What a request is answered with.
 fn served(resource: &Resource, info: &RequestInfo) -> Served {
-    let posted = matches!(info.subresource.as_str(), "binding" | "eviction" | "token");
+    let posted = resource.subresources.get(&info.subresource).is_some_and(|s| s.is_only_created());
     if resource.is_custom() {
         Served::Custom
     } else if posted || resource.is_only_created() {
@@ -234,21 +252,37 @@ fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
     }
 }
 
-/// Runs a future on a thread where it may compute for long; it ends at its next await point when
-/// nobody waits for it any more.
-async fn on_own_thread(
-    answer: impl Future<Output = Response<Body>> + Send + 'static,
-) -> Result<Response<Body>> {
-    let (runtime, abandoned) = (Handle::current(), CancellationToken::new());
-    let _guard = abandoned.clone().drop_guard();
+/// Ends work on another thread when nobody waits for it any more: at its next await point, or where
+/// it checks [`work::is_over`].
+struct Abandon {
+    token: CancellationToken,
+    stop: work::Stop,
+}
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        self.stop.stop();
+        self.token.cancel();
+    }
+}
+
+/// Runs a future on a thread where it may compute for long. It ends soon when nobody waits for it
+/// any more.
+async fn on_own_thread<T: Send + 'static>(
+    answer: impl Future<Output = T> + Send + 'static,
+) -> Result<T> {
+    let (runtime, token, stop) =
+        (Handle::current(), CancellationToken::new(), work::Stop::default());
+    let _abandon = Abandon { token: token.clone(), stop: stop.clone() };
     let work = move || {
-        runtime.block_on(async move {
+        let until_abandoned = async move {
             tokio::select! {
                 biased;
-                () = abandoned.cancelled() => None,
+                () = token.cancelled() => None,
                 response = answer => Some(response),
             }
-        })
+        };
+        work::stoppable(stop, || runtime.block_on(until_abandoned))
     };
     let response = tokio::task::spawn_blocking(work).await.map_err(Status::internal)?;
     response.ok_or_else(|| Status::internal("the request was abandoned"))
@@ -270,17 +304,27 @@ fn is_human(parts: &Parts) -> bool {
         .is_some_and(|a| a.starts_with("curl") || a.starts_with("Wget") || a.starts_with("Mozilla"))
 }
 
-fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
-    let total: usize = warnings.iter().map(|w| w.chars().count()).sum();
-    for text in warnings {
-        let value = if total > WARNINGS_CHARS_MAX {
-            let cut: String = text.chars().take(WARNING_CHARS_CUT).collect();
-            warning_header(&cut)
-        } else {
-            warning_header(text)
-        };
-        if let Some(value) = value {
-            response.headers_mut().append("warning", value);
-        }
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_on_its_own_thread_ends_when_nobody_waits_for_it() {
+        let (started, start) = oneshot::channel();
+        let (ended, end) = oneshot::channel();
+        let work = on_own_thread(async move {
+            started.send(()).unwrap();
+            while !work::is_over() {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+        });
+        let mut work = Box::pin(work);
+        assert!(futures::poll!(work.as_mut()).is_pending());
+        start.await.unwrap();
+        drop(work);
+        end.await.unwrap();
     }
 }

@@ -18,9 +18,33 @@ impl ApiServer {
         F: Fn(serde_json::Value) -> A + Send + Sync + 'static,
         A: Future<Output = serde_json::Value> + Send + 'static,
     {
-        let callback = Arc::new(move |review| -> BoxFuture<'static, serde_json::Value> {
-            Box::pin(webhook(review))
+        self.register_unreliable_webhook(target, move |review| {
+            let answer = webhook(review);
+            async { Ok(answer.await) }
         });
+    }
+
+    /// Answers calls of a webhook that can also fail to answer. An error is what the server is to say
+    /// about the connection; a panic closes the connection without an answer.
+    ///
+    /// ```
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let server = ApiServer::start();
+    /// server.register_unreliable_webhook("https://hooks.ops.svc/validate", |_| async {
+    ///     Err("dial tcp hooks.ops.svc:443: connect: connection refused".to_owned())
+    /// });
+    /// # }
+    /// ```
+    pub fn register_unreliable_webhook<F, A>(&self, target: &str, webhook: F)
+    where
+        F: Fn(serde_json::Value) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<serde_json::Value, String>> + Send + 'static,
+    {
+        let callback =
+            Arc::new(move |review| -> BoxFuture<'static, _> { Box::pin(webhook(review)) });
         self.inner.admission.routes.set_callback(target, callback);
     }
 

@@ -91,7 +91,10 @@ pub(super) fn slice(slice: &Value) -> (String, String) {
     let unset = |text: String| if text.is_empty() { "<unset>".to_owned() } else { text };
     let ports: Vec<String> = list(&slice["ports"])
         .iter()
-        .map(|p| p["port"].as_i64().map_or_else(|| "*".to_owned(), |n| n.to_string()))
+        .map(|port| match (port["port"].as_i64(), port["name"].as_str()) {
+            (Some(number), _) => number.to_string(),
+            (None, name) => name.unwrap_or("*").to_owned(),
+        })
         .collect();
     let addresses: Vec<String> = list(&slice["endpoints"])
         .iter()

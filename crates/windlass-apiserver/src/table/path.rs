@@ -7,15 +7,6 @@ const FOUND_MAX: usize = 10_000;
 const STEPS_MAX: usize = 256;
 
 /// A parsed path like `.status.conditions[?(@.type=="Ready")].status`.
-///
-/// ```
-/// use serde_json::json;
-/// use windlass_apiserver::table::JsonPath;
-///
-/// let path = JsonPath::parse(".spec.items[0].name").unwrap();
-/// let object = json!({"spec": {"items": [{"name": "a"}]}});
-/// assert_eq!(path.find(&object), [&json!("a")]);
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath(Vec<Step>);
 

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::age::human_duration;
 use super::*;
 use crate::resource::builtins;
 

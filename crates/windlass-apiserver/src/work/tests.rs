@@ -24,6 +24,8 @@ enum Write {
     Update,
     Apply,
     Patch,
+    /// A JSON patch that adds each value of `spec` with an operation of its own.
+    Steps,
 }
 
 struct Bench {
@@ -64,6 +66,11 @@ impl Bench {
                 let uri = format!("{object}?dryRun=All&fieldManager=m&force=true");
                 self.send("PATCH", &uri, "application/apply-patch+yaml", new).await
             }
+            Write::Steps => {
+                let media = "application/json-patch+json";
+                let patch = json!(steps(&new["spec"]));
+                self.send("PATCH", &format!("{object}?dryRun=All"), media, &patch).await
+            }
             Write::Patch => {
                 let media = match path.contains("example.com") {
                     true => "application/merge-patch+json",
@@ -93,6 +100,23 @@ fn lists(value: &Value, at: &str, out: &mut Vec<String>) {
         }),
         _ => {}
     }
+}
+
+/// Operations that set the fields of a spec, and append the items of its lists.
+fn steps(spec: &Value) -> Vec<Value> {
+    let mut out = Vec::new();
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        let path = format!("/spec/{field}");
+        match value {
+            Value::Array(items) => {
+                out.push(json!({"op": "add", "path": path, "value": []}));
+                let path = format!("{path}/-");
+                out.extend(items.iter().map(|i| json!({"op": "add", "path": path, "value": i})));
+            }
+            other => out.push(json!({"op": "add", "path": path, "value": other})),
+        }
+    }
+    out
 }
 
 fn renamed(value: &mut Value, n: usize) {
@@ -182,7 +206,7 @@ async fn check(bench: &Bench, path: &str, object: Value, writes: &[Write]) {
     assert!(failures.is_empty(), "{path}\n{}", failures.join("\n"));
 }
 
-const WRITES: [Write; 4] = [Write::Create, Write::Update, Write::Apply, Write::Patch];
+const WRITES: [Write; 5] = [Write::Create, Write::Update, Write::Apply, Write::Patch, Write::Steps];
 
 fn metadata(name: &str) -> Value {
     json!({"name": name, "finalizers": ["example.com/f"], "ownerReferences": [
@@ -325,7 +349,14 @@ fn definition() -> Value {
                     "ruled": {"type": "array", "items": {"type": "object",
                         "properties": {"n": {"type": "integer"}},
                         "x-kubernetes-validations": [{"rule": "self.n > 100000"}]}},
-                }}}}}}]}})
+                }, "x-kubernetes-validations": [
+                    {"rule": "!has(self.set) || (self.set + self.set).size() >= 0"},
+                    {"rule": "!has(self.set) || self.set == self.set"},
+                    {"rule": "!has(self.keyed) || (self.keyed + self.keyed).size() >= 0"},
+                    {"rule": "!has(self.keyed) || self.keyed == self.keyed"},
+                    {"rule": "!has(self.atomic) || self.atomic == self.atomic"},
+                    {"rule": "!has(self.atomic) || self.atomic.join(',').size() >= 0"},
+                ]}}}}}]}})
 }
 
 #[tokio::test(start_paused = true)]
@@ -348,4 +379,144 @@ async fn the_cost_of_a_custom_object_grows_with_its_size() {
         "metadata": metadata("t"), "spec": {"keyed": [{"port": 5}], "atomic": ["bbbbb"],
             "ruled": [{"n": 1}]}});
     check(&bench, things, broken, &[Write::Create, Write::Apply]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cost_of_managed_fields_grows_with_their_number() {
+    let bench = Bench::new();
+    let path = |version: &str| {
+        format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers")
+    };
+    let mut costs = Vec::new();
+    for length in LENGTHS {
+        let entries: Vec<Value> = (0..length)
+            .map(|n| {
+                json!({"manager": format!("m{n}"), "operation": "Apply",
+                "apiVersion": "autoscaling/v1", "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:metadata": {"f:annotations": {format!("f:a{n}"): {}}}}})
+            })
+            .collect();
+        let annotations: serde_json::Map<String, Value> =
+            (0..length).map(|n| (format!("a{n}"), json!("x"))).collect();
+        let mut object = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "h", "annotations": annotations},
+            "spec": {"minReplicas": 1, "maxReplicas": 3,
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}});
+        bench.send("POST", &path("v2"), "application/json", &object).await;
+        object["metadata"]["managedFields"] = json!(entries);
+        let uri = format!("{}/h", path("v2"));
+        let answer = bench.send("PUT", &uri, "application/json", &object).await;
+        assert!(answer.contains(&format!("\"m{}\"", length - 1)), "{answer}");
+        let before = super::total();
+        let patch = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "spec": {"maxReplicas": 5}});
+        let uri = format!("{}/h?fieldManager=x&force=true", path("v2"));
+        let answer = bench.send("PATCH", &uri, "application/apply-patch+yaml", &patch).await;
+        assert!(answer.contains("\"maxReplicas\":5"), "{answer}");
+        costs.push(super::total() - before);
+        let uri = format!("{}/h", path("v2"));
+        bench.send("DELETE", &uri, "application/json", &json!({})).await;
+    }
+    let (first, second) = (costs[1] - costs[0], costs[2] - costs[1]);
+    assert!(second <= first * 27 / 10 + SLACK, "{costs:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_patch_that_moves_long_lists_over_and_over_is_refused() {
+    let bench = Bench::new();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+    bench.send("POST", maps, "application/json", &map).await;
+    let path = "/metadata/finalizers";
+    let mut patch = vec![json!({"op": "add", "path": path, "value": vec!["a/b"; 200_000]})];
+    let front = json!({"op": "add", "path": format!("{path}/0"), "value": "a/c"});
+    patch.resize(1_000, front);
+    let uri = format!("{maps}/m");
+    let answer = bench.send("PATCH", &uri, "application/json-patch+json", &json!(patch)).await;
+    assert!(answer.contains("the operations of the patch move more than"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_merges_one_item_over_and_over_is_refused() {
+    let bench = Bench::new();
+    let pods = "/api/v1/namespaces/default/pods";
+    let env = |n: usize| json!({"name": format!("E{n}"), "value": "x"});
+    let all: Vec<Value> = (0..2_000).map(env).collect();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
+        "containers": [{"name": "c", "image": "i", "env": all}]}});
+    bench.send("POST", pods, "application/json", &pod).await;
+    let patch = |times: usize| {
+        let item = |n: usize| json!({"name": "c", "env": [env(n)]});
+        json!({"spec": {"containers": (0..times).map(item).collect::<Vec<Value>>()}})
+    };
+    let media = "application/strategic-merge-patch+json";
+    let uri = format!("{pods}/p?dryRun=All");
+    let answer = bench.send("PATCH", &uri, media, &patch(10)).await;
+    assert!(answer.contains("\"uid\""), "{answer}");
+    let before = super::total();
+    let answer = bench.send("PATCH", &uri, media, &patch(10_000)).await;
+    assert!(answer.contains("give each merge key of a list only once"), "{answer}");
+    assert!(super::total() - before < 3_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cost_of_a_list_grows_with_its_selector_and_its_objects() {
+    let bench = Bench::new();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let mut costs = Vec::new();
+    let mut stored = 0;
+    for length in LENGTHS {
+        for n in stored..length {
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("m{n}"), "labels": {"a": format!("v{n}")}}});
+            bench.send("POST", maps, "application/json", &map).await;
+        }
+        stored = length;
+        let values: Vec<String> = (0..length).map(|n| format!("v{n}")).collect();
+        let uri = format!("{maps}?labelSelector=a+in+({})", values.join(","));
+        let before = super::total();
+        let answer = bench.send("GET", &uri, "application/json", &json!({})).await;
+        assert!(answer.contains(&format!("\"m{}\"", length - 1)), "{answer}");
+        costs.push(super::total() - before);
+    }
+    let (first, second) = (costs[1] - costs[0], costs[2] - costs[1]);
+    assert!(first > 0 && second <= first * 27 / 10, "{costs:?}");
+}
+
+#[test]
+fn a_write_whose_checks_were_stopped_is_not_stored() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let bench = runtime.block_on(async { Bench::new() });
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+    let stop = super::Stop::default();
+    stop.stop();
+    let write = bench.send("POST", maps, "application/json", &map);
+    let answer = super::stoppable(stop, || runtime.block_on(write));
+    assert!(answer.contains("the request was abandoned"), "{answer}");
+    let uri = format!("{maps}/m");
+    let nothing = json!({});
+    let answer = runtime.block_on(bench.send("GET", &uri, "application/json", &nothing));
+    assert!(answer.contains("not found"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_enum_is_not_listed_for_every_item_that_it_lacks() {
+    let bench = Bench::new();
+    let mut definition = definition();
+    let allowed: Vec<String> = (0..5_000).map(|n| format!("{n:0>50}")).collect();
+    let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"]["properties"]["atomic"]["items"] =
+        json!({"type": "string", "enum": allowed});
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let answer = bench.send("POST", path, "application/json", &definition).await;
+    assert!(answer.contains("\"uid\""), "{answer}");
+    let items: Vec<String> = (0..2_000).map(|n| format!("bad{n}")).collect();
+    let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing",
+        "metadata": {"name": "t"}, "spec": {"atomic": items}});
+    let things = "/apis/example.com/v1/namespaces/default/things";
+    let before = super::total();
+    let answer = bench.send("POST", things, "application/json", &thing).await;
+    assert!(answer.contains("Unsupported value"), "{}", &answer[..1_000]);
+    assert!(super::total() - before < 20_000_000);
 }

@@ -197,3 +197,29 @@ async fn plain_http_is_served_when_asked_for() {
     assert_eq!(version["major"], "1");
     listening.end().await;
 }
+
+#[tokio::test]
+async fn a_long_table_is_not_made_on_the_thread_of_the_connection() {
+    let listening = Listening::start(false, Limits::default()).await;
+    for n in 0..200 {
+        create_map(&listening.server, &format!("m{n}"), "1").await;
+    }
+    let steps = async |namespace: &str| {
+        let before = windlass_text::work::total();
+        let request = Request::builder()
+            .uri(format!("/api/v1/namespaces/{namespace}/configmaps"))
+            .header("host", "127.0.0.1")
+            .header("authorization", "Bearer admin")
+            .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+            .body(Full::<Bytes>::default())
+            .unwrap();
+        let stream = TcpStream::connect(listening.address).await.unwrap();
+        let (mut sender, connection) = conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let table = read(sender.send_request(request).await.unwrap()).await.ok();
+        (table["rows"].as_array().unwrap().len(), windlass_text::work::total() - before)
+    };
+    let (rows, here) = steps("default").await;
+    assert!(rows >= 200 && here < 200, "{rows} rows took {here} steps");
+    listening.end().await;
+}

@@ -27,6 +27,7 @@ mod delete;
 mod discovery;
 mod event_expiry;
 mod faults;
+mod generated;
 mod https;
 mod instances;
 mod kubectl;

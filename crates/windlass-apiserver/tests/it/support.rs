@@ -194,7 +194,7 @@ impl Watch {
         format!("{kind} {name}").trim_end().to_owned()
     }
 
-    /// Whether nothing comes for a second.
+    /// Returns `true` if nothing comes for a second.
     pub async fn is_silent(&mut self) -> bool {
         tokio::time::timeout(Duration::from_secs(1), self.read()).await.is_err()
     }

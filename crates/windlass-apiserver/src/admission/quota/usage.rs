@@ -49,7 +49,7 @@ impl<'a> Evaluator<'a> {
         (review.is_create() || (updates && review.is_update())).then_some(evaluator)
     }
 
-    /// Whether it counts the resource of this name.
+    /// Returns `true` if it counts the resource of this name.
     pub fn counts(self, name: &str) -> bool {
         match self {
             Self::Pods => {

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::names::cidr;
+use super::names::{cidr, dns_subdomain, push};
 use super::tools::{immutable, items, keep, keep_meta, object, set, text};
+use crate::builtin::rules::names::path_segment;
 use crate::builtin::{NameRule, Strategy};
 use crate::status::{FieldError, FieldErrors, quote};
 
@@ -35,16 +36,22 @@ impl Strategy for IpAddress {
             errors.push(FieldError::required("spec.parentRef", ""));
             return errors;
         }
-        for key in ["resource", "name"] {
-            if text(parent, key).is_empty() {
-                errors.push(FieldError::required(format!("spec.parentRef.{key}"), ""));
+        let group = text(parent, "group");
+        if !group.is_empty() {
+            push(&mut errors, "spec.parentRef.group", group, dns_subdomain(group));
+        }
+        for key in ["resource", "name", "namespace"] {
+            let (path, value) = (format!("spec.parentRef.{key}"), text(parent, key));
+            if value.is_empty() && key != "namespace" {
+                errors.push(FieldError::required(&*path, ""));
             }
+            push(&mut errors, &path, value, path_segment(value));
         }
         errors
     }
 
     fn validate_update(&self, address: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::default();
+        let mut errors = self.validate(address);
         let (new, was) = (&address["spec"]["parentRef"], &old["spec"]["parentRef"]);
         immutable(&mut errors, "spec.parentRef", new, was);
         errors

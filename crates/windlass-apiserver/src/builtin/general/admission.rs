@@ -22,6 +22,10 @@ pub(super) struct Policy {
 }
 
 impl Strategy for Policy {
+    fn qualifies_finalizers(&self) -> bool {
+        false
+    }
+
     fn defaults(&self, policy: &mut Value) {
         let spec = object(policy, "spec");
         fill(spec, "failurePolicy", "Fail");
@@ -85,6 +89,16 @@ impl Strategy for Policy {
 
     fn validate_status(&self, policy: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::default();
+        let warnings = items(&policy["status"]["typeChecking"], "expressionWarnings");
+        for (at, warning) in warnings.iter().enumerate() {
+            for key in ["warning", "fieldRef"] {
+                let value = text(warning, key);
+                if value.is_empty() || key == "fieldRef" && value.trim().is_empty() {
+                    let path = format!("status.typeChecking.expressionWarnings[{at}].{key}");
+                    errors.push(FieldError::required(path, ""));
+                }
+            }
+        }
         let list = items(&policy["status"], "conditions");
         conditions::validate(&mut errors, list, "status.conditions");
         errors
@@ -113,6 +127,10 @@ pub(super) struct Binding {
 }
 
 impl Strategy for Binding {
+    fn qualifies_finalizers(&self) -> bool {
+        false
+    }
+
     fn defaults(&self, binding: &mut Value) {
         let spec = object(binding, "spec");
         if has(spec, "matchResources") {

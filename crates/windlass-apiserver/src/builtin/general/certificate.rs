@@ -1,7 +1,7 @@
 //! CertificateSigningRequest.
 
 use crate::auth::User;
-use crate::builtin::Part;
+use crate::builtin::{Action, Part};
 use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
@@ -18,6 +18,13 @@ use crate::status::{FieldError, FieldErrors, quote};
 pub struct SigningRequest;
 
 impl Strategy for SigningRequest {
+    fn action(&self, subresource: &str) -> Action {
+        match subresource {
+            "approval" => Action::Part(Part::Approval),
+            _ => Action::shared(subresource),
+        }
+    }
+
     fn defaults(&self, request: &mut Value) {
         object(request, "spec");
         object(request, "status");

@@ -6,7 +6,11 @@ use super::tools::{drop_field, entries, fill, fill_text, has, keep, object, set,
 use super::{diff, quantity};
 use crate::builtin::Strategy;
 use crate::builtin::rules::{NEGATIVE, claim as rules};
+use crate::builtin::workload::pod_warnings;
 use crate::status::{FieldError, FieldErrors};
+
+/// The annotation that named the storage class of a claim before there was a field for it.
+const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// PersistentVolumeClaim.
 pub(super) struct Claim;
@@ -27,6 +31,10 @@ impl Strategy for Claim {
 
     fn prepare_update(&self, claim: &mut Value, old: &Value) {
         keep(claim, old, "status");
+        let was = &old["spec"];
+        if !has(was, "dataSource") && !has(was, "dataSourceRef") {
+            drop_source(object(claim, "spec"));
+        }
         join_sources(object(claim, "spec"));
     }
 
@@ -58,6 +66,18 @@ impl Strategy for Claim {
         errors
     }
 
+    fn warnings(&self, claim: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut found = Vec::new();
+        if has(&claim["metadata"]["annotations"], BETA_CLASS) {
+            found.push(format!(
+                "metadata.annotations[{BETA_CLASS}]: deprecated since v1.8; use \"storageClassName\" \
+                 attribute instead"
+            ));
+        }
+        pod_warnings::claim(&mut found, &claim["spec"], "spec");
+        found
+    }
+
     fn returns_deleted_object(&self) -> bool {
         true
     }
@@ -65,7 +85,18 @@ impl Strategy for Claim {
 
 /// Drops data sources of a new claim that are not supported.
 fn drop_sources(spec: &mut Value) {
+    if has(&spec["dataSourceRef"], "namespace") {
+        drop_field(spec, "dataSourceRef");
+    }
+    drop_source(spec);
+}
+
+/// Drops a source of data that older servers did not know either, unless a newer client gave it.
+fn drop_source(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else { return };
+    if spec.get("dataSourceRef").is_some_and(|source| !source.is_null()) {
+        return;
+    }
     let fills = |source: &Value| {
         let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
         (group.is_empty() && kind == "PersistentVolumeClaim")
@@ -73,9 +104,6 @@ fn drop_sources(spec: &mut Value) {
     };
     if spec.get("dataSource").is_some_and(|source| !fills(source)) {
         spec.remove("dataSource");
-    }
-    if spec.get("dataSourceRef").is_some_and(|source| has(source, "namespace")) {
-        spec.remove("dataSourceRef");
     }
 }
 

@@ -7,11 +7,14 @@ use windlass_text::select::key;
 
 use super::names::{dns_subdomain, push, selector};
 use super::quantity;
-use super::tools::{fill, has, immutable, items, object, one_of_if_set, set, text};
+use super::tools::{
+    drop_field, entries, fill, has, immutable, items, object, one_of_if_set, set, text,
+};
 use super::volume::driver_name;
 use crate::builtin::Strategy;
 use crate::builtin::rules::NEGATIVE;
 use crate::builtin::rules::value::show_ordered;
+use crate::builtin::workload::pod_warnings;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 const TOKENS_IN_SECRETS: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this \
@@ -68,6 +71,22 @@ impl Strategy for CsiDriver {
             errors.push(FieldError::invalid("spec.serviceAccountTokenInSecrets", secrets, why));
         }
         errors
+    }
+
+    fn prepare_create(&self, driver: &mut Value) {
+        // Its feature is off.
+        drop_field(object(driver, "spec"), "preventPodSchedulingIfMissing");
+    }
+
+    fn prepare_update(&self, driver: &mut Value, old: &Value) {
+        if !has(&old["spec"], "preventPodSchedulingIfMissing") {
+            self.prepare_create(driver);
+        }
+        if driver["spec"] != old["spec"] {
+            // A new driver has no generation.
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
+            set(object(driver, "metadata"), "generation", generation);
+        }
     }
 
     fn warnings(&self, driver: &Value, old: Option<&Value>) -> Vec<String> {
@@ -198,11 +217,22 @@ impl Strategy for CsiStorageCapacity {
     }
 
     fn validate_update(&self, capacity: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::default();
+        let mut errors = self.validate(capacity);
         for key in ["nodeTopology", "storageClassName"] {
             immutable(&mut errors, key, &capacity[key], &old[key]);
         }
         errors
+    }
+
+    fn warnings(&self, capacity: &Value, _old: Option<&Value>) -> Vec<String> {
+        let (topology, mut found) = (&capacity["nodeTopology"], Vec::new());
+        pod_warnings::expressions(&mut found, topology, "nodeTopology");
+        for (label, _) in entries(topology, "matchLabels") {
+            if let Some(why) = pod_warnings::deprecated_label(label) {
+                found.push(format!("nodeTopology.matchLabels.{label}: {why}"));
+            }
+        }
+        found
     }
 
     fn allows_unconditional_update(&self) -> bool {

@@ -7,6 +7,7 @@ use super::names::{dns_subdomain, push};
 use super::tools::{fill, has, immutable, items, items_mut, keep, keep_meta, object, set, text};
 use crate::builtin::Strategy;
 use crate::builtin::rules::names::qualified_name;
+use crate::builtin::rules::node_selector;
 use crate::status::{FieldError, FieldErrors};
 
 /// DeviceClass.
@@ -105,7 +106,7 @@ impl Strategy for ClaimTemplate {
     }
 
     fn validate_update(&self, template: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::default();
+        let mut errors = self.validate(template);
         immutable(&mut errors, "spec", &template["spec"], &old["spec"]);
         errors
     }
@@ -142,15 +143,10 @@ impl Strategy for Slice {
                 "must be greater than zero",
             ));
         }
-        let places = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
-        let chosen = |key: &&&str| match &spec[**key] {
-            Value::Null | Value::Bool(false) => false,
-            value => value != "",
-        };
-        if places.iter().filter(chosen).count() == 0 {
-            let why = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, \
-                       `perDeviceNodeSelection` is required";
-            errors.push(FieldError::required("spec", why));
+        check_places(&mut errors, spec);
+        for (at, device) in items(spec, "devices").iter().enumerate() {
+            let path = format!("spec.devices[{at}]");
+            check_device_places(&mut errors, &path, device, spec["perDeviceNodeSelection"] == true);
         }
         errors
     }
@@ -191,6 +187,104 @@ impl Strategy for Slice {
 
     fn unselectable(&self, field: &str) -> String {
         format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
+    }
+}
+
+/// A slice says in one way which nodes its devices are for.
+fn check_places(errors: &mut FieldErrors, spec: &Value) {
+    let mut given = Vec::new();
+    if has(spec, "nodeName") {
+        let name = text(spec, "nodeName");
+        match name.is_empty() {
+            true => {
+                let why = "must be either unset or set to a non-empty string";
+                errors.push(FieldError::invalid_str("spec.nodeName", name, why));
+            }
+            false => {
+                given.push("`nodeName`");
+                push(errors, "spec.nodeName", name, dns_subdomain(name));
+            }
+        }
+    }
+    if has(spec, "nodeSelector") {
+        given.push("`nodeSelector`");
+        let selector = &spec["nodeSelector"];
+        node_selector::validate(errors, selector, "spec.nodeSelector");
+        if items(selector, "nodeSelectorTerms").len() != 1 {
+            let path = "spec.nodeSelector.nodeSelectorTerms";
+            let why = "must have exactly one node selector term";
+            errors.push(FieldError::invalid(path, &selector["nodeSelectorTerms"], why));
+        }
+    }
+    for (key, shown) in
+        [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    {
+        match &spec[key] {
+            Value::Bool(true) => given.push(shown),
+            Value::Bool(false) => {
+                let why = "must be either unset or set to true";
+                errors.push(FieldError::invalid(format!("spec.{key}"), &spec[key], why));
+            }
+            _ => {}
+        }
+    }
+    let rule = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is \
+                required";
+    match given.len() {
+        0 => errors.push(FieldError::required("spec", rule)),
+        1 => {}
+        _ => {
+            let shown = format!("{{{}}}", given.join(", "));
+            let why = format!("{rule}, but multiple fields are set");
+            errors.push(FieldError::invalid_str("spec", &shown, why));
+        }
+    }
+    if has(spec, "sharedCounters") && has(spec, "devices") {
+        let why = "only one of `sharedCounters` or `devices` is allowed";
+        errors.push(FieldError::invalid_str("spec", "", why));
+    }
+}
+
+/// A device says which nodes it is for if its slice leaves that to it.
+fn check_device_places(errors: &mut FieldErrors, path: &str, device: &Value, own: bool) {
+    let given = ["nodeName", "nodeSelector", "allNodes"];
+    let mut given = given.into_iter().filter(|key| has(device, key)).peekable();
+    if !own {
+        if given.peek().is_some() {
+            let why = "`nodeName`, `nodeSelector` and `allNodes` can only be set if \
+                       `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+            errors.push(FieldError::invalid(path, &Value::Null, why));
+        }
+        return;
+    }
+    let mut chosen = Vec::new();
+    for key in given {
+        let at = format!("{path}.{key}");
+        match (key, &device[key]) {
+            ("nodeName", Value::String(name)) if name.is_empty() => {
+                errors.push(FieldError::invalid_str(at, name, "must not be empty"));
+                continue;
+            }
+            ("nodeName", Value::String(name)) => push(errors, &at, name, dns_subdomain(name)),
+            ("nodeSelector", selector) => node_selector::validate(errors, selector, &at),
+            ("allNodes", Value::Bool(false)) => {
+                let why = "must be either unset or set to true";
+                errors.push(FieldError::invalid(at, &Value::Bool(false), why));
+                continue;
+            }
+            _ => {}
+        }
+        chosen.push(format!("`{key}`"));
+    }
+    let rule = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+                `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+    match chosen.len() {
+        0 => errors.push(FieldError::required(path, rule)),
+        1 => {}
+        _ => {
+            let shown = format!("{{{}}}", chosen.join(", "));
+            errors.push(FieldError::invalid_str(path, &shown, rule));
+        }
     }
 }
 

@@ -16,6 +16,7 @@ const CONSTRAINTS_MAX: usize = 32;
 pub(super) const CONFIGS_MAX: usize = 32;
 const SELECTORS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;
+const IDENTIFIER_BYTES_MAX: usize = 32;
 const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
 
@@ -201,17 +202,36 @@ fn check_references(errors: &mut FieldErrors, path: &str, user: &Value, requests
 
 /// Checks the name of an attribute: a domain, a slash and an identifier.
 fn check_full_name(errors: &mut FieldErrors, path: &str, name: &str) {
-    let Some((domain, _)) = name.split_once('/') else {
+    let Some((domain, part)) = name.split_once('/') else {
+        check_identifier(errors, path, name);
         let why = "a fully qualified name must be a domain and a name separated by a slash";
         errors.push(FieldError::invalid_str(path, name, why));
         return;
     };
+    // The real server says nothing about a name with more than one slash.
+    if part.contains('/') {
+        return;
+    }
     match domain.is_empty() {
         true => errors.push(FieldError::invalid_str(path, "", "the domain must not be empty")),
         false => driver_name(errors, path, domain),
     }
-    if name.ends_with('/') {
-        errors.push(FieldError::invalid_str(path, "", "the name must not be empty"));
+    match part.is_empty() {
+        true => errors.push(FieldError::invalid_str(path, "", "the name must not be empty")),
+        false => check_identifier(errors, path, part),
+    }
+}
+
+fn check_identifier(errors: &mut FieldErrors, path: &str, name: &str) {
+    if name.len() > IDENTIFIER_BYTES_MAX {
+        errors.push(FieldError::too_long(path, IDENTIFIER_BYTES_MAX));
+    }
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.chars().all(word) || !name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) {
+        let why = "a valid C identifier must start with alphabetic character or '_', followed by a \
+                   string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or \
+                   'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
+        errors.push(FieldError::invalid_str(path, name, why));
     }
 }
 

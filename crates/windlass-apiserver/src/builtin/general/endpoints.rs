@@ -90,25 +90,17 @@ impl Strategy for EndpointSlice {
     }
 
     fn validate(&self, slice: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::default();
-        let kind = text(slice, "addressType");
-        one_of(&mut errors, "addressType", kind, &["FQDN", "IPv4", "IPv6"]);
-        let endpoints = items(slice, "endpoints");
-        if endpoints.len() > 1000 {
-            errors.push(FieldError::too_many("endpoints", endpoints.len(), 1000));
-            return errors;
-        }
-        for (at, endpoint) in endpoints.iter().enumerate() {
-            check_endpoint(&mut errors, &format!("endpoints[{at}]"), endpoint, kind);
-        }
-        check_slice_ports(&mut errors, items(slice, "ports"));
+        let mut errors = check_slice(slice);
+        check_endpoints(&mut errors, slice);
         errors
     }
 
     fn validate_update(&self, slice: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::default();
+        let mut errors = check_slice(slice);
+        if slice["endpoints"] != old["endpoints"] {
+            check_endpoints(&mut errors, slice);
+        }
         immutable(&mut errors, "addressType", &slice["addressType"], &old["addressType"]);
-        errors.extend(self.validate(slice));
         errors
     }
 
@@ -134,6 +126,26 @@ impl Strategy for EndpointSlice {
 
     fn is_restored(&self, namespace: &str, name: &str) -> bool {
         (namespace, name) == ("default", "kubernetes")
+    }
+}
+
+/// A slice without its endpoints.
+fn check_slice(slice: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let kind = text(slice, "addressType");
+    one_of(&mut errors, "addressType", kind, &["FQDN", "IPv4", "IPv6"]);
+    check_slice_ports(&mut errors, items(slice, "ports"));
+    errors
+}
+
+fn check_endpoints(errors: &mut FieldErrors, slice: &Value) {
+    let (kind, endpoints) = (text(slice, "addressType"), items(slice, "endpoints"));
+    if endpoints.len() > 1000 {
+        errors.push(FieldError::too_many("endpoints", endpoints.len(), 1000));
+        return;
+    }
+    for (at, endpoint) in endpoints.iter().enumerate() {
+        check_endpoint(errors, &format!("endpoints[{at}]"), endpoint, kind);
     }
 }
 

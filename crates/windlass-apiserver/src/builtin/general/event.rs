@@ -137,11 +137,14 @@ impl Strategy for NewEvent {
         let mut errors = check(&new, "reportingController");
         for key in ["involvedObject", "reason", "reportingController", "reportingInstance"]
             .into_iter()
-            .chain(["action", "related", "message", "type"])
+            .chain(["action", "related", "message", "type", "source"])
+            .chain(["firstTimestamp", "lastTimestamp", "reason"])
         {
             let core = if key == "reportingController" { "reportingComponent" } else { key };
             immutable(&mut errors, key, &new[core], &old[core]);
         }
+        let count = |event: &Value| Value::from(number(event, "count"));
+        immutable(&mut errors, "count", &count(&new), &count(&old));
         if new["series"] != old["series"] && has(&new, "series") {
             if number(&new["series"], "count") < 2 {
                 errors.push(FieldError::invalid_str("series.count", "", "should be at least 2"));

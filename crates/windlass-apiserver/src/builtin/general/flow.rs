@@ -77,10 +77,6 @@ impl Strategy for FlowSchema {
         true
     }
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn reset_part_fields(&self, subresource: &str) -> &'static [&'static str] {
         if subresource == "status" { &["spec", "metadata"] } else { &[] }
     }

@@ -10,6 +10,10 @@ use crate::status::{FieldError, FieldErrors};
 pub(super) struct Lease;
 
 impl Strategy for Lease {
+    fn qualifies_finalizers(&self) -> bool {
+        false
+    }
+
     fn defaults(&self, lease: &mut Value) {
         object(lease, "spec");
     }

@@ -1,12 +1,12 @@
 //! Namespace and ServiceAccount.
 
-use crate::builtin::Part;
 use crate::builtin::deletion::{self, Plan};
+use crate::builtin::{Action, Part};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_text::select::key;
 
-use super::tools::{drop_empty, drop_field, items, keep, object, set, text};
+use super::tools::{drop_empty, drop_field, items, items_mut, keep, object, set, text};
 use crate::builtin::{NameRule, Strategy};
 use crate::status::{FieldError, FieldErrors};
 
@@ -16,6 +16,13 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 pub(super) struct Namespace;
 
 impl Strategy for Namespace {
+    fn action(&self, subresource: &str) -> Action {
+        match subresource {
+            "finalize" => Action::Finalize,
+            _ => Action::shared(subresource),
+        }
+    }
+
     fn defaults(&self, namespace: &mut Value) {
         let name = text(&namespace["metadata"], "name").to_owned();
         if !name.is_empty() {
@@ -51,7 +58,8 @@ impl Strategy for Namespace {
         for finalizer in items(&namespace["spec"], "finalizers") {
             let name = finalizer.as_str().unwrap_or_default();
             let problems = key::qualified_name(name);
-            if problems.is_empty() && !name.contains('/') && name != "kubernetes" {
+            let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&name);
+            if !name.contains('/') && !standard {
                 errors.push(FieldError::invalid_str(
                     "spec.finalizers",
                     name,
@@ -124,11 +132,32 @@ impl Strategy for Namespace {
 pub(super) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
+    fn action(&self, subresource: &str) -> Action {
+        match subresource {
+            "token" => Action::Token,
+            _ => Action::shared(subresource),
+        }
+    }
+
     fn defaults(&self, account: &mut Value) {
         for key in ["secrets", "imagePullSecrets"] {
             drop_empty(account, key);
         }
         drop_field(account, "status");
+    }
+
+    fn prepare_create(&self, account: &mut Value) {
+        // Of the secrets, only the names are kept.
+        for secret in items_mut(account, "secrets") {
+            *secret = match text(secret, "name") {
+                "" => json!({}),
+                name => json!({"name": name}),
+            };
+        }
+    }
+
+    fn prepare_update(&self, account: &mut Value, _old: &Value) {
+        self.prepare_create(account);
     }
 
     fn returns_deleted_object(&self) -> bool {

@@ -7,10 +7,12 @@ use windlass_text::select::key;
 
 use super::names::{cidr, push};
 use super::quantity;
-use super::tools::{drop_empty, entries, fill, has, items, keep, object, one_of, set, text};
+use super::tools::{
+    drop_empty, drop_field, entries, fill, has, items, keep, object, one_of, set, text,
+};
 use crate::builtin::Strategy;
-use crate::builtin::rules::NEGATIVE;
 use crate::builtin::rules::value::show_ordered;
+use crate::builtin::rules::{NEGATIVE, net};
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 const INFO: [&str; 10] = [
@@ -31,8 +33,24 @@ pub(super) struct Node;
 
 impl Strategy for Node {
     fn warnings(&self, node: &Value, _old: Option<&Value>) -> Vec<String> {
-        let text = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
-        has(&node["spec"], "externalID").then(|| text.to_owned()).into_iter().collect()
+        let (spec, mut found) = (&node["spec"], Vec::new());
+        if has(spec, "configSource") {
+            found.push("spec.configSource: the feature is removed".to_owned());
+        }
+        if !text(spec, "externalID").is_empty() {
+            let why = "this field is deprecated, and is unused by Kubernetes";
+            found.push(format!("spec.externalID: {why}"));
+        }
+        for (at, range) in items(spec, "podCIDRs").iter().enumerate() {
+            let path = format!("spec.podCIDRs[{at}]");
+            found.extend(net::cidr_warning(&path, range.as_str().unwrap_or_default()));
+        }
+        found
+    }
+
+    fn prepare_create(&self, node: &mut Value) {
+        drop_field(object(node, "spec"), "configSource");
+        drop_field(object(node, "status"), "config");
     }
 
     fn defaults(&self, node: &mut Value) {
@@ -60,10 +78,16 @@ impl Strategy for Node {
 
     fn prepare_update(&self, node: &mut Value, old: &Value) {
         keep(node, old, "status");
+        if !has(&old["spec"], "configSource") {
+            drop_field(object(node, "spec"), "configSource");
+        }
     }
 
     fn prepare_status(&self, node: &mut Value, old: &Value) {
         keep(node, old, "spec");
+        if !has(&old["status"], "config") {
+            drop_field(object(node, "status"), "config");
+        }
     }
 
     fn validate(&self, node: &Value) -> FieldErrors {
@@ -87,6 +111,14 @@ impl Strategy for Node {
 
     fn validate_update(&self, node: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(node);
+        errors.extend(self.validate_status(node, old));
+        errors
+    }
+
+    fn validate_status(&self, node: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        check_amounts(&mut errors, &node["status"]);
+        check_addresses(&mut errors, items(&node["status"], "addresses"));
         let (spec, old_spec) = (&node["spec"], &old["spec"]);
         let (ranges, was) = (items(spec, "podCIDRs"), items(old_spec, "podCIDRs"));
         if !was.is_empty() && ranges != was {
@@ -102,6 +134,10 @@ impl Strategy for Node {
                 "node updates may not change providerID except from \"\" to valid",
             ));
         }
+        check_taints(&mut errors, items(spec, "taints"));
+        if text(spec, "externalID") != text(old_spec, "externalID") {
+            errors.push(FieldError::forbidden("spec.externalID", "may not be updated"));
+        }
         errors
     }
 
@@ -116,6 +152,19 @@ impl Strategy for Node {
 
     fn storage_prefix(&self) -> Option<&'static str> {
         Some("minions")
+    }
+}
+
+/// No two addresses of a node are the same.
+fn check_addresses(errors: &mut FieldErrors, addresses: &[Value]) {
+    let mut seen = BTreeSet::new();
+    for (at, address) in addresses.iter().enumerate() {
+        let (kind, host) = (text(address, "type"), text(address, "address"));
+        if !seen.insert((kind, host)) {
+            let shown = show_ordered(&json!({"Type": kind, "Address": host}), &["Type", "Address"]);
+            let path = format!("status.addresses[{at}]");
+            errors.push(FieldError::raw(FieldErrorKind::Duplicate, path, shown, ""));
+        }
     }
 }
 

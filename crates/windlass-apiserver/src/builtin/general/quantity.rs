@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// Whether an amount has no fraction.
+/// Returns `true` if an amount has no fraction.
 pub(super) fn is_whole(amount: i128) -> bool {
     amount % ONE == 0
 }

@@ -286,7 +286,9 @@ fn check_hard(errors: &mut FieldErrors, path: &str, parent: &Value, key: &str) {
             let why = "must be greater than or equal to 0";
             errors.push(FieldError::invalid_str(&path, shown, why));
         }
-        let counted = COUNTED.contains(&name.as_str()) || name.starts_with("count/");
+        let foreign = name.contains('/') && !name.contains("kubernetes.io/");
+        let extended = foreign && !name.starts_with("requests.") && !name.starts_with("count/");
+        let counted = COUNTED.contains(&name.as_str()) || name.starts_with("count/") || extended;
         if counted && !quantity::is_whole(amount) {
             errors.push(FieldError::invalid_str(&path, shown, "must be an integer"));
         }
@@ -389,7 +391,7 @@ fn shown_selector(spec: &Value) -> String {
     format!("{{\"MatchExpressions\":[{}]}}", each.collect::<Vec<_>>().join(","))
 }
 
-/// Whether quotas know a resource by its plain name.
+/// Returns `true` if quotas know a resource by its plain name.
 fn is_standard(name: &str) -> bool {
     let huge = |n: &str| n.starts_with("hugepages-") || n.starts_with("requests.hugepages-");
     COUNTED.contains(&name) || COMPUTED.contains(&name) || name == "requests.storage" || huge(name)

@@ -178,19 +178,19 @@ impl Strategy for Service {
     }
 }
 
-/// Whether a service has the cluster IP `None`.
+/// Returns `true` if a service has the cluster IP `None`.
 pub fn is_headless(service: &Value) -> bool {
     let spec = &service["spec"];
     text(spec, "clusterIP") == "None" || items(spec, "clusterIPs").first() == Some(&json!("None"))
 }
 
-/// Whether a cluster IP has to be allocated for a service that has none yet.
+/// Returns `true` if a cluster IP has to be allocated for a service that has none yet.
 pub fn needs_cluster_ip(service: &Value) -> bool {
     matches!(text(&service["spec"], "type"), "ClusterIP" | "NodePort" | "LoadBalancer")
         && !is_headless(service)
 }
 
-/// Whether its ports need node ports.
+/// Returns `true` if its ports need node ports.
 pub fn needs_node_port(service: &Value) -> bool {
     let spec = &service["spec"];
     match text(spec, "type") {
@@ -200,7 +200,7 @@ pub fn needs_node_port(service: &Value) -> bool {
     }
 }
 
-/// Whether it needs a health check node port.
+/// Returns `true` if it needs a health check node port.
 pub fn needs_health_check_port(service: &Value) -> bool {
     let spec = &service["spec"];
     text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
@@ -444,7 +444,7 @@ pub fn validate_cluster_ips(service: &Value) -> FieldErrors {
     errors
 }
 
-/// Whether it can be reached from outside the cluster.
+/// Returns `true` if it can be reached from outside the cluster.
 pub(super) fn externally_accessible(spec: &Value) -> bool {
     match text(spec, "type") {
         "LoadBalancer" | "NodePort" => true,

@@ -12,6 +12,7 @@ use super::tools::{
 };
 use super::volume::driver_name;
 use crate::builtin::Strategy;
+use crate::builtin::workload::pod_warnings;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The most parameters of a class, and the bytes they may have together.
@@ -52,6 +53,19 @@ impl Strategy for StorageClass {
             immutable(&mut errors, key, &class[key], &old[key]);
         }
         errors
+    }
+
+    fn warnings(&self, class: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut found = Vec::new();
+        for (at, term) in items(class, "allowedTopologies").iter().enumerate() {
+            for (i, expression) in items(term, "matchLabelExpressions").iter().enumerate() {
+                if let Some(why) = pod_warnings::deprecated_label(text(expression, "key")) {
+                    let path = format!("allowedTopologies[{at}].matchLabelExpressions[{i}]");
+                    found.push(format!("{path}.key: {why}"));
+                }
+            }
+        }
+        found
     }
 
     fn returns_deleted_object(&self) -> bool {

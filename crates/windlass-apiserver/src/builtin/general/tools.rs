@@ -66,7 +66,7 @@ pub(super) fn number(parent: &Value, key: &str) -> i64 {
     parent.get(key).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Whether a field is there and not null.
+/// Returns `true` if a field is there and not null.
 pub(super) fn has(parent: &Value, key: &str) -> bool {
     work::spent(1);
     parent.get(key).is_some_and(|v| !v.is_null())
@@ -117,7 +117,7 @@ pub(super) fn set(object: &mut Value, key: &str, value: impl Into<Value>) {
     }
 }
 
-/// Whether two fields are the same; missing, null and empty are.
+/// Returns `true` if two fields are the same; missing, null and empty are.
 pub(super) fn same(a: &Value, b: &Value, key: &str) -> bool {
     fn part<'a>(v: &'a Value, key: &str) -> Option<&'a Value> {
         v.get(key).filter(|v| match v {

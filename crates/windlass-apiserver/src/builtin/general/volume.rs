@@ -12,6 +12,7 @@ use crate::builtin::Strategy;
 use crate::builtin::rules::names::Check;
 use crate::builtin::rules::{claim, node_selector};
 use crate::builtin::workload::pod_volume::host_path;
+use crate::builtin::workload::pod_warnings;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 
 /// The sources in the order the real server looks at them.
@@ -50,6 +51,20 @@ const NOT_SOURCES: [&str; 9] = [
     "storageClassName",
     "volumeAttributesClassName",
     "volumeMode",
+];
+
+/// What a volume should not have any more, and since when.
+const ANNOTATIONS: [(&str, &str, &str); 2] = [
+    ("volume.beta.kubernetes.io/storage-class", "v1.8", "storageClassName"),
+    ("volume.beta.kubernetes.io/mount-options", "v1.31", "mountOptions"),
+];
+const GONE: [(&str, &str, &str); 6] = [
+    ("cephfs", "v1.28", "v1.31"),
+    ("photonPersistentDisk", "v1.11", "v1.16"),
+    ("scaleIO", "v1.16", "v1.22"),
+    ("storageos", "v1.22", "v1.25"),
+    ("glusterfs", "v1.25", "v1.26"),
+    ("rbd", "v1.28", "v1.31"),
 ];
 
 /// PersistentVolume.
@@ -156,7 +171,10 @@ impl Strategy for Volume {
     }
 
     fn validate_update(&self, volume: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(volume);
+        // The real server looks at the whole volume twice, and its answer lists both rounds.
+        let once = self.validate(volume);
+        let mut errors = once.clone();
+        errors.extend(once);
         let (spec, old_spec) = (&volume["spec"], &old["spec"]);
         let source = |spec: &Value| -> Vec<(String, Value)> {
             let fields = spec.as_object().into_iter().flatten();
@@ -190,6 +208,35 @@ impl Strategy for Volume {
             ));
         }
         errors
+    }
+
+    fn warnings(&self, volume: &Value, _old: Option<&Value>) -> Vec<String> {
+        let (spec, mut found) = (&volume["spec"], Vec::new());
+        for (key, since, instead) in ANNOTATIONS {
+            if has(&volume["metadata"]["annotations"], key) {
+                found.push(format!(
+                    "metadata.annotations[{key}]: deprecated since {since}; use \"{instead}\" \
+                     attribute instead"
+                ));
+            }
+        }
+        if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
+            found.push(
+                "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. \
+                 Instead, the recommended approach is to use dynamic provisioning."
+                    .to_owned(),
+            );
+        }
+        let terms = items(&spec["nodeAffinity"]["required"], "nodeSelectorTerms");
+        for (at, term) in terms.iter().enumerate() {
+            let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{at}]");
+            pod_warnings::expressions(&mut found, term, &path);
+        }
+        for (key, since, end) in GONE.iter().filter(|(key, ..)| has(spec, key)) {
+            let shown = if *key == "storageos" { "storageOS" } else { key };
+            found.push(format!("spec.{shown}: deprecated in {since}, non-functional in {end}+"));
+        }
+        found
     }
 
     fn returns_deleted_object(&self) -> bool {

@@ -16,6 +16,10 @@ pub(super) struct Configuration {
 }
 
 impl Strategy for Configuration {
+    fn qualifies_finalizers(&self) -> bool {
+        false
+    }
+
     fn defaults(&self, configuration: &mut Value) {
         for hook in items_mut(configuration, "webhooks") {
             fill(hook, "failurePolicy", "Fail");

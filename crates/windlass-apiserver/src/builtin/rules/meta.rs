@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::names;
-use super::value::{entries, int, items, show_ordered, text};
+use super::value::{int, items, show_ordered, text};
 use super::{each_invalid, immutable, non_negative};
 use crate::builtin::NameRule;
 use crate::status::{FieldError, FieldErrorKind, FieldErrors, WHOLE_LISTS_MAX, quote};
@@ -212,11 +212,6 @@ fn no_new_finalizers(errors: &mut FieldErrors, new: &Value, old: &Value) {
             ),
         ));
     }
-}
-
-/// The labels of a metadata object as pairs.
-pub fn label_pairs(meta: &Value) -> impl Iterator<Item = (&str, &str)> {
-    entries(meta, "labels").map(|(key, value)| (key, value.as_str().unwrap_or_default()))
 }
 
 #[cfg(test)]

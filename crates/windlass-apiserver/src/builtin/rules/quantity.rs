@@ -50,7 +50,7 @@ impl Quantity {
         self.nanos.cmp(&0)
     }
 
-    /// Whether it has no fraction.
+    /// Returns `true` if it has no fraction.
     pub fn is_integer(self) -> bool {
         self.nanos % ONE == 0
     }
@@ -61,18 +61,12 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_add(other.nanos) }
     }
 
-    /// The whole part, rounded up.
-    pub fn ceil(self) -> i64 {
-        let up = self.nanos.div_euclid(ONE) + i128::from(self.nanos.rem_euclid(ONE) != 0);
-        i64::try_from(up).unwrap_or(if up < 0 { i64::MIN } else { i64::MAX })
-    }
-
     /// Thousandths, rounded up.
     pub fn millis(self) -> i128 {
         self.nanos.div_euclid(MILLI) + i128::from(self.nanos.rem_euclid(MILLI) != 0)
     }
 
-    /// Whether it is finer than thousandths.
+    /// Returns `true` if it is finer than thousandths.
     pub fn is_finer_than_milli(self) -> bool {
         self.nanos % MILLI != 0
     }

@@ -51,6 +51,7 @@ impl Rounds {
             | ("autoscaling" | "scheduling.k8s.io", _)
             | ("batch", "CronJob")
             | ("networking.k8s.io", "NetworkPolicy")
+            | ("resource.k8s.io", "ResourceSlice")
             | ("storage.k8s.io", "CSIDriver") => Self::new(1, 0, true),
             _ => Self::new(1, 1, true),
         }

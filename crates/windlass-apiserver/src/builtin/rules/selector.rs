@@ -15,6 +15,27 @@ pub fn validate(errors: &mut FieldErrors, selector: &Value, field: &str) {
 }
 
 fn validate_requirement(errors: &mut FieldErrors, requirement: &Value, field: &str) {
+    let operator = text(requirement, "operator");
+    if !["In", "NotIn", "Exists", "DoesNotExist"].contains(&operator) {
+        let why = "not a valid selector operator";
+        errors.push(FieldError::invalid_str(format!("{field}.operator"), operator, why));
+    }
+    validate_known(errors, requirement, field);
+}
+
+/// Problems of a requirement whose operator may be one that is not known yet.
+pub fn validate_known(errors: &mut FieldErrors, requirement: &Value, field: &str) {
+    validate_count(errors, requirement, field);
+    let key = text(requirement, "key");
+    each_invalid(errors, &format!("{field}.key"), key, names::qualified_name(key));
+    for (i, value) in items(requirement, "values").iter().enumerate() {
+        let value = value.as_str().unwrap_or_default();
+        each_invalid(errors, &format!("{field}.values[{i}]"), value, names::label_value(value));
+    }
+}
+
+/// Problems with how many values a requirement has.
+pub fn validate_count(errors: &mut FieldErrors, requirement: &Value, field: &str) {
     let values = items(requirement, "values");
     match text(requirement, "operator") {
         "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
@@ -25,28 +46,17 @@ fn validate_requirement(errors: &mut FieldErrors, requirement: &Value, field: &s
             format!("{field}.values"),
             "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
         )),
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => errors.push(FieldError::invalid_str(
-            format!("{field}.operator"),
-            other,
-            "not a valid selector operator",
-        )),
-    }
-    let key = text(requirement, "key");
-    each_invalid(errors, &format!("{field}.key"), key, names::qualified_name(key));
-    for (i, value) in values.iter().enumerate() {
-        let value = value.as_str().unwrap_or_default();
-        each_invalid(errors, &format!("{field}.values[{i}]"), value, names::label_value(value));
+        _ => {}
     }
 }
 
-/// Whether a selector has no requirement at all; an absent one counts too.
+/// Returns `true` if a selector has no requirement at all; an absent one counts too.
 pub fn is_empty(selector: &Value) -> bool {
     entries(selector, "matchLabels").next().is_none()
         && items(selector, "matchExpressions").is_empty()
 }
 
-/// Whether a selector matches labels; an absent selector matches nothing.
+/// Returns `true` if a selector matches labels; an absent selector matches nothing.
 pub fn matches(selector: &Value, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     selector.is_object()

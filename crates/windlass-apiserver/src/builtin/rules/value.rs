@@ -20,7 +20,7 @@ pub fn int(value: &Value, path: &str) -> Option<i64> {
     at(value, path).as_i64()
 }
 
-/// Whether the path leads to `true`.
+/// Returns `true` if the path leads to `true`.
 pub fn flag(value: &Value, path: &str) -> bool {
     at(value, path).as_bool().unwrap_or_default()
 }

@@ -86,6 +86,10 @@ impl Strategy for PriorityClasses {
 }
 
 impl Strategy for RuntimeClasses {
+    fn qualifies_finalizers(&self) -> bool {
+        false
+    }
+
     fn validate(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::default();
         match text(object, "handler") {

@@ -71,6 +71,7 @@ impl Strategy for Jobs {
     fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::default();
         // The real server looks at it as a new job, and then as one that changes.
+        generated_selector(&mut errors, object);
         validate_spec(&mut errors, &object["spec"]);
         validate_spec(&mut errors, &object["spec"]);
         spec_update(&mut errors, &object["spec"], old);
@@ -311,7 +312,7 @@ fn generate_selector(object: &mut Value) {
 }
 
 fn generated_selector(errors: &mut FieldErrors, object: &Value) {
-    if flag(object, "spec.manualSelector") {
+    if flag(object, "spec.manualSelector") || object["spec"]["selector"].is_null() {
         return;
     }
     let (name, uid) = (text(object, "metadata.name"), text(object, "metadata.uid"));

@@ -1,8 +1,8 @@
 //! Pods.
 
 use super::{pod_deletion, pod_parts};
-use crate::builtin::Part;
 use crate::builtin::deletion::Grace;
+use crate::builtin::{Action, Part};
 use jiff::Timestamp;
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -20,6 +20,17 @@ use crate::status::{FieldError, FieldErrors};
 pub struct Pods;
 
 impl Strategy for Pods {
+    fn action(&self, subresource: &str) -> Action {
+        match subresource {
+            "binding" => Action::Bind,
+            "eviction" => Action::Evict,
+            "log" => Action::Log,
+            "ephemeralcontainers" => Action::Part(Part::EphemeralContainers),
+            "resize" => Action::Part(Part::Resize),
+            _ => Action::shared(subresource),
+        }
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = object_mut(object, "spec") {
             spec_defaults::pod_spec(spec);
@@ -240,7 +251,8 @@ fn annotations(errors: &mut FieldErrors, object: &Value) {
     }
 }
 
-/// Whether a text is a cost of deletion: a number of 32 bits without a plus or leading zeros.
+/// Returns `true` if a text is a cost of deletion: a number of 32 bits without a plus or leading
+/// zeros.
 fn is_cost(text: &str) -> bool {
     let plain = text == "0" || !text.starts_with(['0', '+']);
     plain && text.parse::<i32>().is_ok()

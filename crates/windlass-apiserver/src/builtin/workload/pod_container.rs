@@ -50,7 +50,7 @@ pub fn init(errors: &mut FieldErrors, spec: &Value, known: &PodNames<'_>, field:
         let field = format!("{list}[{i}]");
         common(errors, container, spec, known, &field);
         let policy = &container["restartPolicy"];
-        pod_restart::policy(errors, container, &field);
+        pod_restart::init_policy(errors, container, &field);
         let name = text(container, "name");
         if !seen.insert(name) && !name.is_empty() {
             errors.push(FieldError::duplicate(format!("{field}.name"), &container["name"]));

@@ -9,6 +9,28 @@ use crate::status::{FieldError, FieldErrors};
 
 /// Problems of the resources of a container.
 pub fn validate(errors: &mut FieldErrors, resources: &Value, field: &str) {
+    validate_named(errors, resources, field, container_name);
+}
+
+/// Problems of the resources that a pod has as a whole.
+pub fn validate_pod(errors: &mut FieldErrors, resources: &Value, field: &str) {
+    if !resources["claims"].is_null() {
+        let why = "claims may not be set for Resources at pod-level";
+        errors.push(FieldError::forbidden(format!("{field}.claims"), why));
+    }
+    validate_named(errors, resources, field, pod_name);
+}
+
+fn validate_named(
+    errors: &mut FieldErrors,
+    resources: &Value,
+    field: &str,
+    check_name: fn(&mut FieldErrors, &str, &str),
+) {
+    let amount = |errors: &mut FieldErrors, name: &str, value: &Value, field: &str| {
+        check_name(errors, name, field);
+        amount(errors, name, value, field);
+    };
     let limits_field = format!("{field}.limits");
     let requests_field = format!("{field}.requests");
     for (name, value) in entries(resources, "limits") {
@@ -68,9 +90,18 @@ pub fn container_name(errors: &mut FieldErrors, name: &str, field: &str) {
     }
 }
 
-/// Problems of an amount that a container asks for.
-pub fn amount(errors: &mut FieldErrors, name: &str, value: &Value, field: &str) {
-    container_name(errors, name, field);
+/// Problems of the name of a resource that a pod may ask for as a whole.
+fn pod_name(errors: &mut FieldErrors, name: &str, field: &str) {
+    let before = errors.len();
+    self::name(errors, name, field);
+    if errors.len() == before && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
+        let supported = ["cpu", "hugepages-", "memory"];
+        errors.push(FieldError::not_supported(field, &name.into(), &supported));
+    }
+}
+
+/// Problems of an amount that is asked for.
+fn amount(errors: &mut FieldErrors, name: &str, value: &Value, field: &str) {
     let Some(quantity) = parse(value) else { return };
     if quantity.sign().is_lt() {
         errors.push(FieldError::invalid(field, value, NEGATIVE));
@@ -88,7 +119,7 @@ fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Whether a resource is Kubernetes' own: without a domain, or in its domain.
+/// Returns `true` if a resource is Kubernetes' own: without a domain, or in its domain.
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }

@@ -11,6 +11,16 @@ use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 
+/// As [`policy`], for an init container: without a policy its rules are not looked at.
+pub fn init_policy(errors: &mut FieldErrors, container: &Value, field: &str) {
+    if has(container, "restartPolicy") {
+        policy(errors, container, field);
+    } else if !items(container, "restartPolicyRules").is_empty() {
+        let why = "must specify restartPolicy when restart rules are used";
+        errors.push(FieldError::required(format!("{field}.restartPolicy"), why));
+    }
+}
+
 /// Problems of a container's own restart policy and its rules.
 pub fn policy(errors: &mut FieldErrors, container: &Value, field: &str) {
     let rules = items(container, "restartPolicyRules");

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{pod_container, pod_restart, pod_security, pod_volume};
+use super::{pod_container, pod_resources, pod_restart, pod_security, pod_volume};
 use crate::builtin::rules::value::{flag, has, int, items, text};
 use crate::builtin::rules::{each_invalid, meta, names, net, node_selector, selector};
 use crate::status::{FieldError, FieldErrors};
@@ -54,6 +54,9 @@ pub fn validate(errors: &mut FieldErrors, spec: &Value, field: &str, is_pod: boo
         pod_container::one_of(errors, policy, &supported, &field);
     }
     pod_security::os(errors, spec, &format!("{field}.os"));
+    if has(spec, "resources") {
+        pod_resources::validate_pod(errors, &spec["resources"], &format!("{field}.resources"));
+    }
     if spec["hostUsers"] == false {
         for key in ["hostNetwork", "hostPID", "hostIPC"].iter().filter(|key| flag(spec, key)) {
             let why = "when `hostUsers` is false";

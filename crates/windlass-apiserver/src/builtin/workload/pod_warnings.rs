@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Value;
 
 use super::spec_defaults::CONTAINER_LISTS;
-use crate::builtin::rules::net;
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::{has, int, items, text};
+use crate::builtin::rules::{names, net};
 use crate::status::quote;
 
 /// Volume types that are gone or going, and since when.
@@ -23,6 +23,9 @@ const VOLUMES: [(&str, &str); 9] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
+/// Resources that are counted in bytes.
+const BYTES: [&str; 2] = ["memory", "ephemeral-storage"];
+
 /// The most warnings that are collected; clients are shown a few kilobytes of them.
 const WARNINGS_MAX: usize = 1_000;
 
@@ -34,6 +37,12 @@ pub fn of(object: &Value, prefix: &str) -> Vec<String> {
     for (key, _) in object["metadata"]["annotations"].as_object().into_iter().flatten() {
         let why = if key.starts_with("container.apparmor.security.beta.kubernetes.io/") {
             "deprecated since v1.30; use the \"appArmorProfile\" field instead"
+        } else if key == "scheduler.alpha.kubernetes.io/critical-pod" {
+            "non-functional in v1.16+; use the \"priorityClassName\" field instead"
+        } else if key == "security.alpha.kubernetes.io/sysctls"
+            || key == "security.alpha.kubernetes.io/unsafe-sysctls"
+        {
+            "non-functional in v1.11+; use the \"sysctls\" field instead"
         } else if key == "seccomp.security.alpha.kubernetes.io/pod"
             || key.starts_with("container.seccomp.security.alpha.kubernetes.io/")
         {
@@ -63,11 +72,9 @@ pub fn of(object: &Value, prefix: &str) -> Vec<String> {
         }
         null_selector(&mut out, constraint, &at);
     }
-    for (i, volume) in items(spec, "volumes").iter().enumerate() {
-        for (kind, why) in VOLUMES.iter().filter(|(kind, _)| has(volume, kind)) {
-            let kind = if *kind == "storageos" { "storageOS" } else { kind };
-            out.push(format!("{at}.volumes[{i}].{kind}: {why}"));
-        }
+    volumes(&mut out, spec, &at);
+    for resource in BYTES {
+        fraction(&mut out, &spec["overhead"], &format!("{at}.overhead"), resource);
     }
     repeated(&mut out, spec, &at, "hostAliases", "ip");
     repeated(&mut out, spec, &at, "imagePullSecrets", "name");
@@ -88,16 +95,46 @@ pub fn of(object: &Value, prefix: &str) -> Vec<String> {
     out
 }
 
-fn deprecated_label(label: &str) -> Option<String> {
+fn volumes(out: &mut Vec<String>, spec: &Value, at: &str) {
+    for (i, volume) in items(spec, "volumes").iter().enumerate() {
+        for (kind, why) in VOLUMES.iter().filter(|(kind, _)| has(volume, kind)) {
+            let kind = if *kind == "storageos" { "storageOS" } else { kind };
+            out.push(format!("{at}.volumes[{i}].{kind}: {why}"));
+        }
+        let template = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+        let at = format!("{at}.volumes[{i}].ephemeral.volumeClaimTemplate.spec");
+        claim(out, template, &at);
+    }
+}
+
+/// Why a label of nodes should not be used any more.
+pub fn deprecated_label(label: &str) -> Option<String> {
     let (since, instead) = match label {
         "beta.kubernetes.io/arch" => ("v1.14", "kubernetes.io/arch"),
         "beta.kubernetes.io/os" => ("v1.14", "kubernetes.io/os"),
         "failure-domain.beta.kubernetes.io/region" => ("v1.17", "topology.kubernetes.io/region"),
         "failure-domain.beta.kubernetes.io/zone" => ("v1.17", "topology.kubernetes.io/zone"),
         "beta.kubernetes.io/instance-type" => ("v1.17", "node.kubernetes.io/instance-type"),
+        "app.kubernetes.io/created-by" => return Some("deprecated since v1.9".into()),
+        "scheduler.alpha.kubernetes.io/preferAvoidPods" => {
+            return Some("deprecated since v1.22; use Taints and Tolerations instead".into());
+        }
+        "node-role.kubernetes.io/master" => {
+            return Some("use \"node-role.kubernetes.io/control-plane\" instead".into());
+        }
         _ => return None,
     };
     Some(format!("deprecated since {since}; use \"{instead}\" instead"))
+}
+
+/// Warnings about the labels that the expressions of a selector name.
+pub fn expressions(out: &mut Vec<String>, selector: &Value, at: &str) {
+    for (i, expression) in items(selector, "matchExpressions").iter().enumerate() {
+        let key = text(expression, "key");
+        if let Some(why) = deprecated_label(key) {
+            out.push(format!("{at}.matchExpressions[{i}].key: {key} is {why}"));
+        }
+    }
 }
 
 fn null_selector(out: &mut Vec<String>, term: &Value, at: &str) {
@@ -126,19 +163,30 @@ fn all_containers<'a>(
     })
 }
 
+/// Warnings about the spec of a claim.
+pub fn claim(out: &mut Vec<String>, spec: &Value, at: &str) {
+    for list in ["requests", "limits"] {
+        fraction(out, &spec["resources"][list], &format!("{at}.resources.{list}"), "storage");
+    }
+}
+
+/// The warning about an amount of bytes that is not whole.
+fn fraction(out: &mut Vec<String>, list: &Value, at: &str, resource: &str) {
+    let amount = text(list, resource);
+    if Quantity::parse(amount).is_some_and(|amount| !amount.is_integer()) {
+        out.push(format!(
+            "{at}[{resource}]: fractional byte value {} is invalid, must be an integer",
+            quote(amount)
+        ));
+    }
+}
+
 fn containers(out: &mut Vec<String>, spec: &Value, at: &str) {
     for (at, container) in all_containers(spec, at) {
-        for resource in ["memory", "ephemeral-storage"] {
+        for resource in BYTES {
             for list in ["limits", "requests"] {
-                let amount = container["resources"][list][resource].as_str();
-                let Some(amount) = amount else { continue };
-                if Quantity::parse(amount).is_some_and(|q| !q.is_integer()) {
-                    out.push(format!(
-                        "{at}.resources.{list}[{resource}]: fractional byte value {} is invalid, \
-                         must be an integer",
-                        quote(amount)
-                    ));
-                }
+                let path = format!("{at}.resources.{list}");
+                fraction(out, &container["resources"][list], &path, resource);
             }
         }
         let mut seen = HashSet::new();
@@ -168,6 +216,17 @@ fn ports(out: &mut Vec<String>, spec: &Value, at: &str) {
         for (i, port) in items(container, "ports").iter().enumerate() {
             let at = format!("{at}.ports[{i}]");
             let number = int(port, "containerPort").unwrap_or_default();
+            let host_port = int(port, "hostPort").unwrap_or_default();
+            if !text(port, "hostIP").is_empty() && host_port == 0 {
+                let part = |key| text(port, key);
+                out.push(format!(
+                    "{at}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{number} \
+                     Protocol:{} HostIP:{}}}",
+                    part("name"),
+                    part("protocol"),
+                    part("hostIP")
+                ));
+            }
             let others = seen.entry((number, text(port, "protocol"))).or_default();
             // Each port may clash with every one before it.
             let others_max = WARNINGS_MAX.saturating_sub(out.len());
@@ -204,7 +263,29 @@ fn ports(out: &mut Vec<String>, spec: &Value, at: &str) {
     out.extend(repeated_names);
 }
 
+fn node_affinity(out: &mut Vec<String>, affinity: &Value, at: &str) {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = items(&affinity[required], "nodeSelectorTerms");
+    for (i, term) in terms.iter().enumerate() {
+        expressions(out, term, &format!("{at}.{required}.nodeSelectorTerms[{i}]"));
+    }
+    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+    for (i, term) in items(affinity, preferred).iter().enumerate() {
+        let (term, at) = (&term["preference"], format!("{at}.{preferred}[{i}].preference"));
+        expressions(out, term, &at);
+        for (i, expression) in items(term, "matchExpressions").iter().enumerate() {
+            for (n, value) in items(expression, "values").iter().enumerate() {
+                let value = value.as_str().unwrap_or_default();
+                let at = format!("{at}.matchExpressions[{i}].values[{n}]");
+                let problems = names::label_value(value).into_iter();
+                out.extend(problems.map(|why| format!("{at}: {value} is invalid, {why}")));
+            }
+        }
+    }
+}
+
 fn affinity(out: &mut Vec<String>, affinity: &Value, at: &str) {
+    node_affinity(out, &affinity["nodeAffinity"], &format!("{at}.affinity.nodeAffinity"));
     for kind in ["podAffinity", "podAntiAffinity"] {
         let at = format!("{at}.affinity.{kind}");
         let required = "requiredDuringSchedulingIgnoredDuringExecution";

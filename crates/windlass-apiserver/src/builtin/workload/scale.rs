@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::builtin::rules::selector;
-use crate::builtin::rules::value::{int, text};
+use crate::builtin::rules::value::int;
 use crate::resource::Gvk;
 
-/// Whether a kind has a built-in scale.
+/// Returns `true` if a kind has a built-in scale.
 fn is_scalable(gvk: &Gvk) -> bool {
     matches!(
         (&*gvk.group, &*gvk.kind),
@@ -51,11 +51,6 @@ pub fn set_scale(gvk: &Gvk, object: &mut Value, replicas: i64) {
     if is_scalable(gvk) && object["spec"].is_object() {
         object["spec"]["replicas"] = replicas.into();
     }
-}
-
-/// The name of the object of a scale.
-pub fn name_of(scale: &Value) -> &str {
-    text(scale, "metadata.name")
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ pub fn required_selector(errors: &mut FieldErrors, spec: &Value, kind: &str) {
     }
 }
 
-/// Whether a selector could be parsed at all (known operators, good keys and values).
+/// Returns `true` if a selector could be parsed at all (known operators, good keys and values).
 pub fn parses(found: &Value) -> bool {
     let mut errors = FieldErrors::default();
     selector::validate(&mut errors, found, "");

@@ -238,6 +238,11 @@ fn other_volume(volume: &mut Value) {
     }
 }
 
+/// The longest name of an image within its registry.
+const IMAGE_NAME_MAX: usize = 255;
+/// The start of the name of an image that is only one word.
+const LIBRARY: &str = "library/";
+
 /// `Always` for the tag `latest` (also when no tag and no digest is given).
 fn pull_policy(image: &str) -> &'static str {
     if image.is_empty() || image.trim() != image {
@@ -245,6 +250,16 @@ fn pull_policy(image: &str) -> &'static str {
     }
     let (name, digest) = image.split_once('@').unwrap_or((image, ""));
     let last = name.rsplit('/').next().unwrap_or(name);
+    // A name that is too long is not read; the name of the registry does not count.
+    let tag = last.find(':').map_or(0, |at| last.len() - at);
+    let length = match name.split_once('/') {
+        None => LIBRARY.len() + name.len(),
+        Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => rest.len(),
+        Some(_) => name.len(),
+    };
+    if length - tag > IMAGE_NAME_MAX {
+        return "IfNotPresent";
+    }
     match last.split_once(':') {
         Some((_, "latest")) => "Always",
         Some(_) => "IfNotPresent",
@@ -286,6 +301,8 @@ mod tests {
         assert_eq!(pull_policy("registry:5000/app:v1"), "IfNotPresent");
         assert_eq!(pull_policy("app:latest"), "Always");
         assert_eq!(pull_policy("app@sha256:00"), "IfNotPresent");
+        assert_eq!(pull_policy(&"x".repeat(247)), "Always");
+        assert_eq!(pull_policy(&"x".repeat(248)), "IfNotPresent");
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-/// Whether all versions have the same value there: it is then seen at the top of the spec.
+/// Returns `true` if all versions have the same value there: it is then seen at the top of the
+/// spec.
 pub fn same(versions: &[Value], key: &str) -> bool {
     let value = |version: &Value| version.get(key).filter(|v| !v.is_null()).cloned();
     versions.windows(2).all(|pair| value(&pair[0]) == value(&pair[1]))
@@ -198,8 +199,16 @@ fn validate_version(
     if !hoisted.columns {
         validate_columns(version, &format!("{place}.additionalPrinterColumns"), errors);
     }
-    if !hoisted.selectable {
-        validate_selectable(version, schema, &format!("{place}.selectableFields"), before, errors);
+    let place = format!("{place}.selectableFields");
+    if hoisted.selectable {
+        return;
+    }
+    if version["schema"]["openAPIV3Schema"].is_object() {
+        validate_selectable(version, schema, &place, before, errors);
+    } else if !list_of(&version["selectableFields"]).is_empty() {
+        // The real server says the opposite of what it means.
+        let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
+        errors.push(FieldError::invalid_str(place, "", why));
     }
 }
 

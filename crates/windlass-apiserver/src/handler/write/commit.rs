@@ -259,7 +259,7 @@ impl Call {
         status
     }
 
-    /// Whether a change takes the last thing that held a deleted object.
+    /// Returns `true` if a change takes the last thing that held a deleted object.
     fn ends(&self, old: &Value, new: &Value) -> bool {
         let grace = object::meta(old).get("deletionGracePeriodSeconds").and_then(Value::as_i64);
         object::is_deleting(old)
@@ -288,13 +288,13 @@ impl Call {
     }
 }
 
-/// Whether a change would store what is stored already.
+/// Returns `true` if a change would store what is stored already.
 fn is_stored(change: &Change, entry: &Entry) -> bool {
     matches!(change, Change::Put { object, .. } if *object == entry.object())
 }
 
 /// The answer to a write that the store refused, with the texts of etcd and its client.
-pub(in crate::handler) fn write_failure(error: &WriteError) -> Status {
+fn write_failure(error: &WriteError) -> Status {
     match error {
         WriteError::TooLarge(entry) if entry.body.len() > MESSAGE_BYTES_MAX => {
             let bytes = entry.body.len();

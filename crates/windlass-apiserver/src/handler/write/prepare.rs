@@ -68,7 +68,8 @@ impl Call {
         keep(metadata, "generation");
         metadata.remove("selfLink");
         for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-            if metadata.get(field).is_none_or(object::is_empty) || object::is_deleting(old) {
+            let is_fixed = field == "deletionTimestamp" && object::is_deleting(old);
+            if metadata.get(field).is_none_or(object::is_empty) || is_fixed {
                 keep(metadata, field);
             }
         }
@@ -98,9 +99,7 @@ impl Call {
             object::name(object),
         ]);
         let metadata = object::meta_mut(object);
-        for field in
-            ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"]
-        {
+        for field in ["selfLink", "resourceVersion"] {
             metadata.remove(field);
         }
         metadata.insert("uid".into(), uid.into());
@@ -137,7 +136,7 @@ impl Call {
     }
 
     /// Keeps only the first of several equal owner references, with a warning.
-    fn dedup_owners(&self, object: &mut Value) {
+    pub(in crate::handler) fn dedup_owners(&self, object: &mut Value) {
         let Some(owners) = object::meta_mut(object).get_mut("ownerReferences") else { return };
         let Some(list) = owners.as_array_mut() else { return };
         let mut known: HashSet<Value> = HashSet::with_capacity(list.len());

@@ -71,7 +71,8 @@ impl Call {
         verdict.errors
     }
 
-    /// Whether finalizers have to be qualified: custom resources and what serves them are laxer.
+    /// Returns `true` if finalizers have to be qualified: custom resources and what serves them are
+    /// laxer.
     fn has_core_meta(&self) -> bool {
         !self.resource.is_custom() && self.rules().hooks().qualifies_finalizers()
     }

@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The most bytes an answer may have: a list is converted at once.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// Whether a definition has its objects converted by a webhook.
+/// Returns `true` if a definition has its objects converted by a webhook.
 pub(super) fn has_webhook(definition: &Value) -> bool {
     definition["spec"]["conversion"]["strategy"] == "Webhook"
 }
