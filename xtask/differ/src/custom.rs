@@ -16,8 +16,17 @@ pub struct Custom {
     pub schema: Value,
 }
 
-const RULES: [(&str, &str); 5] = [
+const RULES: [(&str, &str); 14] = [
     ("string", "self.size() < 5"),
+    ("string", "self.matches('^[a-z]*$')"),
+    ("string", "self == oldSelf"),
+    ("string", "!self.contains('b') || self.lowerAscii() == self"),
+    ("integer", "self % 2 == 0"),
+    ("integer", "self < 100 ? true : self == oldSelf"),
+    ("array", "self.all(x, self.exists_one(y, y == x))"),
+    ("object", "self.size() >= 0"),
+    ("object", "!has(self.inner) || true"),
+    ("boolean", "self || !self"),
     ("string", "self.startsWith('a')"),
     ("integer", "self >= 0 && self != 7"),
     ("array", "self.size() < 3"),
@@ -43,6 +52,13 @@ pub fn custom(draw: &mut Draw) -> Custom {
         spec["x-kubernetes-preserve-unknown-fields"] = json!(true);
     }
     let status = draw.chance(50);
+    let scale = draw.chance(30);
+    let cluster = draw.chance(20);
+    let versions = draw.chance(40);
+    if scale {
+        spec["properties"]["replicas"] = json!({"type": "integer", "format": "int32"});
+        body.insert("replicas".into(), json!(1));
+    }
     let schema = json!({"type": "object", "properties": {
         "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
         "spec": spec,
@@ -52,27 +68,48 @@ pub fn custom(draw: &mut Draw) -> Custom {
         api: "/apis/differ-{id}.example.com/v1".into(),
         resource: "things".into(),
         kind: "Thing".into(),
-        cluster: false,
+        cluster,
         status,
-        scale: false,
+        scale,
+        parts: Vec::new(),
+        posted: false,
+        dry: false,
+        other: versions.then(|| "/apis/differ-{id}.example.com/v2".into()),
         body: json!({"spec": body}),
     };
-    Custom { steps: definition(&schema, status), seed, schema }
+    Custom { steps: definition(&schema, &seed), seed, schema }
 }
 
-fn definition(schema: &Value, status: bool) -> Vec<Step> {
-    let subresources = if status { json!({"status": {}}) } else { json!({}) };
+fn definition(schema: &Value, seed: &Seed) -> Vec<Step> {
+    let mut subresources = json!({});
+    if seed.status {
+        subresources["status"] = json!({});
+    }
+    if seed.scale {
+        subresources["scale"] = json!({
+            "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        });
+    }
+    let version = |name: &str, storage: bool| {
+        json!({
+            "name": name, "served": true, "storage": storage, "subresources": subresources,
+            "schema": {"openAPIV3Schema": schema},
+        })
+    };
+    let mut versions = vec![version("v1", true)];
+    if seed.other.is_some() {
+        versions.push(version("v2", false));
+    }
+    let scope = if seed.cluster { "Cluster" } else { "Namespaced" };
     let group = "differ-{id}.example.com";
     let body = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("things.{group}")},
         "spec": {
-            "group": group, "scope": "Namespaced",
+            "group": group, "scope": scope,
             "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": subresources,
-                "schema": {"openAPIV3Schema": schema},
-            }],
+            "versions": versions,
         },
     });
     let create = Step {
@@ -80,12 +117,16 @@ fn definition(schema: &Value, status: bool) -> Vec<Step> {
         body: Some(body),
         ..Step::default()
     };
-    let wait = Step {
-        request: format!("GET /apis/{group}/v1/namespaces/{{ns}}/things"),
+    let wait = |api: &String| Step {
+        request: match seed.cluster {
+            true => format!("GET {api}/things"),
+            false => format!("GET {api}/namespaces/{{ns}}/things"),
+        },
         wait: true,
         ..Step::default()
     };
-    vec![create, wait]
+    let waits = [Some(&seed.api), seed.other.as_ref()].into_iter().flatten().map(wait);
+    std::iter::once(create).chain(waits).collect()
 }
 
 /// Draws a schema and a value that fits it.

@@ -4,15 +4,13 @@ use serde_json::{Map, Value, json};
 
 use crate::draw::Draw;
 use crate::mutate;
+use crate::reads::get;
 use crate::schemas::Schemas;
 use crate::seeds::Seed;
 use crate::sequence::{Edit, Sequence, Step};
 
 /// The names of the objects of a sequence.
 const NAMES: [&str; 2] = ["a", "b"];
-
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 
 /// Draws sequences for a kind.
 pub struct Generator<'a> {
@@ -31,32 +29,72 @@ pub struct Generator<'a> {
 impl Generator<'_> {
     /// Draws a sequence of at most `count` requests.
     pub fn sequence(&mut self, count: usize) -> Sequence {
+        let about = format!("{} {}", self.seed.api_version(), self.seed.kind);
+        if self.seed.posted {
+            let steps = (0..count).map(|_| self.create("a", 80)).collect();
+            return Sequence { about, steps };
+        }
         let mut steps = vec![self.create("a", 30)];
         while steps.len() < count {
             let name = *self.draw.pick(&NAMES);
-            let step = match self.draw.below(24) {
-                0..=4 => self.create(name, 80),
-                5..=8 => self.update(name, &[]),
-                9..=10 => self.merge_patch(name, "application/merge-patch+json"),
-                11..=13 => self.merge_patch(name, "application/strategic-merge-patch+json"),
-                14 => self.json_patch(name),
-                15..=17 => self.apply(name),
-                18 => self.read(name),
-                19 => self.list(),
-                20 if self.seed.status => self.status(name),
-                21 if self.seed.scale => self.scale(name),
-                22 => self.delete(name),
-                23 => self.special(name),
-                _ => self.update(name, &[]),
-            };
+            let mut step = self.step(name);
+            self.vary(&mut step);
             steps.push(step);
         }
-        steps.push(Step { request: format!("GET {}", self.final_list()), ..Step::default() });
-        Sequence { about: format!("{} {}", self.seed.api_version(), self.seed.kind), steps }
+        if self.draw.chance(10) {
+            steps.push(self.watch());
+        }
+        if self.seed.cluster {
+            steps.extend(NAMES.map(|name| get(self.seed.path(name))));
+        } else {
+            steps.push(get(self.seed.collection()));
+        }
+        Sequence { about, steps }
     }
 
-    fn final_list(&self) -> String {
-        if self.seed.cluster { self.seed.path("a") } else { self.seed.collection() }
+    fn step(&mut self, name: &str) -> Step {
+        match self.draw.below(28) {
+            0..=4 => self.create(name, 80),
+            5..=8 => self.update(name, &[]),
+            9..=10 => self.merge_patch(name, "application/merge-patch+json"),
+            11..=13 => self.merge_patch(name, "application/strategic-merge-patch+json"),
+            14 => self.json_patch(name),
+            15..=17 => self.apply(name),
+            18 => self.read(name),
+            19 => self.list(),
+            20 if self.seed.status => self.status(name),
+            21 if self.seed.scale => self.scale(name),
+            22 => self.delete(name),
+            23 => self.special(name),
+            24 | 25 if !self.seed.parts.is_empty() => self.part(name),
+            26 => self.delete_all(),
+            27 => self.race(name),
+            _ => self.update(name, &[]),
+        }
+    }
+
+    /// Lets some requests be sent by others, in another format, or to another version.
+    fn vary(&mut self, step: &mut Step) {
+        if !self.seed.cluster && step.user.is_none() && !step.twice && self.draw.chance(8) {
+            step.user = Some((*self.draw.pick(&["editor", "viewer"])).to_owned());
+        }
+        let whole = step.request.starts_with("P") && !step.request.starts_with("PATCH");
+        if whole && step.content_type.is_none() && self.draw.chance(8) {
+            step.content_type = Some("application/yaml".into());
+        }
+        if let Some(other) = &self.seed.other
+            && self.draw.chance(40)
+        {
+            step.request = step.request.replace(&self.seed.api, other);
+            if let Some(version) = step.body.as_mut().and_then(|body| body.get_mut("apiVersion")) {
+                *version = json!(other.trim_start_matches("/apis/"));
+            }
+        }
+        let writes = !step.request.starts_with("GET");
+        if self.seed.dry && writes && !step.request.contains("dryRun") {
+            let separator = if step.request.contains('?') { '&' } else { '?' };
+            step.request += &format!("{separator}dryRun=All");
+        }
     }
 
     fn edits(&mut self, object: &Value, parts: &[&str]) -> Vec<Edit> {
@@ -98,7 +136,10 @@ impl Generator<'_> {
 
     fn create(&mut self, name: &str, percent: usize) -> Step {
         let body = self.mutated(name, percent);
-        let query = self.query();
+        let mut query = self.query();
+        if self.seed.dry && !query.contains("dryRun") {
+            query += if query.is_empty() { "?dryRun=All" } else { "&dryRun=All" };
+        }
         Step {
             request: format!("POST {}{query}", self.seed.collection()),
             body: Some(body),
@@ -174,49 +215,6 @@ impl Generator<'_> {
         }
     }
 
-    fn read(&mut self, name: &str) -> Step {
-        let accept =
-            *self.draw.pick(&[None, Some(TABLE), Some(METADATA), Some("application/yaml2")]);
-        let name = *self.draw.pick(&[name, name, "missing"]);
-        Step {
-            request: format!("GET {}", self.seed.path(name)),
-            accept: accept.map(str::to_owned),
-            ..Step::default()
-        }
-    }
-
-    fn list(&mut self) -> Step {
-        let query = *self.draw.pick(&[
-            "labelSelector=app%3Da",
-            "labelSelector=app+in+(a,b)",
-            "labelSelector=!app",
-            "labelSelector=%3D",
-            "fieldSelector=metadata.name%3Da",
-            "fieldSelector=spec.nothing%3Da",
-            "limit=1",
-            "limit=x",
-            "resourceVersion=0",
-            "resourceVersion=x",
-            "resourceVersionMatch=Exact",
-        ]);
-        // Cluster-scoped kinds also have objects of other runs.
-        let query = match (self.seed.cluster, query) {
-            (true, "labelSelector=!app" | "limit=1" | "resourceVersion=0") => {
-                "labelSelector=app%3Dnothing"
-            }
-            (true, "labelSelector=app%3Da" | "labelSelector=app+in+(a,b)") => {
-                "labelSelector=app%3Dnothing"
-            }
-            (_, query) => query,
-        };
-        let accept = *self.draw.pick(&[None, Some(TABLE), Some(METADATA)]);
-        Step {
-            request: format!("GET {}?{query}", self.seed.collection()),
-            accept: accept.map(str::to_owned),
-            ..Step::default()
-        }
-    }
-
     fn status(&mut self, name: &str) -> Step {
         let mut step = self.update(name, &["status"]);
         step.request = format!("PUT {}/status", self.seed.path(name));
@@ -255,6 +253,79 @@ impl Generator<'_> {
             None
         };
         Step { request: format!("DELETE {}{query}", self.seed.path(name)), body, ..Step::default() }
+    }
+
+    fn delete_all(&mut self) -> Step {
+        let query = match self.seed.cluster {
+            true => format!("fieldSelector=metadata.name%3D{}", self.seed.name("a")),
+            false => (*self.draw.pick(&[
+                "labelSelector=app%3Da",
+                "labelSelector=app%3Dnothing",
+                "fieldSelector=metadata.name%3Db",
+                "dryRun=All",
+                "propagationPolicy=x",
+                "labelSelector=%3D",
+            ]))
+            .to_owned(),
+        };
+        let request = format!("DELETE {}?{query}", self.seed.collection());
+        Step { request, ..Step::default() }
+    }
+
+    /// The same write by two clients.
+    fn race(&mut self, name: &str) -> Step {
+        let mut step = match self.draw.below(3) {
+            0 => self.create(name, 0),
+            1 => self.delete(name),
+            _ => {
+                let path = ["metadata", "labels", "race"].map(str::to_owned).to_vec();
+                let edit = vec![Edit { path, to: Some(json!("1")) }];
+                let request = format!("PUT {}", self.seed.path(name));
+                Step { request, edit, ..Step::default() }
+            }
+        };
+        step.twice = true;
+        step
+    }
+
+    /// A subresource besides status and scale.
+    fn part(&mut self, name: &str) -> Step {
+        let part = self.draw.pick(&self.seed.parts).clone();
+        let path = format!("{}/{part}", self.seed.path(name));
+        let posted = |kind: &str, version: &str, mut body: Value| {
+            body["apiVersion"] = json!(version);
+            body["kind"] = json!(kind);
+            Step { request: format!("POST {path}"), body: Some(body), ..Step::default() }
+        };
+        let named = json!({"name": self.seed.name(name)});
+        let mut step = match part.as_str() {
+            "eviction" => posted("Eviction", "policy/v1", json!({"metadata": named})),
+            "binding" => {
+                let target = json!({"kind": "Node", "name": "n"});
+                posted("Binding", "v1", json!({"metadata": named, "target": target}))
+            }
+            "token" => {
+                let spec = json!({"audiences": ["a"], "expirationSeconds": 600});
+                posted("TokenRequest", "authentication.k8s.io/v1", json!({"spec": spec}))
+            }
+            _ if self.draw.chance(20) => get(path.clone()),
+            _ => {
+                let parts: &[&str] = if part == "approval" { &["status"] } else { &[] };
+                let mut step = self.update(name, parts);
+                step.request = format!("PUT {path}");
+                step
+            }
+        };
+        if let Some(body) = &mut step.body
+            && self.draw.chance(30)
+        {
+            let (key, to) = (
+                *self.draw.pick(&["metadata", "spec", "target", "deleteOptions"]),
+                crate::value::broken(&mut self.draw),
+            );
+            body[key] = to;
+        }
+        step
     }
 
     /// Requests that are wrong as a whole.

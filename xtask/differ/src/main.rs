@@ -1,5 +1,6 @@
-//! `differ KUBECONFIG [--seed N] [--seconds N] [--only TEXT] [--keep DIRECTORY]`: generates requests,
-//! sends them to the server of the kubeconfig and to an embedded one, and reports what differs.
+//! `differ KUBECONFIG [--seed N] [--seconds N] [--only TEXT] [--keep DIRECTORY] [--controllers]`:
+//! generates requests, sends them to the server of the kubeconfig and to an embedded one, and reports
+//! what differs; or changes workloads on two clusters with controllers, and compares their states.
 
 #![allow(clippy::disallowed_methods, reason = "runs for a given real time")]
 
@@ -14,10 +15,11 @@ use differ::generate::Generator;
 use differ::report::Report;
 use differ::run::run;
 use differ::schemas::Schemas;
-use differ::seeds::{Seed, builtin};
+use differ::seeds::Seed;
 use differ::sequence::Sequence;
 use differ::server::{Answer, Server};
-use differ::{compare, mask, shrink};
+use differ::workloads::script;
+use differ::{compare, kinds, mask, settle, shrink};
 
 /// How many smaller sequences are tried for one difference.
 const SHRINK_MAX: usize = 60;
@@ -28,6 +30,7 @@ struct Options {
     seconds: u64,
     only: String,
     keep: Option<PathBuf>,
+    controllers: bool,
 }
 
 struct Session {
@@ -41,6 +44,7 @@ struct Session {
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match options() {
+        Ok(options) if options.controllers => controllers(&options).await,
         Ok(options) => explore(&options).await,
         Err(error) => Err(error),
     };
@@ -56,8 +60,19 @@ async fn main() -> ExitCode {
 fn options() -> Result<Options, String> {
     let mut words = std::env::args().skip(1);
     let kubeconfig = words.next().ok_or("the kubeconfig of a real server is missing")?;
-    let mut options = Options { kubeconfig, seed: 1, seconds: 60, only: String::new(), keep: None };
+    let mut options = Options {
+        kubeconfig,
+        seed: 1,
+        seconds: 60,
+        only: String::new(),
+        keep: None,
+        controllers: false,
+    };
     while let Some(word) = words.next() {
+        if word == "--controllers" {
+            options.controllers = true;
+            continue;
+        }
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
         let number = || value.parse().map_err(|_| format!("{word} {value}: not a number"));
         match word.as_str() {
@@ -73,12 +88,12 @@ fn options() -> Result<Options, String> {
 
 async fn explore(options: &Options) -> Result<(), String> {
     let real = Server::of_kubeconfig(&options.kubeconfig).await?;
+    let seeds: Vec<Seed> = kinds::seeds(&real).await?;
     let seeds: Vec<Seed> =
-        builtin().into_iter().filter(|seed| seed.kind.contains(&options.only)).collect();
+        seeds.into_iter().filter(|seed| seed.kind.contains(&options.only)).collect();
     let schemas = Schemas::read(&real, &seeds).await?;
     let began = Instant::now();
-    let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let prefix = format!("{:x}", started.map_or(0, |time| time.as_secs()));
+    let prefix = prefix();
     let mut session = Session { real, ours: Server::embedded(), prefix, runs: 0 };
     let mut report = Report::default();
     let mut number = options.seed;
@@ -95,11 +110,51 @@ async fn explore(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Draws a sequence about a built-in kind or, one time in five, about a generated kind.
+/// A text that makes names unique over the runs of one real server.
+fn prefix() -> String {
+    let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    format!("{:x}", started.map_or(0, |time| time.as_secs()))
+}
+
+/// Compares what controllers make of changes of workloads.
+async fn controllers(options: &Options) -> Result<(), String> {
+    let real = Server::of_kubeconfig(&options.kubeconfig).await?;
+    let without = vec!["node-lifecycle".to_owned()];
+    let cluster = windlass_cluster::Options { nodes: 0, without, ..Default::default() };
+    let embedded = windlass_apiserver::ApiServer::start();
+    let cluster = windlass_cluster::Cluster::with_options(embedded, cluster).await;
+    let ours = Server::of_client(cluster.client());
+    let (began, prefix) = (Instant::now(), prefix());
+    let (mut number, mut states, mut differing) = (options.seed, 0, 0);
+    while began.elapsed() < Duration::from_secs(options.seconds) {
+        let script = script(&mut Draw::new(number.wrapping_mul(0x5851_f42d_4c95_7f2d)));
+        number += 1;
+        if !script.about.contains(&options.only) {
+            continue;
+        }
+        let id = format!("{prefix}x{number:x}x");
+        let (same, found) = settle::compare_states(&real, &ours, &script, &id).await?;
+        states += same + usize::from(found.is_some());
+        let Some(found) = found else { continue };
+        differing += 1;
+        println!("\nseed {}: {}", number - 1, script.about);
+        for step in &script.moves[..=same] {
+            println!("    {}", step.shown());
+        }
+        for difference in found {
+            println!("      {difference}");
+        }
+    }
+    println!("\nstates: {differing} of {states} differ; seeds {} to {}", options.seed, number - 1);
+    cluster.stop().await;
+    Ok(())
+}
+
+/// Draws a sequence about a built-in kind or, one time in seven, about a generated kind.
 fn draw(number: u64, seeds: &[Seed], schemas: &Schemas, only: &str) -> Sequence {
     let mut draw = Draw::new(number.wrapping_mul(0x5851_f42d_4c95_7f2d));
     let length = 3 + draw.below(8);
-    let generated = seeds.is_empty() || (only.is_empty() && draw.chance(20));
+    let generated = seeds.is_empty() || (only.is_empty() && draw.chance(15));
     if generated {
         let custom = custom(&mut draw);
         let mut generator = Generator { draw, schemas, seed: &custom.seed, schema: &custom.schema };

@@ -21,6 +21,19 @@ pub struct Seed {
     /// Set for kinds with a scale subresource.
     #[serde(default)]
     pub scale: bool,
+    /// The subresources besides status and scale.
+    #[serde(default)]
+    pub parts: Vec<String>,
+    /// Set for kinds that are only created, such as reviews.
+    #[serde(default)]
+    pub posted: bool,
+    /// Set for kinds that a controller inside the server writes to, or that change how the server
+    /// answers other requests: all writes are dry runs.
+    #[serde(default)]
+    pub dry: bool,
+    /// The path of the API in another version that serves the kind, too.
+    #[serde(default)]
+    pub other: Option<String>,
     /// The object without its kind and metadata.
     pub body: Value,
 }
@@ -77,7 +90,7 @@ mod tests {
     #[test]
     fn seeds_have_paths_and_names() {
         let seeds = builtin();
-        assert!(seeds.len() > 40);
+        assert!(seeds.len() > 60);
         let node = seeds.iter().find(|seed| seed.kind == "Node").expect("there is one");
         assert_eq!(node.path("a"), "/api/v1/nodes/a-{id}.example.com");
         let set = seeds.iter().find(|seed| seed.kind == "ReplicaSet").expect("there is one");

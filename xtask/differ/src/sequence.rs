@@ -12,8 +12,9 @@ pub struct Sequence {
     pub steps: Vec<Step>,
 }
 
-/// A request. In all of its texts `{ns}` is the namespace of the run, and `{id}` a part of the names
-/// of cluster-scoped objects that is unique to the run.
+/// A request. In all of its texts `{ns}` is the namespace of the run, `{id}` a part of the names
+/// of cluster-scoped objects that is unique to the run, and `{rv}` the resource version at which
+/// the run began.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Step {
     /// The method and the path with its query.
@@ -38,6 +39,10 @@ pub struct Step {
     /// compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wait: bool,
+    /// Sends the request from two clients at once. The answer is the sorted list of the two
+    /// statuses: which client wins is not compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub twice: bool,
 }
 
 /// One change of an object.

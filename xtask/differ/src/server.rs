@@ -46,6 +46,11 @@ impl Server {
         Self { client: windlass_apiserver::ApiServer::start().client() }
     }
 
+    /// Returns the server of a client.
+    pub fn of_client(client: kube::Client) -> Self {
+        Self { client }
+    }
+
     /// Returns the server of a kubeconfig.
     ///
     /// # Errors
@@ -90,8 +95,11 @@ impl Server {
             .collect();
         let bytes = answer.into_body().collect().await.map_err(|error| error.to_string())?;
         let bytes = bytes.to_bytes();
-        let body = serde_json::from_slice(&bytes)
-            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        let body = match call.path.contains("watch=") && status == 200 {
+            true => events(&bytes).unwrap_or_else(text),
+            false => serde_json::from_slice(&bytes).unwrap_or_else(|_| text()),
+        };
         Ok(Answer { status, body, warnings })
     }
 
@@ -110,4 +118,10 @@ impl Server {
         })
         .await
     }
+}
+
+/// The events of a watch, one in each line; `None` if they are something else.
+fn events(bytes: &[u8]) -> Option<Value> {
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice::<Value>(line).ok()).collect()
 }
