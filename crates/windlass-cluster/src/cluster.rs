@@ -109,38 +109,17 @@ impl Cluster {
     /// # }
     /// ```
     pub async fn with_options(server: ApiServer, options: Options) -> Self {
-        let mut settings = options.settings;
-        if settings.root_ca.is_empty() {
-            settings.root_ca = ROOT_CA.into();
-        }
-        let shared = Shared { server: server.clone(), settings: settings.into() };
-        // Timestamps of controllers and server come from one clock, virtual time included.
+        let client = options.client.clone().unwrap_or_else(|| server.client());
         let clock = Clock::fixed(server.clock().now());
-        // The server of this process stores JSON, so protobuf would be a detour.
-        let cache = CacheOptions::default().protobuf(false);
-        let client = options.client.unwrap_or_else(|| server.client());
-        let mut builder = Manager::new(client)
-            .name("kube-controller-manager")
-            .clock(clock.clone())
-            .cache(cache)
-            // The annotations of an operator's users mean nothing to the controllers of Kubernetes.
-            .annotation_prefix("cluster.windlass.dev")
-            // Sources, counts and times as the controllers of Kubernetes write them.
-            .events_api(options.events.then_some(EventsApi::CoreV1));
-        if let Some(seed) = server.seed() {
-            builder = builder.seed(seed);
-        }
+        let mut builder = manager(&server, client, clock.clone(), options.events);
         if options.nodes > 0 {
             let admin = Client::new(server.client());
             let registered = node::register(&admin, &clock, options.nodes).await;
             registered.expect("a fresh node is a valid object");
             builder = node::add(builder);
         }
-        for (name, add) in controllers::all() {
-            if !options.without.iter().any(|n| n == name) {
-                builder = add(builder, &shared);
-            }
-        }
+        let runs = |name: &str| !options.without.iter().any(|n| n == name);
+        let builder = add(builder, &server, options.settings, runs);
         let manager = builder.spawn().expect("the embedded controllers have names of their own");
         manager.ready().await;
         server.set_controllers_run(true);
@@ -167,6 +146,13 @@ impl Cluster {
         controllers::all().into_iter().map(|(name, _)| name).collect()
     }
 
+    /// Returns a manager with some of the controllers, which runs them like any operator: on a client
+    /// and with a clock of its own, for tests of the controllers themselves.
+    pub fn controllers_on(server: &ApiServer, client: kube::Client, names: &[&str]) -> Manager {
+        let builder = manager(server, client, Clock::fixed(server.clock().now()), false);
+        add(builder, server, Settings::default(), |name| names.contains(&name))
+    }
+
     /// Ends the controllers and waits until they have.
     pub async fn stop(mut self) {
         self.server.set_controllers_run(false);
@@ -176,6 +162,40 @@ impl Cluster {
             tracing::warn!(error = format!("{error:?}"), "the controllers did not end well");
         }
     }
+}
+
+/// A manager for controllers of Kubernetes.
+fn manager(server: &ApiServer, client: kube::Client, clock: Clock, events: bool) -> Manager {
+    // The server of this process stores JSON, so protobuf would be a detour.
+    let cache = CacheOptions::default().protobuf(false);
+    let manager = Manager::new(client)
+        .name("kube-controller-manager")
+        // Timestamps of controllers and server come from one clock, virtual time included.
+        .clock(clock)
+        .cache(cache)
+        // The annotations of an operator's users mean nothing to the controllers of Kubernetes.
+        .annotation_prefix("cluster.windlass.dev")
+        // Sources, counts and times as the controllers of Kubernetes write them.
+        .events_api(events.then_some(EventsApi::CoreV1));
+    match server.seed() {
+        Some(seed) => manager.seed(seed),
+        None => manager,
+    }
+}
+
+/// Adds the controllers with some names.
+fn add(
+    manager: Manager,
+    server: &ApiServer,
+    mut settings: Settings,
+    runs: impl Fn(&str) -> bool,
+) -> Manager {
+    if settings.root_ca.is_empty() {
+        settings.root_ca = ROOT_CA.into();
+    }
+    let shared = Shared { server: server.clone(), settings: settings.into() };
+    let all = controllers::all().into_iter().filter(|(name, _)| runs(name));
+    all.fold(manager, |manager, (_, add)| add(manager, &shared))
 }
 
 impl Drop for Cluster {

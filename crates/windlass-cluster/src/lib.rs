@@ -9,7 +9,9 @@ pub mod node;
 mod operator_test;
 mod role_test;
 mod table;
+mod webhook_fault;
 
 pub use cluster::{Cluster, Options};
 pub use operator_test::OperatorTest;
 pub use role_test::{Right, RoleReport, RoleTest};
+pub use webhook_fault::WebhookFault;

@@ -13,7 +13,7 @@
 //! | annotation | value | what the pod does |
 //! |---|---|---|
 //! | `windlass.dev/pending` | `true` | is not started while the annotation is there |
-//! | `windlass.dev/image` | `missing` | cannot pull its images: `ImagePullBackOff` |
+//! | `windlass.dev/image` | `missing` | cannot pull its images: `ImagePullBackOff`; an image of a host such as `registry.invalid` cannot be pulled either |
 //! | `windlass.dev/ready-after` | `5s` | becomes ready that long after its start |
 //! | `windlass.dev/ready` | `false` | runs but is not ready while the annotation is there |
 //! | `windlass.dev/complete-after` | `10s` | ends that long after each start; `never`: runs on |

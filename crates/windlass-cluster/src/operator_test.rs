@@ -11,6 +11,7 @@ use windlass_apiserver::{ApiServer, Options as ServerOptions};
 use windlass_manifests::{Model, yaml};
 
 use crate::role_test::create;
+use crate::webhook_fault::{Fault, WebhookFault};
 use crate::{Cluster, Options, RoleTest};
 
 /// How often a condition is looked at.
@@ -62,6 +63,7 @@ pub struct OperatorTest {
     role: RoleTest,
     running: Running,
     client: Client,
+    fault: Fault,
 }
 
 // === impl OperatorTest ===
@@ -91,7 +93,8 @@ impl OperatorTest {
         let cluster = Cluster::with_options(server, Options { nodes, ..Options::default() }).await;
         let operator = operator();
         let model = operator.model()?;
-        serve(cluster.server(), &model, &operator.webhooks());
+        let fault = Fault::default();
+        serve(cluster.server(), &model, &operator.webhooks(), &fault);
         let role = RoleTest::install(cluster.server(), &model).await?;
         let clock = windlass::clock::Clock::fixed(cluster.server().clock().now());
         let running = operator.manager(role.client()).clock(clock).seed(SEED).spawn()?;
@@ -106,7 +109,7 @@ impl OperatorTest {
             return Err(running.stop().await.err().unwrap_or_else(|| Error::other(why)));
         }
         let client = Client::new(cluster.client());
-        Ok(Self { cluster, role, running, client })
+        Ok(Self { cluster, role, running, client, fault })
     }
 
     /// Returns a client with all rights, for what users do.
@@ -161,6 +164,37 @@ impl OperatorTest {
         self.client.api().create(&object).await
     }
 
+    /// Lets all webhooks of the operator fail from now on, conversions included, or work again with
+    /// `None`.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::Operator;
+    /// use windlass::webhook::{Findings, Webhook};
+    /// use windlass_cluster::{OperatorTest, WebhookFault};
+    ///
+    /// fn operator() -> Operator {
+    ///     let webhook = Webhook::<ConfigMap>::new().validate(|_| async { Ok(Findings::new()) });
+    ///     Operator::new("map-operator").webhook(webhook)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> windlass::Result<()> {
+    /// let test = OperatorTest::start(operator).await?;
+    /// let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+    /// test.webhook_fault(WebhookFault::Hang);
+    /// // Ten seconds later, in virtual time.
+    /// let refused = test.create::<ConfigMap>(map).await.unwrap_err().to_string();
+    /// assert!(refused.contains("context deadline exceeded"), "{refused}");
+    /// test.webhook_fault(None);
+    /// test.create::<ConfigMap>(map).await?;
+    /// test.stop().await
+    /// # }
+    /// ```
+    pub fn webhook_fault(&self, fault: impl Into<Option<WebhookFault>>) {
+        self.fault.set(fault.into());
+    }
+
     /// Waits until an object exists and satisfies a condition, and returns it.
     ///
     /// # Errors
@@ -213,13 +247,21 @@ impl OperatorTest {
 }
 
 /// Lets the API server call the webhooks of an operator as functions.
-fn serve(server: &ApiServer, model: &Model, webhooks: &Webhooks) {
+fn serve(server: &ApiServer, model: &Model, webhooks: &Webhooks, fault: &Fault) {
     for path in webhooks.paths() {
         let (webhooks, path) = (webhooks.clone(), path.to_owned());
-        let url = format!("https://{}.{}.svc{path}", model.webhook_service(), model.namespace);
-        server.register_webhook(&url, move |review| {
+        let host = format!("{}.{}.svc", model.webhook_service(), model.namespace);
+        let (url, fault) = (format!("https://{host}{path}"), fault.clone());
+        server.register_unreliable_webhook(&url, move |review| {
             let (webhooks, path) = (webhooks.clone(), path.clone());
-            async move { webhooks.call(&path, review).await }
+            let (fault, host) = (fault.get(), host.clone());
+            async move {
+                let answer = webhooks.call(&path, review);
+                match fault {
+                    Some(fault) => fault.befall(answer, &host).await,
+                    None => Ok(answer.await),
+                }
+            }
         });
     }
 }

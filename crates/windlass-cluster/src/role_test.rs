@@ -10,7 +10,7 @@ use windlass_apiserver::auth::service_account_name;
 use windlass_apiserver::fault::LogEntry;
 use windlass_apiserver::{ApiServer, User};
 use windlass_manifests::Model;
-use windlass_manifests::rbac::Rule;
+use windlass_manifests::rbac::{Reach, Rule};
 
 /// A test of an operator's role on the embedded API server.
 ///
@@ -58,22 +58,33 @@ pub struct RoleReport {
     pub unused: Vec<String>,
 }
 
-/// A verb on a resource: what a role allows, and what a request needs.
+/// A verb on a resource or on a URL: what a role allows, and what a request needs.
 ///
 /// ```
 /// use windlass_cluster::Right;
 ///
-/// let right = Right { group: "apps".into(), resource: "deployments".into(), verb: "list".into() };
-/// assert_eq!(right.target(), "deployments.apps");
+/// let all = Right {
+///     group: "apps".into(),
+///     resource: "deployments".into(),
+///     verb: "get".into(),
+///     ..Right::default()
+/// };
+/// assert_eq!(all.target(), "deployments.apps");
+/// let one = Right { namespace: "shop".into(), name: "web".into(), ..all.clone() };
+/// assert!(all.covers(&one) && !one.covers(&all));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The resource, also a subresource such as `pods/status`.
+    /// The resource, also a subresource such as `pods/status`, or a path such as `/metrics`.
     pub resource: String,
     /// The verb.
     pub verb: String,
+    /// The namespace; empty for all of them, and for what belongs to none.
+    pub namespace: String,
+    /// The name of the object; empty for all of them.
+    pub name: String,
 }
 
 // === impl RoleTest ===
@@ -109,7 +120,8 @@ impl RoleTest {
     }
 
     /// Checks that no request was forbidden, and that every right was used, except for those that
-    /// are declared to be rare.
+    /// are declared to be rare. A right for named objects has to be used for each of them, and one in
+    /// several namespaces in each of them.
     ///
     /// # Errors
     ///
@@ -117,26 +129,28 @@ impl RoleTest {
     pub fn check(&self) -> Result<(), RoleReport> {
         let user = service_account_name(&self.model.namespace, &self.model.manager_name());
         let log = self.server.request_log().entries();
-        let log = log.iter().filter(|entry| entry.user == user && entry.request.is_resource);
+        let granted = self.granted();
+        let allows = |right: &Right| granted.iter().any(|granted| granted.covers(right));
         let (mut used, mut missing) = (BTreeSet::new(), BTreeSet::new());
-        for entry in log {
+        for entry in log.iter().filter(|entry| entry.user == user) {
             let right = Right::of(entry);
             // An apply that creates the object needs the right to create it.
             let create = Right { verb: "create".into(), ..right.clone() };
             match entry.code {
-                403 if !self.allows(&right, entry) => drop(missing.insert(right)),
-                403 if right.verb == "patch" && !self.allows(&create, entry) => {
-                    missing.insert(create);
+                403 if !allows(&right) => drop(missing.insert(right.wider(&granted))),
+                403 if right.verb == "patch" && !allows(&create) => {
+                    missing.insert(create.wider(&granted));
                 }
                 403 => {}
                 201 if right.verb == "patch" => used.extend([right, create]),
                 _ => drop(used.insert(right)),
             }
         }
-        let unused = self.expected().into_iter().filter(|right| !used.contains(right));
+        let expected = self.expected();
+        let unused = expected.iter().filter(|right| !used.iter().any(|used| right.covers(used)));
         let report = RoleReport {
             missing: missing.iter().map(Right::missing).collect(),
-            unused: unused.map(|right| right.unused()).collect(),
+            unused: unused.map(Right::unused).collect(),
         };
         match report == RoleReport::default() {
             true => Ok(()),
@@ -144,16 +158,35 @@ impl RoleTest {
         }
     }
 
-    fn allows(&self, right: &Right, entry: &LogEntry) -> bool {
-        let name = &entry.request.name;
-        let allows = |rule: &Rule| rule.allows(&right.group, &right.resource, name, &right.verb);
-        self.model.roles().iter().flat_map(|role| &role.rules).any(allows)
+    /// The rights of all roles.
+    fn granted(&self) -> Vec<Right> {
+        let roles = self.model.roles().into_iter();
+        let rights = roles.flat_map(|role| {
+            let namespace = role.namespace.unwrap_or_default();
+            let rights = role.rules.iter().flat_map(Right::all).collect::<Vec<_>>();
+            rights.into_iter().map(move |right| Right { namespace: namespace.clone(), ..right })
+        });
+        rights.collect()
     }
 
     /// The rights that a scenario has to use.
     fn expected(&self) -> BTreeSet<Right> {
-        let rules = self.model.grants.iter().filter(|grant| !grant.rare).map(|grant| &grant.rule);
-        rules.flat_map(Right::all).collect()
+        let mut expected = BTreeSet::new();
+        for grant in self.model.grants.iter().filter(|grant| !grant.rare) {
+            let everywhere = vec![String::new()];
+            let namespaces = match &grant.reach {
+                Reach::Watched if !self.model.watched.is_empty() => self.model.watched.clone(),
+                Reach::Watched | Reach::Cluster => everywhere,
+                Reach::Home => vec![self.model.namespace.clone()],
+                Reach::Namespace(namespace) => vec![namespace.clone()],
+            };
+            for namespace in namespaces {
+                let rights = Right::all(&grant.rule).into_iter();
+                expected
+                    .extend(rights.map(|right| Right { namespace: namespace.clone(), ..right }));
+            }
+        }
+        expected
     }
 }
 
@@ -190,21 +223,80 @@ impl Right {
     pub fn of(entry: &LogEntry) -> Self {
         let request = &entry.request;
         let resource = match request.subresource.as_str() {
+            _ if !request.is_resource => request.path.clone(),
             "" => request.resource.clone(),
             subresource => format!("{}/{subresource}", request.resource),
         };
-        Self { group: request.group.clone(), resource, verb: request.verb.clone() }
+        Self {
+            group: request.group.clone(),
+            resource,
+            verb: request.verb.clone(),
+            namespace: request.namespace.clone(),
+            name: request.name.clone(),
+        }
+    }
+
+    /// Returns `true` if who has this right also has another one.
+    pub fn covers(&self, other: &Self) -> bool {
+        let one = |own: &str, other: &str| own == other || own == "*";
+        let resource = match self.resource.strip_suffix('*') {
+            Some(start) if start.starts_with('/') => other.resource.starts_with(start),
+            _ => one(&self.resource, &other.resource) && self.is_url() == other.is_url(),
+        };
+        resource
+            && one(&self.verb, &other.verb)
+            && one(&self.group, &other.group)
+            && (self.name.is_empty() || self.name == other.name)
+            && (self.namespace.is_empty() || self.namespace == other.namespace)
+    }
+
+    fn is_url(&self) -> bool {
+        self.resource.starts_with('/')
+    }
+
+    /// A missing right as it is reported: without the name and the namespace, unless the roles have
+    /// the right for others.
+    fn wider(self, granted: &[Self]) -> Self {
+        let everywhere = Self { name: String::new(), namespace: String::new(), ..self.clone() };
+        let others = |granted: &&Self| {
+            let all = Self { name: String::new(), namespace: String::new(), ..(*granted).clone() };
+            all.covers(&everywhere)
+        };
+        let mut right = everywhere.clone();
+        for other in granted.iter().filter(others) {
+            if !other.namespace.is_empty() && other.namespace != self.namespace {
+                right.namespace.clone_from(&self.namespace);
+            } else if !other.name.is_empty() {
+                right.name.clone_from(&self.name);
+            }
+        }
+        right
     }
 
     fn all(rule: &Rule) -> Vec<Self> {
         let mut all = Vec::new();
-        for group in &rule.api_groups {
-            for resource in &rule.resources {
-                for verb in &rule.verbs {
-                    let (group, resource, verb) = (group.clone(), resource.clone(), verb.clone());
-                    all.push(Self { group, resource, verb });
+        let none = [String::new()].into();
+        let names = if rule.resource_names.is_empty() { &none } else { &rule.resource_names };
+        for verb in &rule.verbs {
+            for group in &rule.api_groups {
+                for resource in &rule.resources {
+                    for name in names {
+                        all.push(Self {
+                            group: group.clone(),
+                            resource: resource.clone(),
+                            verb: verb.clone(),
+                            name: name.clone(),
+                            ..Self::default()
+                        });
+                    }
                 }
             }
+            let urls = rule.urls.iter().cloned();
+            all.extend(urls.map(|url| Self {
+                resource: url,
+                verb: verb.clone(),
+                ..Self::default()
+            }));
         }
         all
     }
@@ -215,6 +307,16 @@ impl Right {
             "" => self.resource.clone(),
             group => format!("{}.{group}", self.resource),
         }
+    }
+
+    /// The resource, the object and the namespace.
+    fn place(&self) -> String {
+        let name = if self.name.is_empty() { String::new() } else { format!(" {}", self.name) };
+        let namespace = match self.namespace.as_str() {
+            "" => String::new(),
+            namespace => format!(" in namespace {namespace}"),
+        };
+        format!("{}{name}{namespace}", self.target())
     }
 
     fn missing(&self) -> String {
@@ -228,7 +330,7 @@ impl Right {
         format!(
             "the role does not allow {} on {}: declare it with {declaration}",
             self.verb,
-            self.target()
+            self.place()
         )
     }
 
@@ -240,10 +342,11 @@ impl Right {
             (_, true) if self.resource.ends_with("/status") => "writes_status",
             _ => "the rule",
         };
+        let there = if self.namespace.is_empty() { "" } else { "use it there, or " };
         format!(
-            "the role allows {} on {}, which was never used: remove {declaration}",
+            "the role allows {} on {}, which was never used: {there}remove {declaration}",
             self.verb,
-            self.target()
+            self.place()
         )
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use parking_lot::Mutex;
@@ -56,13 +55,7 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
     let step = life::step(&pod, &Place { host_ip, pod_ip }, &missing, cx.clock().now());
     if let Some(status) = step.status {
         let wanted = Pod { status: Some(status), ..(*pod).clone() };
-        match cx.client().api().subresource("status").update(&wanted).await.ignore_not_found() {
-            // Somebody else wrote the pod: decide again about what there is now.
-            Err(error) if error.is_conflict() => {
-                return Ok(Next::After(Duration::from_millis(1)));
-            }
-            other => other?,
-        };
+        cx.client().api().subresource("status").update(&wanted).await.ignore_not_found()?;
     }
     if !step.events.is_empty() {
         let recorder = cx.recorder().reporting_as("kubelet", name);
@@ -71,6 +64,7 @@ async fn reconcile(cx: &Context<Pod>, addresses: &Mutex<Addresses>) -> Result<Ne
     if step.remove {
         let how = Deletion::only(&*pod).grace_seconds(0);
         match cx.client().api::<Pod>().delete(how).await {
+            // Another pod of that name by now.
             Err(error) if error.is_conflict() => {}
             other => drop(other?),
         }

@@ -62,6 +62,7 @@ async fn evict(cx: &Context<Pod>, pod: &Pod, node: &str, key: &Key) -> Result<()
     let text = format!("Preempted by pod {uid} on node {node}");
     cx.recorder().publish(EventType::Normal, regarding, "Preempted", "Preempting", text);
     match cx.client().api::<Pod>().delete(Deletion::only(&*victim)).await {
+        // Another pod of that name by now.
         Err(error) if error.is_conflict() => Ok(()),
         other => other.map(drop),
     }

@@ -41,7 +41,7 @@ impl Steer {
         let code = text("exit-code").and_then(|code| code.parse().ok());
         Self {
             pending: text("pending") == Some("true"),
-            image_missing: text("image") == Some("missing"),
+            image_missing: text("image") == Some("missing") || needs_impossible_image(pod),
             crash,
             ready: text("ready") != Some("false"),
             ready_after: time("ready-after").unwrap_or_default(),
@@ -54,6 +54,20 @@ impl Steer {
             terminate_after: time("terminate-after").unwrap_or_default(),
         }
     }
+}
+
+/// Returns `true` if an image is to be pulled from a host below the domain `invalid`, which is reserved
+/// for names that do not exist.
+fn needs_impossible_image(pod: &Pod) -> bool {
+    let containers = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+    let mut images = containers.filter_map(|container| container.image.as_deref());
+    images.any(|image| {
+        let host = image.split_once('/').map_or("", |(host, _)| host);
+        host.split(':').next().is_some_and(|name| name.ends_with(".invalid"))
+    })
 }
 
 /// What a node says about itself.

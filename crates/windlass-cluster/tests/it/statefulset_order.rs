@@ -114,6 +114,18 @@ async fn updates_go_from_the_highest_down_to_the_partition() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_update_replaces_a_pod_that_never_became_ready() {
+    let world = World::new().await;
+    world.create(set(2, json!({"podManagementPolicy": "Parallel"}))).await;
+    world.until_names("Pod", &["db-0", "db-1"]).await;
+    world.patch("StatefulSet", "db", image("nginx:2")).await;
+    let wanted = ["nginx:1", "nginx:2"];
+    world.until("images", || async { images(&world).await == wanted }).await;
+    world.until_field("StatefulSet", "db", "/status/updatedReplicas", json!(1)).await;
+    assert_eq!(images(&world).await, wanted);
+}
+
+#[tokio::test(start_paused = true)]
 async fn old_revisions_are_dropped_and_going_back_raises_the_number() {
     let world = World::new().await;
     world.create(set(0, json!({"revisionHistoryLimit": 1}))).await;

@@ -118,6 +118,9 @@ async fn clear(client: &Client, kind: &Kind, namespace: &str, rest: &mut Rest) {
 }
 
 /// Records in the status what is left.
+///
+/// The real controller sets the transition time whenever a message changes, so `ConditionBuilder`,
+/// which follows the API conventions, is of no use here.
 async fn record(cx: &Context<Namespace>, rest: &Rest) -> Result<()> {
     let texts = rest.texts();
     let clock = cx.clock();

@@ -89,7 +89,7 @@ pub struct Failure {
 // === impl Counters ===
 
 impl Counters {
-    /// Whether nothing happened but that more pods are ready, and more are to follow.
+    /// Returns `true` if nothing happened but that more pods are ready, and more are to follow.
     fn only_grew(&self, stored: &Self, wanted: usize) -> bool {
         let same =
             Self { ready: stored.ready, available: stored.available, ..self.clone() } == *stored;

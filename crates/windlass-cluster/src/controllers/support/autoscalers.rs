@@ -21,11 +21,11 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use parking_lot::Mutex;
 use serde_json::json;
-use windlass::cache::Change;
+use windlass::cache::{Cache, Change};
 use windlass::client::Patch;
 use windlass::controller::{Context, Predicate, Watch};
 use windlass::{
-    Controller, Error, Key, Kind, Manager, Next, Object, Reconciler, Result, ResultExt,
+    Controller, Error, Index, Key, Kind, Manager, Next, Object, Reconciler, Result, ResultExt,
 };
 use windlass_text::select::LabelSelector;
 
@@ -80,31 +80,42 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
             .workers(2)
             .when(Predicate::generation_changed())
             .watch(rivals)
-            .watch(target::<Deployment>(&state))
-            .watch(target::<ReplicaSet>(&state))
-            .watch(target::<StatefulSet>(&state))
-            .watch(target::<ReplicationController>(&state))
+            .watch(target::<Deployment>())
+            .watch(target::<ReplicaSet>())
+            .watch(target::<StatefulSet>())
+            .watch(target::<ReplicationController>())
+            .index(&by_target())
             .reads::<Pod>()
             .build_with(Autoscalers { shared: shared.clone(), state }),
     )
 }
 
-/// Changes of the wanted state of a kind that is often scaled.
-fn target<K: Object<DynamicType = ()>>(state: &Arc<State>) -> Watch {
-    let (state, kind) = (state.clone(), Kind::of::<K>());
-    let name = kind.kind().to_string();
-    let map = move |change: &Change| {
-        let targets = state.targets.lock();
-        let found = targets.get(&(name.clone(), change.key().clone()));
-        found.into_iter().flatten().cloned().collect::<Vec<_>>()
-    };
-    Watch::changes(kind, move |change, _| map(change)).when(Predicate::generation_changed())
+/// Autoscalers by the kind and key of what they scale.
+fn by_target() -> Index<HorizontalPodAutoscaler, (String, Key)> {
+    Index::new("scale-target", |scaler: &HorizontalPodAutoscaler| {
+        let target = &scaler.spec.scale_target_ref;
+        let key = Key::new(scaler.metadata.namespace.as_deref(), &target.name);
+        vec![(target.kind.clone(), key)]
+    })
 }
 
+/// Changes of the wanted state of a kind that is often scaled.
+fn target<K: Object<DynamicType = ()>>() -> Watch {
+    let kind = Kind::of::<K>();
+    let name = kind.kind().to_string();
+    let map = move |change: &Change, cache: &Cache| {
+        let target = (name.clone(), change.key().clone());
+        cache.list::<HorizontalPodAutoscaler>().by(&by_target(), target).keys()
+    };
+    Watch::changes(kind, map).when(Predicate::generation_changed())
+}
+
+/// What autoscalers know of each other.
+///
+/// This is neither an index nor the memory of one key: selectors come from the scale of a target,
+/// which is read and not cached, and each autoscaler asks for the selectors of all others.
 #[derive(Debug, Default)]
 struct State {
-    /// The autoscalers of each target, by kind and key.
-    targets: Mutex<BTreeMap<(String, Key), BTreeSet<Key>>>,
     /// The pods each autoscaler looked at last.
     selectors: Mutex<BTreeMap<Key, LabelSelector>>,
     /// The autoscalers that share a pod with each.
@@ -114,18 +125,6 @@ struct State {
 // === impl State ===
 
 impl State {
-    /// Writes down what an autoscaler scales.
-    fn retarget(&self, key: &Key, target: Option<(String, Key)>) {
-        let mut targets = self.targets.lock();
-        targets.retain(|_, keys| {
-            keys.remove(key);
-            !keys.is_empty()
-        });
-        if let Some(target) = target {
-            targets.entry(target).or_default().insert(key.clone());
-        }
-    }
-
     /// Stores the selector of an autoscaler, and returns all autoscalers that select one of the
     /// pods.
     fn select(&self, key: &Key, selector: LabelSelector, pods: &[Arc<Pod>]) -> BTreeSet<Key> {
@@ -176,14 +175,10 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
     async fn reconcile(&self, cx: Cx) -> Result<Next, Error> {
         let cx = &cx;
         let Some(scaler) = cx.object() else {
-            self.state.retarget(cx.key(), None);
             self.state.selectors.lock().remove(cx.key());
             self.state.rivals.lock().remove(cx.key());
             return Ok(Next::Done);
         };
-        let reference = &scaler.spec.scale_target_ref;
-        let target = (reference.kind.clone(), Key::new(cx.namespace(), &reference.name));
-        self.state.retarget(cx.key(), Some(target));
         let mut status = scaler.status.clone().unwrap_or_default();
         let step = self.step(cx, &scaler, &mut status).await;
         let mut written = Ok(());

@@ -35,23 +35,20 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
         Controller::<Node>::builder("taint-eviction-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), move |change, _| map(change)))
             .index(&pods::by_node())
-            .build_with(Evictions {
-                shared: shared.clone(),
-                by_node: pods::by_node(),
-                tainted,
-                waiting: Mutex::default(),
-            }),
+            .build_with(Evictions { shared: shared.clone(), by_node: pods::by_node(), tainted }),
     )
 }
 
 struct Evictions {
     shared: Shared,
     by_node: Index<Pod, String>,
-    /// Nodes whose pods have to be looked at.
+    /// Nodes whose pods have to be looked at. Every change of every pod asks for them, so they are
+    /// not looked up in the cache.
     tainted: Arc<Mutex<BTreeSet<Key>>>,
-    /// For each node, the pods that are to be evicted at some time, by UID, and since when.
-    waiting: Mutex<BTreeMap<String, BTreeMap<String, Instant>>>,
 }
+
+/// The pods of a node that are to be evicted at some time, by UID, and since when.
+type Waiting = Mutex<BTreeMap<String, Instant>>;
 
 /// When a pod has to be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +68,8 @@ impl Reconciler<Node> for Evictions {
         } else {
             self.tainted.lock().insert(cx.key().clone());
         }
-        let before = self.waiting.lock().remove(cx.name()).unwrap_or_default();
+        let known = cx.memory::<Waiting>();
+        let before = known.lock().clone();
         if taints.is_empty() && before.is_empty() {
             return Ok(Next::Done);
         }
@@ -97,9 +95,7 @@ impl Reconciler<Node> for Evictions {
             waiting.insert(uid, since);
             next = Some(next.map_or(left, |earlier| earlier.min(left)));
         }
-        if !waiting.is_empty() {
-            self.waiting.lock().insert(cx.name().into(), waiting);
-        }
+        *known.lock() = waiting;
         Ok(next.map_or(Next::Done, Next::After))
     }
 }
@@ -115,8 +111,9 @@ impl Evictions {
         pods::patch_status(cx.client(), pod, &json!({"conditions": [condition]})).await?;
         let api = cx.client().api::<Pod>();
         match api.delete(Deletion::only(&**pod)).await {
-            Err(error) if !error.is_conflict() => Err(error),
-            _ => Ok(()),
+            // Another pod of that name by now.
+            Err(error) if error.is_conflict() => Ok(()),
+            other => other.map(drop),
         }
     }
 

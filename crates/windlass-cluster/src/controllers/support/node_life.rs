@@ -120,6 +120,7 @@ impl Life {
         let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         let found: Vec<Arc<Pod>> = found.into_iter().filter(|pod| pod::is_ready(pod)).collect();
         for pod in found {
+            // A strategic patch of two fields: the reason and the message stay the kubelet's.
             let condition = json!({
                 "type": "Ready", "status": "False",
                 "lastTransitionTime": self.shared.server.clock().stamp(),
@@ -160,7 +161,7 @@ fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
     wanted
 }
 
-/// Whether a taint is one that conditions set and take away.
+/// Returns `true` if a taint is one that conditions set and take away.
 fn is_ours(taint: &Taint) -> bool {
     let key = taint.key.as_str();
     match taint.effect.as_str() {

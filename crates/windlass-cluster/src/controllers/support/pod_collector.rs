@@ -154,8 +154,9 @@ impl Collector {
         }
         let how = Deletion::only(&**pod).grace_seconds(0);
         match client.api::<Pod>().delete(how).await {
-            Err(error) if !error.is_conflict() => Err(error),
-            _ => Ok(()),
+            // Another pod of that name by now.
+            Err(error) if error.is_conflict() => Ok(()),
+            other => other.map(drop),
         }
     }
 }

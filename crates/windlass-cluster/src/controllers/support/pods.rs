@@ -43,7 +43,7 @@ impl Brief {
         self.spec.node_name.as_deref().filter(|name| !name.is_empty()).map(Key::cluster)
     }
 
-    /// Whether the pod has ended for good.
+    /// Returns `true` if the pod has ended for good.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
@@ -70,7 +70,10 @@ pub async fn patch_status(client: &Client, pod: &Pod, status: &Value) -> Result<
     Ok(())
 }
 
-/// The condition with the reason why a pod is deleted.
+/// The condition with the reason why a pod is deleted, for a strategic patch.
+///
+/// Not by `ConditionBuilder`: the patch merges it with what the server has, and it is about the
+/// generation of the pod, whatever kind is reconciled.
 pub fn disruption(pod: &Pod, now: &str, reason: &str, message: &str) -> Value {
     let mut condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,

@@ -123,7 +123,7 @@ impl Quotas {
     }
 }
 
-/// Whether a change may leave less in use.
+/// Returns `true` if a change may leave less in use.
 fn gives_back(name: &str, change: &Change) -> bool {
     match name {
         _ if change.new.is_none() || change.is_replacement() => true,
@@ -175,7 +175,7 @@ impl Reconciler<ResourceQuota> for Quotas {
     }
 }
 
-/// Whether two lists hold equal amounts, however they are written.
+/// Returns `true` if two lists hold equal amounts, however they are written.
 fn same(old: Option<&BTreeMap<String, Text>>, new: &BTreeMap<String, Text>) -> bool {
     let Some(old) = old else { return false };
     let amount = |text: &Text| text.0.parse::<Quantity>().ok();

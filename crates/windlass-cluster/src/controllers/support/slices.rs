@@ -185,7 +185,7 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
     labels
 }
 
-/// Whether a slice with the labels of a service's slices belongs to this very service.
+/// Returns `true` if a slice with the labels of a service's slices belongs to this very service.
 fn is_of(slice: &EndpointSlice, service: &Service) -> bool {
     let mut owners = slice.metadata.owner_references.iter().flatten();
     owners.any(|o| o.kind == "Service" && Some(&o.uid) == service.metadata.uid.as_ref())

@@ -1,4 +1,7 @@
 //! The conditions of jobs.
+//!
+//! They are added once and never change, and each one has the time of a probe, which
+//! `ConditionBuilder` leaves to those who probe.
 
 use crate::controllers::amount;
 use jiff::Timestamp;

@@ -52,13 +52,17 @@ pub async fn release(client: &Client, of: &Pod) -> Result<()> {
         "uid": of.metadata.uid,
         "$deleteFromPrimitiveList/finalizers": [FINALIZER],
     }});
-    let done = client.api::<Pod>().patch(&Key::of(of), &Patch::Strategic(patch)).await;
-    match done.ignore_not_found() {
-        // Another pod of that name by now.
+    let (pods, key) = (client.api::<Pod>(), Key::of(of));
+    match pods.patch(&key, &Patch::Strategic(patch)).await.ignore_not_found() {
         Err(error)
             if error.is_conflict() || error.status().is_some_and(|status| status.code == 422) =>
         {
-            Ok(())
+            // Another pod of that name by now, or a write at the same time, which is repeated.
+            let found = pods.get(&key).await?;
+            match found.is_some_and(|found| found.metadata.uid == of.metadata.uid) {
+                true => Err(error),
+                false => Ok(()),
+            }
         }
         other => other.map(drop),
     }

@@ -207,26 +207,21 @@ impl<'a> Rollout<'a> {
         Ok(Step::Wait)
     }
 
-    /// Replaces pods of other revisions, from the highest on, as far as availability allows.
+    /// Replaces the highest pod of another revision, once all above it are available. (A
+    /// `maxUnavailable` is not kept by the server, as its feature is off.)
     async fn update(&mut self) -> Result<()> {
-        let count = amount::number(self.replicas.len());
-        let rolling = self.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
-        let max = rolling.and_then(|r| r.max_unavailable.as_ref());
-        let max = max.map_or(1, |max| amount::scaled(max, count, false)).max(1);
         let first = usize::try_from(partition(self.spec).unwrap_or(0)).unwrap_or(0);
-        let bad = self.replicas.iter().filter(|r| !self.healthy(r)).count();
-        let mut room = usize::try_from(max).unwrap_or(1).saturating_sub(bad);
         for at in (first..self.replicas.len()).rev() {
-            if room == 0 {
-                break;
-            }
             let replica = self.replicas[at].clone();
             let old = revision_of(&replica) != self.versions.update.name();
             if old && !pod::is_terminating(&replica) {
                 let current = revision_of(&replica) == self.versions.current.name();
                 self.delete(&replica).await?;
                 self.replaced += usize::from(current);
-                room -= 1;
+                return Ok(());
+            }
+            if !self.healthy(&replica) {
+                return Ok(());
             }
         }
         Ok(())

@@ -252,7 +252,7 @@ impl View<'_> {
             .collect()
     }
 
-    /// Whether the load of a pod says nothing yet.
+    /// Returns `true` if the load of a pod says nothing yet.
     fn is_unready(&self, pod: &Pod, cpu: bool) -> bool {
         if pod::phase(pod) == "Pending" {
             return true;

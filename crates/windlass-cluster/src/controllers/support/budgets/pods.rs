@@ -80,6 +80,7 @@ impl Reconciler<Pod> for Pods {
             None => Ok(Next::Done),
             Some(wait) if !wait.is_zero() => Ok(Next::After(wait)),
             Some(_) => {
+                // A strategic patch that removes reason and message: `ConditionBuilder` writes both.
                 let mut condition = json!({
                     "type": TARGET, "status": "False", "reason": null, "message": null,
                     "lastTransitionTime": self.shared.server.clock().stamp(),

@@ -11,7 +11,7 @@ use windlass_text::quantity::Quantity;
 
 type Amounts = BTreeMap<String, Quantity>;
 
-/// Whether a name in a quota is one that pods count under.
+/// Returns `true` if a name in a quota is one that pods count under.
 pub fn counts(name: &str) -> bool {
     matches!(name, "pods" | "count/pods" | "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
@@ -105,7 +105,7 @@ fn most(sum: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// Whether a pod is in all scopes of a quota.
+/// Returns `true` if a pod is in all scopes of a quota.
 pub fn in_scopes(pod: &Pod, quota: &ResourceQuotaSpec) -> bool {
     let plain = quota.scopes.iter().flatten();
     let selected = quota.scope_selector.iter().flat_map(|s| s.match_expressions.iter().flatten());
@@ -150,7 +150,7 @@ fn is_best_effort(pod: &Pod) -> bool {
     }
 }
 
-/// Whether the affinity of a pod looks into other namespaces.
+/// Returns `true` if the affinity of a pod looks into other namespaces.
 fn crosses_namespaces(spec: &PodSpec) -> bool {
     let Some(affinity) = &spec.affinity else { return false };
     let text = serde_json::to_value(affinity).unwrap_or_default();

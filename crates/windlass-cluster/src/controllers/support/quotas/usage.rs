@@ -218,7 +218,7 @@ async fn served_kind(cx: &Context<ResourceQuota>, resource: &str) -> Result<Opti
     Ok(found.filter(Kind::namespaced))
 }
 
-/// Whether a pod still uses anything: not ended, and not deleted beyond its grace period.
+/// Returns `true` if a pod still uses anything: not ended, and not deleted beyond its grace period.
 fn is_active(pod: &Pod, now: Timestamp) -> bool {
     if pod::is_finished(pod) {
         return false;

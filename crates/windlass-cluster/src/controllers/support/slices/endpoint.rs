@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Whether a pod has a place among the endpoints at all.
+/// Returns `true` if a pod has a place among the endpoints at all.
 pub fn may_be_endpoint(pod: &Pod, with_deleting: bool) -> bool {
     !pod::is_finished(pod)
         && !pod::addresses(pod).is_empty()
         && (with_deleting || !pod::is_terminating(pod))
 }
 
-/// Whether a service has no address of its own.
+/// Returns `true` if a service has no address of its own.
 pub fn is_headless(service: &Service) -> bool {
     let ip = service.spec.as_ref().and_then(|s| s.cluster_ip.as_deref());
     matches!(ip, None | Some("" | "None"))

@@ -8,7 +8,7 @@ use windlass_text::quantity::Quantity;
 
 use super::{class, request};
 
-/// Whether a volume refers to a claim: by name, and by UID if it has one.
+/// Returns `true` if a volume refers to a claim: by name, and by UID if it has one.
 pub fn refers_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let Some(reference) = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref()) else {
         return false;
@@ -57,7 +57,7 @@ fn is_free(volume: &PersistentVolume) -> bool {
     phase == Some("Available") && reference.is_none()
 }
 
-/// Whether labels, class and access modes are what a claim asks for.
+/// Returns `true` if labels, class and access modes are what a claim asks for.
 fn suits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let (Some(has), Some(wants)) = (&volume.spec, &claim.spec) else { return false };
     let labels = volume.metadata.labels.clone().unwrap_or_default();
@@ -87,7 +87,7 @@ fn has_modes(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     wants.iter().all(|mode| has.contains(mode))
 }
 
-/// Whether both are block devices, or both file systems.
+/// Returns `true` if both are block devices, or both file systems.
 pub fn same_mode(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let mode = |text: Option<&str>| text.unwrap_or("Filesystem").to_string();
     mode(volume.spec.as_ref().and_then(|s| s.volume_mode.as_deref()))
