@@ -34,6 +34,7 @@ use crate::kind::{Kind, Object};
 use crate::scheme::{Convert, typed};
 
 pub use fields::Fields;
+#[cfg(feature = "webhook")]
 pub(crate) use review::Conversions;
 use stash::Stash;
 
@@ -290,11 +291,13 @@ impl Versions {
     }
 
     /// The names of all versions.
+    #[cfg(feature = "operator")]
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.all().map(|version| version.kind.version().to_owned()).collect()
     }
 
     /// The name of the version that is stored.
+    #[cfg(feature = "operator")]
     pub(crate) fn stored(&self) -> &str {
         self.hub.kind.version()
     }

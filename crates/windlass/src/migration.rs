@@ -36,6 +36,7 @@ use crate::kind::Kind;
 use crate::manager::RunContext;
 use definition::{Definition, Note};
 pub(crate) use progress::Progress;
+pub(crate) use rollout::Place;
 
 /// How long API servers may take to see a changed definition.
 const PROPAGATION: Duration = Duration::from_secs(30);
@@ -50,8 +51,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs
 pub(crate) struct Migration {
     /// The names of the definitions.
     pub(crate) definitions: Vec<String>,
-    /// The name of the deployment of the operator, in the namespace of its pod.
-    pub(crate) deployment: String,
+    pub(crate) place: Place,
     pub(crate) progress: Progress,
 }
 
@@ -119,7 +119,7 @@ impl Migration {
         if definition.is_migrated() {
             return Ok(State::Done);
         }
-        if let Some(why) = rollout::unfinished(client, &self.deployment).await? {
+        if let Some(why) = rollout::unfinished(client, &self.place, &cx.replica).await? {
             return Ok(State::Waiting(why));
         }
         let Some(kind) = definition.stored_kind() else {
@@ -161,7 +161,7 @@ impl Migration {
         if now.generation != before.generation {
             return Err(changed());
         }
-        if let Some(why) = rollout::unfinished(client, &self.deployment).await? {
+        if let Some(why) = rollout::unfinished(client, &self.place, &cx.replica).await? {
             return Ok(State::Waiting(why));
         }
         now.trim(client).await?;

@@ -71,6 +71,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhook;
 use kube::core::DynamicObject;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use windlass_manifests::model;
 
 use crate::error::Result;
@@ -90,8 +91,17 @@ pub(crate) use review::Answer;
 
 /// One call of a webhook: the request of an `AdmissionReview`, and what handlers work with.
 pub(crate) struct Call {
+    /// The request without its objects, until [`whole`](Self::whole) reads them.
     pub(crate) request: Value,
+    pub(crate) objects: Objects,
     pub(crate) seed: Seed,
+}
+
+/// The objects of a request as they were sent: typed handlers read them without a detour.
+#[derive(Default)]
+pub(crate) struct Objects {
+    pub(crate) object: Option<Box<RawValue>>,
+    pub(crate) old: Option<Box<RawValue>>,
 }
 
 /// The author's code behind a path.
@@ -140,6 +150,21 @@ pub(crate) struct Served {
     pub(crate) handler: Handler,
 }
 
+// === impl Call ===
+
+impl Call {
+    /// Moves the objects into the request.
+    fn whole(mut self) -> Result<Self> {
+        let Objects { object, old } = std::mem::take(&mut self.objects);
+        for (field, text) in [("object", object), ("oldObject", old)] {
+            if let (Some(text), Value::Object(fields)) = (text, &mut self.request) {
+                fields.insert(field.into(), serde_json::from_str(text.get())?);
+            }
+        }
+        Ok(self)
+    }
+}
+
 // === impl Webhook ===
 
 impl<K: Object<DynamicType = ()>> Webhook<K> {
@@ -168,7 +193,7 @@ impl<K: Object<DynamicType = ()>> Webhook<K> {
                     Some((request, sent)) if request.operation != Operation::Delete => {
                         let before = review::encode(&request.object)?;
                         let after = review::encode(&complete(request).await?)?;
-                        Ok(Answer::patched(&sent, &before, &after))
+                        Answer::patched(sent.get(), &before, &after)
                     }
                     _ => Ok(Answer::allowed()),
                 }
@@ -233,6 +258,27 @@ impl<K: Object<DynamicType = ()>> Webhook<K> {
 }
 
 impl<K> Webhook<K> {
+    /// Serves the function that was declared last under another path than that of controller-runtime.
+    /// Without a function before it, it does nothing.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use windlass::webhook::{Findings, Webhook, Webhooks};
+    ///
+    /// let webhook = Webhook::<Pod>::new()
+    ///     .default(|request| async { Ok(request.object) })
+    ///     .path("/pods/complete")
+    ///     .validate(|_| async { Ok(Findings::new()) });
+    /// let webhooks = Webhooks::new().add(webhook);
+    /// assert_eq!(webhooks.paths().collect::<Vec<_>>(), ["/pods/complete", "/validate--v1-pod"]);
+    /// ```
+    pub fn path(mut self, path: &str) -> Self {
+        if let Some(served) = self.served.last_mut() {
+            served.entry.path = path.to_owned();
+        }
+        self
+    }
+
     /// Changes the entries in the webhook configurations: selectors, match conditions, failure
     /// policy, side effects, timeout, reinvocation, rules.
     ///
@@ -291,8 +337,11 @@ impl Webhook<DynamicObject> {
         F: Fn(Value) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Value>> + Send + 'static,
     {
-        let handler: Handler =
-            Arc::new(move |call| respond(call.request).map(|done| done.map(Answer::Raw)).boxed());
+        let respond = Arc::new(respond);
+        let handler: Handler = Arc::new(move |call| {
+            let respond = respond.clone();
+            async move { respond(call.whole()?.request).await.map(Answer::Raw) }.boxed()
+        });
         Self { served: vec![Served { entry, handler }], settings: Vec::new(), kind: PhantomData }
     }
 }

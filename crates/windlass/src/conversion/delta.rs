@@ -5,6 +5,9 @@
 //!
 //! Lists of objects with a name are compared item by item, so an item keeps its values if others come
 //! and go. In other lists of equal length, an item keeps its values as long as it is not changed.
+//!
+//! A field that another one selects, as `type: Rolling` selects `rolling`, is applied only while it is
+//! selected.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,6 +21,9 @@ const KEYS: [&str; 5] = ["name", "key", "id", "type", "port"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Entry {
     path: Vec<Step>,
+    /// The field beside this one whose value named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    selected_by: Option<String>,
     #[serde(flatten)]
     change: Change,
 }
@@ -107,16 +113,41 @@ fn compare(was: Option<&Value>, is: Option<&Value>, path: &mut Vec<Step>, found:
             let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
             for name in names {
                 path.push(Step::Field(name.clone()));
+                let first = found.len();
                 compare(was.get(name), is.get(name), path, found);
                 path.pop();
+                // A field that was lost as a whole is one entry.
+                if !was.contains_key(name)
+                    && let Some(entry) = found.get_mut(first)
+                {
+                    entry.selected_by = selector(is, name);
+                }
             }
         }
         (Some(Value::Array(was)), Some(Value::Array(is))) => lists(was, is, path, found),
         (was, is) => {
             let one = |value: Option<&Value>| value.cloned().into_iter().collect();
             let change = Change::Value { was: one(was), is: one(is) };
-            found.push(Entry { path: path.clone(), change });
+            found.push(Entry { path: path.clone(), selected_by: None, change });
         }
+    }
+}
+
+/// The field whose value is the name of another one, by the convention of Kubernetes for unions:
+/// `type: RollingUpdate` selects `rollingUpdate`.
+fn selector(fields: &Map<String, Value>, selected: &str) -> Option<String> {
+    let found = fields.iter().find(|(_, value)| selects(value, selected));
+    found.map(|(name, _)| name.clone())
+}
+
+fn selects(value: &Value, selected: &str) -> bool {
+    let mut given = value.as_str().unwrap_or_default().chars();
+    let mut wanted = selected.chars();
+    match (given.next(), wanted.next()) {
+        (Some(first), Some(other)) => {
+            (first == other || first.to_lowercase().eq([other])) && given.eq(wanted)
+        }
+        _ => false,
     }
 }
 
@@ -144,10 +175,14 @@ fn lists(was: &[Value], is: &[Value], path: &mut Vec<Step>, found: &mut Vec<Entr
         // Of equal items, the one that changed is known by those before it.
         let kept = pairs().filter(|(was, _)| changed.contains(&was.to_string()));
         let items = kept.map(|(was, is)| (was.clone(), is.clone())).collect();
-        found.push(Entry { path: path.clone(), change: Change::Items { items } });
+        found.push(Entry {
+            path: path.clone(),
+            selected_by: None,
+            change: Change::Items { items },
+        });
     } else {
         let change = Change::Value { was: vec![was.to_vec().into()], is: vec![is.to_vec().into()] };
-        found.push(Entry { path: path.clone(), change });
+        found.push(Entry { path: path.clone(), selected_by: None, change });
     }
 }
 
@@ -173,12 +208,21 @@ fn key_of(was: &[Value], is: &[Value]) -> Option<&'static str> {
 // === impl Entry ===
 
 impl Entry {
+    /// Returns `false` if a field was selected by another one, and is not any more.
+    fn is_selected(&self, parent: &Value, last: &Step) -> bool {
+        match (&self.selected_by, last) {
+            (Some(selector), Step::Field(name)) => selects(&parent[selector.as_str()], name),
+            _ => true,
+        }
+    }
+
     /// Returns `None` if too much was done.
     fn restore(&self, target: &mut Value, work: &mut Work) -> Option<()> {
         match &self.change {
             Change::Value { was, is } => {
                 let (last, parents) = self.path.split_last()?;
                 match find(target, parents, work)? {
+                    Some(parent) if !self.is_selected(parent, last) => Some(()),
                     Some(parent) => put(parent, last, was.first(), is.first(), work),
                     None => Some(()),
                 }

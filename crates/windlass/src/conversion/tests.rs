@@ -129,6 +129,56 @@ fn a_conversion_from_version_to_version_goes_over_the_hub_and_loses_nothing() {
     assert_eq!(conversion().convert(new, V2).expect("v2"), rich());
 }
 
+mod rollout {
+    pub mod v1 {
+        #[crate::api(group = "example.com", version = "v1", kind = "Rollout", storage = false)]
+        pub struct RolloutSpec {
+            pub strategy: Strategy,
+        }
+        #[crate::k8s]
+        pub struct Strategy {
+            pub r#type: String,
+        }
+    }
+    pub mod v2 {
+        #[crate::api(group = "example.com", version = "v2", kind = "Rollout")]
+        pub struct RolloutSpec {
+            pub strategy: Strategy,
+        }
+        #[crate::k8s]
+        pub struct Strategy {
+            pub r#type: String,
+            pub rolling: Option<Rolling>,
+            pub comment: Option<String>,
+        }
+        #[crate::k8s]
+        pub struct Rolling {
+            pub surge: i32,
+        }
+    }
+}
+
+#[test]
+fn what_a_discriminator_selects_is_dropped_with_the_selection() {
+    let conversion =
+        Conversion::<rollout::v2::Rollout>::new().version::<rollout::v1::Rollout>(Fields::new());
+    let strategy = json!({"type": "Rolling", "rolling": {"surge": 3}, "comment": "slow"});
+    let new = json!({
+        "apiVersion": V2, "kind": "Rollout", "metadata": {"name": "a"}, "spec": {"strategy": strategy},
+    });
+    let old = conversion.convert(new.clone(), V1).expect("converted");
+    assert_eq!(old["spec"], json!({"strategy": {"type": "Rolling"}}));
+    assert_eq!(conversion.convert(old.clone(), V2).expect("back"), new, "nobody changed it");
+    let mut edited = old;
+    edited["spec"]["strategy"]["type"] = json!("Recreate");
+    let back = conversion.convert(edited.clone(), V2).expect("back");
+    let wanted = json!({"type": "Recreate", "comment": "slow"});
+    assert_eq!(back["spec"]["strategy"], wanted, "the other value is kept");
+    edited["spec"]["strategy"]["type"] = json!("Rolling");
+    assert_eq!(conversion.convert(edited, V2).expect("back"), new, "selected again");
+    conversion.assert_round_trip();
+}
+
 #[test]
 fn changes_of_a_client_of_the_old_version_win_over_what_is_kept() {
     let mut old = conversion().convert(rich(), V1).expect("converted");

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use windlass_manifests::Model;
 
 use super::local;
@@ -93,7 +93,38 @@ pub(crate) struct Task {
 /// What a server needs to serve with a certificate.
 pub(crate) struct Serving {
     pub(crate) tls: Tls,
+    pub(crate) published: Published,
     pub(crate) tasks: Vec<Task>,
+}
+
+/// Whether this replica has to publish the CA first, and why it has not done so.
+///
+/// Until the CA is published, the API server refuses the certificate.
+#[derive(Clone, Default)]
+pub(crate) struct Published(Arc<Mutex<Option<String>>>);
+
+// === impl Published ===
+
+impl Published {
+    /// # Errors
+    ///
+    /// Fails if the CA is not published yet.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &*self.0.lock() {
+            Some(why) => {
+                Err(Error::from(format!("the CA of the webhooks is not published: {why}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn pending(&self, why: &str) {
+        *self.0.lock() = Some(why.to_owned());
+    }
+
+    fn done(&self) {
+        *self.0.lock() = None;
+    }
 }
 
 // === impl Times ===
@@ -125,6 +156,12 @@ impl Certificates {
         Ok(Self(Source::Directory(Tls::from_dir(directory)?)))
     }
 
+    /// Reads a certificate from two files.
+    #[cfg(feature = "operator")]
+    pub(crate) fn from_files(paths: crate::serve::Paths) -> Result<Self> {
+        Ok(Self(Source::Directory(Tls::from_files(paths)?)))
+    }
+
     /// Keeps a CA and a certificate in a Secret in the namespace of the operator, and publishes the CA
     /// in the webhook configurations and definitions of the model. The leader writes them, and
     /// every replica serves them. The manifests of the model allow what this needs.
@@ -154,7 +191,11 @@ impl Certificates {
         bound: Arc<RwLock<Option<SocketAddr>>>,
     ) -> Result<Serving> {
         match self.0 {
-            Source::Directory(tls) => Ok(Serving { tls: tls.counted(client), tasks: Vec::new() }),
+            Source::Directory(tls) => Ok(Serving {
+                tls: tls.counted(client),
+                published: Published::default(),
+                tasks: Vec::new(),
+            }),
             Source::Managed(model) => {
                 let names = keeper::Names::of(&model, client.default_namespace());
                 managed(names, Times::default(), client)
@@ -172,6 +213,8 @@ impl Certificates {
 /// Serves what a Secret contains, and lets the leader keep that Secret.
 pub(super) fn managed(names: keeper::Names, times: Times, client: &Client) -> Result<Serving> {
     let tls = Tls::empty()?.counted(client);
+    let published = Published::default();
+    let unpublished = published.clone();
     let (key, loaded) = (names.secret.clone(), tls.clone());
     let follow = Task {
         leader: false,
@@ -181,9 +224,9 @@ pub(super) fn managed(names: keeper::Names, times: Times, client: &Client) -> Re
     let keep = Task {
         leader: true,
         name: "webhook certificate rotation",
-        run: Box::new(move |cx| Box::pin(keeper::run(cx, names, times))),
+        run: Box::new(move |cx| Box::pin(keeper::run(cx, names, times, unpublished))),
     };
-    Ok(Serving { tls, tasks: vec![follow, keep] })
+    Ok(Serving { tls, published, tasks: vec![follow, keep] })
 }
 
 /// Checks the certificate that a server has loaded.

@@ -1,6 +1,6 @@
 //! The webhooks of an operator by their paths, and one call of them.
 //!
-//! **Invariant:** a handler that panics or takes too long harms its own request only.
+//! **Invariant:** a handler or conversion that panics or takes too long harms its own request only.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,9 +9,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::http::StatusCode;
+use bytes::Bytes;
 use futures::FutureExt;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_manifests::model;
 
 use super::review::Review;
@@ -83,6 +84,15 @@ pub(crate) struct Seed(Arc<OnceLock<Client>>);
 /// The outcome of a call: the status of the HTTP response, and its document.
 pub(super) type Outcome = (StatusCode, Value);
 
+/// How a call arrived.
+pub(super) enum Arrival {
+    /// As a function call, which runs conversions in place.
+    Direct,
+    /// Over HTTP, with the room that its body takes. A conversion runs on a thread of its own, because
+    /// nobody can interrupt it.
+    Http { _room: OwnedSemaphorePermit },
+}
+
 // === impl Seed ===
 
 impl Seed {
@@ -138,8 +148,8 @@ impl Webhooks {
 
     /// Serves conversions between the versions of kinds under `/convert`.
     ///
-    /// The function takes a `ConversionReview` with a request and returns one with a response. It
-    /// must not block.
+    /// The function takes a `ConversionReview` with a request and returns one with a response. The
+    /// server runs it on a thread of its own, and answers with a failure after 30 s.
     pub fn convert(mut self, convert: impl Fn(Value) -> Value + Send + Sync + 'static) -> Self {
         self.convert = Some(Arc::new(convert));
         self
@@ -156,7 +166,8 @@ impl Webhooks {
     /// If there is no answer, as for an unknown path or a malformed review, returns the `Status`
     /// that the server would send.
     pub async fn call(&self, path: &str, review: Value) -> Value {
-        self.answer(path, review, CALL_TIMEOUT_MAX).await.1
+        let review = review.to_string().into();
+        self.answer(path, review, CALL_TIMEOUT_MAX, Arrival::Direct).await.1
     }
 
     /// Returns the entries of the webhook configurations, by path.
@@ -190,43 +201,62 @@ impl Webhooks {
     }
 
     /// Makes room for a request of this size, or returns `None` if there is none.
-    pub(super) fn room(&self, bytes: u64) -> Option<SemaphorePermit<'_>> {
+    pub(super) fn room(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        self.room.try_acquire_many(kib).ok()
+        self.room.clone().try_acquire_many_owned(kib).ok()
     }
 
     /// Answers a review within a deadline.
-    pub(super) async fn answer(&self, path: &str, review: Value, limit: Duration) -> Outcome {
+    pub(super) async fn answer(
+        &self,
+        path: &str,
+        review: Bytes,
+        limit: Duration,
+        arrival: Arrival,
+    ) -> Outcome {
         let series = self.series(path);
         let start = tokio::time::Instant::now();
-        let running = series.as_ref().map(WebhookMetrics::begin);
-        let outcome = match self.calls.try_acquire() {
-            Ok(_permit) => self.dispatch(path, review, limit).await,
-            Err(_) => refuse(StatusCode::TOO_MANY_REQUESTS, "too many calls are running"),
+        let outcome = {
+            let _running = series.as_ref().map(WebhookMetrics::begin);
+            match self.calls.clone().try_acquire_owned() {
+                Ok(permit) => self.dispatch(path, review, limit, (permit, arrival)).await,
+                Err(_) => refuse(StatusCode::TOO_MANY_REQUESTS, "too many calls are running"),
+            }
         };
-        drop(running);
         if let Some(series) = series {
             series.end(outcome.0.as_u16(), start.elapsed());
         }
         outcome
     }
 
-    async fn dispatch(&self, path: &str, review: Value, limit: Duration) -> Outcome {
+    async fn dispatch(
+        &self,
+        path: &str,
+        review: Bytes,
+        limit: Duration,
+        load: (OwnedSemaphorePermit, Arrival),
+    ) -> Outcome {
         if let Some(served) = self.served.get(path) {
-            return self.admit(served, review, limit).await;
+            return self.admit(served, &review, limit).await;
         }
         match &self.convert {
-            Some(convert) if path == CONVERT => self.converted(convert, review),
+            Some(convert) if path == CONVERT => match serde_json::from_slice(&review) {
+                Ok(review) => self.convert_review(convert, review, load).await,
+                Err(error) => {
+                    refuse(StatusCode::BAD_REQUEST, &format!("the request is not JSON: {error}"))
+                }
+            },
             _ => refuse(StatusCode::NOT_FOUND, &format!("there is no webhook under {path:?}")),
         }
     }
 
-    async fn admit(&self, served: &Served, review: Value, limit: Duration) -> Outcome {
+    async fn admit(&self, served: &Served, review: &[u8], limit: Duration) -> Outcome {
         let mut review = match Review::read(review) {
             Ok(review) => review,
             Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
         };
-        let call = Call { request: review.request.take(), seed: self.seed.clone() };
+        let (request, objects) = (review.request.take(), std::mem::take(&mut review.objects));
+        let call = Call { request, objects, seed: self.seed.clone() };
         let shown = Shown::of(&call.request);
         let handler = AssertUnwindSafe(async { (served.handler)(call).await }).catch_unwind();
         let answer = match tokio::time::timeout(limit, handler).await {
@@ -252,28 +282,58 @@ impl Webhooks {
         (StatusCode::OK, review.respond(answer))
     }
 
-    fn converted(&self, convert: &Convert, review: Value) -> Outcome {
+    async fn convert_review(
+        &self,
+        convert: &Convert,
+        review: Value,
+        load: (OwnedSemaphorePermit, Arrival),
+    ) -> Outcome {
         if review["kind"] != "ConversionReview" || !review["request"]["uid"].is_string() {
             let why = "expected a ConversionReview with a request";
             return refuse(StatusCode::BAD_REQUEST, why);
         }
         let (version, uid) = (review["apiVersion"].clone(), review["request"]["uid"].clone());
-        match std::panic::catch_unwind(AssertUnwindSafe(|| convert(review))) {
+        let convert = convert.clone();
+        let run = move || {
+            std::panic::catch_unwind(AssertUnwindSafe(|| convert(review)))
+                .map_err(|panic| panic_text(&*panic))
+        };
+        let converted = match load {
+            (_permit, Arrival::Direct) => run(),
+            load @ (_, Arrival::Http { .. }) => {
+                // What the function uses is not free before it has returned.
+                let task = tokio::task::spawn_blocking(move || (run(), load).0);
+                match tokio::time::timeout(CALL_TIMEOUT_MAX, task).await {
+                    Ok(Ok(converted)) => converted,
+                    Ok(Err(_)) => Err("the server is shutting down".into()),
+                    Err(_) => {
+                        let seconds = CALL_TIMEOUT_MAX.as_secs();
+                        tracing::error!(webhook = CONVERT, "a conversion did not answer in time");
+                        let text = format!("the conversion did not answer within {seconds} s");
+                        return (StatusCode::OK, failed_review(&version, &uid, &text));
+                    }
+                }
+            }
+        };
+        match converted {
             Ok(answer) => (StatusCode::OK, answer),
             Err(panic) => {
-                let panic = panic_text(&*panic);
                 tracing::error!(webhook = CONVERT, panic, "a conversion panicked");
                 if let Some(metrics) = self.metrics.get() {
                     metrics.conversion_panicked();
                 }
                 let text = "internal error occurred during conversion";
-                let result = json!({"status": "Failure", "message": text});
-                let response = json!({"uid": uid, "result": result, "convertedObjects": []});
-                let kind = "ConversionReview";
-                (StatusCode::OK, json!({"apiVersion": version, "kind": kind, "response": response}))
+                (StatusCode::OK, failed_review(&version, &uid, text))
             }
         }
     }
+}
+
+/// The answer to a `ConversionReview` whose objects could not be converted.
+fn failed_review(version: &Value, uid: &Value, message: &str) -> Value {
+    let result = json!({"status": "Failure", "message": message});
+    let response = json!({"uid": uid, "result": result, "convertedObjects": []});
+    json!({"apiVersion": version, "kind": "ConversionReview", "response": response})
 }
 
 impl fmt::Debug for Webhooks {

@@ -8,10 +8,9 @@ use std::time::Duration;
 use ::http::{Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use serde_json::Value;
 
 use super::Webhooks;
-use super::handlers::{CALL_TIMEOUT_MAX, CONVERT, Outcome, refuse};
+use super::handlers::{Arrival, CALL_TIMEOUT_MAX, CONVERT, Outcome, refuse};
 
 /// The largest review: two objects of 3 MiB, which is the limit of the API server, and 1 MiB for
 /// everything else.
@@ -51,12 +50,14 @@ impl Webhooks {
     {
         let most = bytes_max(path) as u64;
         let expected = body.size_hint().upper().unwrap_or(most);
-        let Some(_room) = self.room(expected.min(most)) else {
+        let Some(room) = self.room(expected.min(most)) else {
             let why = "too many large requests are being read";
             return refuse(StatusCode::TOO_MANY_REQUESTS, why);
         };
         match read(body, bytes_max(path)).await {
-            Ok(review) => self.answer(path, review, timeout(query)).await,
+            Ok(review) => {
+                self.answer(path, review, timeout(query), Arrival::Http { _room: room }).await
+            }
             Err(refused) => refused,
         }
     }
@@ -66,31 +67,28 @@ fn bytes_max(path: &str) -> usize {
     if path == CONVERT { CONVERSION_BYTES_MAX } else { REVIEW_BYTES_MAX }
 }
 
-/// Reads a body as JSON.
-async fn read<B>(body: B, bytes_max: usize) -> Result<Value, Outcome>
+/// Reads a body.
+async fn read<B>(body: B, bytes_max: usize) -> Result<Bytes, Outcome>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let whole = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, bytes_max).collect()).await;
-    let bytes = match whole {
-        Ok(Ok(whole)) => whole.to_bytes(),
+    match whole {
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let why = format!("the request has more than {bytes_max} bytes");
-            return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why));
+            Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why))
         }
         Ok(Err(error)) => {
             let why = format!("the request cannot be read: {error}");
-            return Err(refuse(StatusCode::BAD_REQUEST, &why));
+            Err(refuse(StatusCode::BAD_REQUEST, &why))
         }
         Err(_) => {
             let why = "the request did not arrive in time";
-            return Err(refuse(StatusCode::REQUEST_TIMEOUT, why));
+            Err(refuse(StatusCode::REQUEST_TIMEOUT, why))
         }
-    };
-    serde_json::from_slice(&bytes).map_err(|error| {
-        refuse(StatusCode::BAD_REQUEST, &format!("the request is not JSON: {error}"))
-    })
+    }
 }
 
 fn is_json(content_type: Option<&header::HeaderValue>) -> bool {

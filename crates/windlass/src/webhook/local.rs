@@ -2,8 +2,11 @@
 //!
 //! The certificate exists in memory only. The configurations and policies have names of their own,
 //! next to those of an installed operator, and are deleted when the manager stops, so that nothing is
-//! left that calls a server which is gone.
+//! left that calls a server which is gone. A definition has one conversion webhook, which is changed and
+//! then set back to what it was: an installed operator converts again. Conversion is not turned off,
+//! because objects of other versions would lose fields.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +19,7 @@ use parking_lot::RwLock;
 use serde_json::{Value, json};
 use windlass_manifests::Model;
 
-use super::certificates::{Serving, Target, Task, Times, authority, leaf};
+use super::certificates::{Published, Serving, Target, Task, Times, authority, leaf};
 use crate::cache::Key;
 use crate::client::{Client, Patch};
 use crate::clock::Clock;
@@ -24,6 +27,8 @@ use crate::error::{Error, Result, ResultExt};
 use crate::manager::RunContext;
 use crate::serve::Tls;
 
+/// Where the address of a conversion webhook is in a definition.
+const CONFIG: &str = "/spec/conversion/webhook/clientConfig";
 /// The end of the names of what is installed for a process on this machine.
 const SUFFIX: &str = "-local";
 /// The pause after the configurations could not be written.
@@ -55,11 +60,11 @@ pub(super) fn serving(
                     bound.read().map(|address| format!("https://127.0.0.1:{}", address.port()))
                 });
                 let base = base.ok_or_else(|| Error::from("the webhook server does not listen"))?;
-                run(cx, Installation { model, server: Some(Server { base, bundle }) }).await
+                run(cx, Installation::new(model, Some(Server { base, bundle }))).await
             })
         }),
     };
-    Ok(Serving { tls, tasks: vec![install] })
+    Ok(Serving { tls, published: Published::default(), tasks: vec![install] })
 }
 
 /// The host of a URL that the API server accepts for webhooks.
@@ -76,13 +81,15 @@ fn host(url: &str) -> Result<String> {
 /// Installs the policies of an operator that serves no webhooks until the manager stops.
 #[cfg(feature = "operator")]
 pub(crate) async fn policies(cx: RunContext, model: Model) -> Result<()> {
-    run(cx, Installation { model, server: None }).await
+    run(cx, Installation::new(model, None)).await
 }
 
 /// What is installed.
 struct Installation {
     model: Model,
     server: Option<Server>,
+    /// The client configurations of conversion webhooks before this process, by definition.
+    replaced: BTreeMap<String, Value>,
 }
 
 /// Where the cluster reaches the webhooks, and by which CA it knows them.
@@ -91,7 +98,7 @@ struct Server {
     bundle: String,
 }
 
-async fn run(cx: RunContext, installation: Installation) -> Result<()> {
+async fn run(cx: RunContext, mut installation: Installation) -> Result<()> {
     loop {
         match installation.install(&cx.client).await {
             Ok(()) => break,
@@ -123,7 +130,11 @@ async fn run(cx: RunContext, installation: Installation) -> Result<()> {
 // === impl Installation ===
 
 impl Installation {
-    async fn install(&self, client: &Client) -> Result<()> {
+    fn new(model: Model, server: Option<Server>) -> Self {
+        Self { model, server, replaced: BTreeMap::new() }
+    }
+
+    async fn install(&mut self, client: &Client) -> Result<()> {
         for object in self.objects() {
             let (target, key) = target(&object);
             let object: DynamicObject = serde_json::from_value(object)
@@ -135,10 +146,18 @@ impl Installation {
         let Some(server) = &self.server else { return Ok(()) };
         for api in self.model.apis.iter().filter(|api| api.converts_by_webhook()) {
             let target = Target::definition(&format!("{}.{}", api.plural(), api.group()));
-            let config = server.client_config("/convert");
-            let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}});
             let definitions = client.api_of::<DynamicObject>(&target.kind);
-            definitions.patch(&Key::cluster(&target.name), &Patch::Merge(patch)).await?;
+            let key = Key::cluster(&target.name);
+            let before = definitions.get(&key).await?;
+            let before = before.as_ref().and_then(|found| found.data.pointer(CONFIG));
+            // A URL is that of an earlier process, which did not end in order.
+            let before = before.filter(|config| config["url"].is_null());
+            let declared = api.definition.pointer(CONFIG);
+            if let Some(config) = before.or(declared) {
+                self.replaced.entry(target.name).or_insert_with(|| config.clone());
+            }
+            let config = server.client_config("/convert");
+            definitions.patch(&key, &converted_by(config)).await?;
         }
         Ok(())
     }
@@ -148,6 +167,18 @@ impl Installation {
             let (target, key) = target(&object);
             let api = client.api_of::<DynamicObject>(&target.kind);
             api.delete(&key).await.ignore_not_found()?;
+        }
+        for (name, config) in &self.replaced {
+            let mut config = config.clone();
+            // A merge removes what is null: the CA of this process, unless there was one before.
+            for field in ["url", "caBundle"] {
+                if let Some(fields) = config.as_object_mut() {
+                    fields.entry(field).or_insert(Value::Null);
+                }
+            }
+            let definitions = client.api_of::<DynamicObject>(&Target::definition(name).kind);
+            let patched = definitions.patch(&Key::cluster(name), &converted_by(config)).await;
+            patched.ignore_not_found()?;
         }
         Ok(())
     }
@@ -169,6 +200,11 @@ impl Installation {
         }
         all
     }
+}
+
+/// The change of a definition whose conversion webhook is somewhere else.
+fn converted_by(config: Value) -> Patch {
+    Patch::Merge(json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}}))
 }
 
 // === impl Server ===

@@ -7,18 +7,65 @@
 //! **Invariant:** a field that the handler did not change is not touched, whether the type knows it or
 //! not.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// Returns the operations that bring the difference between `before` and `after` into `raw`.
-pub(super) fn patch(raw: &Value, before: &Value, after: &Value) -> Vec<Value> {
+use crate::error::Result;
+
+/// How many levels of fields are compared as texts, such as `metadata` and `labels` below it.
+const TEXT_LEVELS: usize = 2;
+
+/// Returns the operations that bring the difference between `before` and `after` into `raw`. All three
+/// are texts of an object.
+///
+/// # Errors
+///
+/// Fails if one of them is not JSON.
+pub(super) fn patch(raw: &str, before: &str, after: &str) -> Result<Vec<Value>> {
     let mut operations = Vec::new();
     if before != after {
-        let merged = merge(raw, before, after);
-        diff(&mut String::new(), raw, &merged, &mut operations);
+        let [raw, before, after] = changed([raw, before, after], TEXT_LEVELS)?;
+        let merged = merge(&raw, &before, &after);
+        diff(&mut String::new(), &raw, &merged, &mut operations);
     }
-    operations
+    Ok(operations)
+}
+
+/// Reads three texts without the fields that are equal in the last two: most of an object is not
+/// changed, and need not be read.
+fn changed(texts: [&str; 3], levels: usize) -> Result<[Value; 3]> {
+    if levels == 0 || !texts.iter().all(|text| text.starts_with('{')) {
+        let [raw, before, after] = texts.map(serde_json::from_str::<Value>);
+        return Ok([raw?, before?, after?]);
+    }
+    let read = |text| serde_json::from_str::<BTreeMap<String, &RawValue>>(text);
+    let [raw, before, after] = [read(texts[0])?, read(texts[1])?, read(texts[2])?];
+    let mut found = [Map::new(), Map::new(), Map::new()];
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    for name in names {
+        let (was, is) = (before.get(name), after.get(name));
+        if was.map(|value| value.get()) == is.map(|value| value.get()) {
+            continue;
+        }
+        match (raw.get(name), was, is) {
+            (Some(sent), Some(was), Some(is)) => {
+                let values = changed([sent.get(), was.get(), is.get()], levels - 1)?;
+                for (fields, value) in found.iter_mut().zip(values) {
+                    fields.insert(name.clone(), value);
+                }
+            }
+            all => {
+                for (fields, value) in found.iter_mut().zip([all.0, all.1, all.2]) {
+                    if let Some(value) = value {
+                        fields.insert(name.clone(), serde_json::from_str(value.get())?);
+                    }
+                }
+            }
+        }
+    }
+    Ok(found.map(Value::Object))
 }
 
 /// Applies to `raw` what changed from `before` to `after`.
@@ -147,6 +194,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn patch(raw: &Value, before: &Value, after: &Value) -> Vec<Value> {
+        let texts = [raw, before, after].map(Value::to_string);
+        super::patch(&texts[0], &texts[1], &texts[2]).expect("JSON")
+    }
 
     /// Applies operations as the API server does.
     fn apply(raw: &Value, operations: &[Value]) -> Value {

@@ -3,8 +3,9 @@
 use k8s_openapi::api::authentication::v1::UserInfo;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::{Call, Seed};
+use super::{Call, Objects, Seed};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
@@ -112,32 +113,32 @@ impl<K: Object> Request<K> {
 
     /// Decodes a call, and returns the object as it was sent too; `None` if no object is written or
     /// deleted, as with `CONNECT`.
-    pub(super) fn decode(call: Call) -> Result<Option<(Self, Value)>>
+    pub(super) fn decode(call: Call) -> Result<Option<(Self, Box<RawValue>)>>
     where
         K: Object<DynamicType = ()>,
     {
-        let mut request = call.request;
+        let request = call.request;
         let Ok(operation) = Operation::deserialize(&request["operation"]) else {
             return Ok(None);
         };
-        let mut take = |field: &str| {
-            request.as_object_mut().and_then(|fields| fields.remove(field)).unwrap_or_default()
-        };
-        let (object, old) = (take("object"), take("oldObject"));
+        let Objects { object, old } = call.objects;
+        let (object, old) = (object.unwrap_or_default(), old.unwrap_or_default());
         let (sent, old) = match operation {
             Operation::Create => (object, None),
             Operation::Update => (object, Some(old)),
             Operation::Delete => (old, None),
         };
         let text = |field: &str| request[field].as_str().unwrap_or_default().to_owned();
+        let object: K = decode(&sent)?;
         let name = match text("name") {
-            name if name.is_empty() => named(&sent),
+            // Requests for a collection do not carry it.
+            name if name.is_empty() => object.meta().name.clone().unwrap_or_default(),
             name => name,
         };
         let decoded = Self {
             operation,
-            object: decode(&sent)?,
-            old: old.as_ref().map(decode).transpose()?,
+            object,
+            old: old.as_deref().map(decode).transpose()?,
             name,
             namespace: text("namespace"),
             subresource: text("subResource"),
@@ -150,12 +151,10 @@ impl<K: Object> Request<K> {
     }
 }
 
-/// The name in the metadata of an object, which requests for a collection do not carry.
-fn named(object: &Value) -> String {
-    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn decode<K: Object<DynamicType = ()>>(object: &Value) -> Result<K> {
-    K::deserialize(object)
-        .map_err(|source| Error::Decode { what: format!("the {}", Kind::of::<K>()), source })
+fn decode<K: Object<DynamicType = ()>>(object: &RawValue) -> Result<K> {
+    serde_json::from_str(object.get()).or_else(|_| {
+        // A place in a text that nobody sees helps nobody.
+        let decoded = serde_json::from_str::<Value>(object.get()).and_then(K::deserialize);
+        decoded.map_err(|source| Error::Decode { what: format!("the {}", Kind::of::<K>()), source })
+    })
 }

@@ -1,12 +1,15 @@
 //! The document that the API server sends to an admission webhook, and the answer to it.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube::core::Status;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::patch;
+use super::{Objects, patch};
 use crate::error::{Error, Result};
 
 /// The most warnings of one answer; the server shows 4 KiB of them.
@@ -27,6 +30,18 @@ pub(crate) struct Review {
     api_version: String,
     uid: String,
     pub(crate) request: Value,
+    pub(crate) objects: Objects,
+}
+
+/// A review as it is sent.
+#[derive(Deserialize)]
+struct Sent<'a> {
+    #[serde(rename = "apiVersion", default)]
+    api_version: Value,
+    #[serde(default)]
+    kind: Value,
+    #[serde(borrow, default)]
+    request: Option<BTreeMap<String, &'a RawValue>>,
 }
 
 // === impl Answer ===
@@ -36,8 +51,9 @@ impl Answer {
         Self::Allowed { patch: Vec::new(), warnings: Vec::new() }
     }
 
-    pub(super) fn patched(raw: &Value, before: &Value, after: &Value) -> Self {
-        Self::Allowed { patch: patch::patch(raw, before, after), warnings: Vec::new() }
+    /// The changes between two texts of an object, for the text that was sent.
+    pub(super) fn patched(sent: &str, before: &str, after: &str) -> Result<Self> {
+        Ok(Self::Allowed { patch: patch::patch(sent, before, after)?, warnings: Vec::new() })
     }
 
     fn denied(status: Status) -> Self {
@@ -114,21 +130,32 @@ impl Review {
     /// # Errors
     ///
     /// Returns what is wrong with it, if it cannot be answered.
-    pub(crate) fn read(mut review: Value) -> Result<Self, String> {
-        let api_version = review["apiVersion"].as_str().unwrap_or_default().to_owned();
+    pub(crate) fn read(review: &[u8]) -> Result<Self, String> {
+        let not_json = |error: serde_json::Error| format!("the request is not JSON: {error}");
+        let sent: Sent<'_> = serde_json::from_slice(review).map_err(not_json)?;
+        let api_version = sent.api_version.as_str().unwrap_or_default().to_owned();
         let known = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
-        if review["kind"] != "AdmissionReview" || !known.contains(&api_version.as_str()) {
+        if sent.kind != "AdmissionReview" || !known.contains(&api_version.as_str()) {
             return Err(format!(
                 "expected an AdmissionReview of admission.k8s.io/v1, got {} of {}",
-                review["kind"], review["apiVersion"]
+                sent.kind, sent.api_version
             ));
         }
-        let request = review["request"].take();
-        let uid = request["uid"].as_str().unwrap_or_default().to_owned();
+        let (mut request, mut objects) = (Map::new(), Objects::default());
+        for (name, text) in sent.request.into_iter().flatten() {
+            match name.as_str() {
+                "object" => objects.object = Some(text.to_owned()),
+                "oldObject" => objects.old = Some(text.to_owned()),
+                _ => {
+                    request.insert(name, serde_json::from_str(text.get()).map_err(not_json)?);
+                }
+            }
+        }
+        let uid = request.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
         if uid.is_empty() {
             return Err("the AdmissionReview has no request with a uid".into());
         }
-        Ok(Self { api_version, uid, request })
+        Ok(Self { api_version, uid, request: Value::Object(request), objects })
     }
 
     /// Makes the review that answers this one; its `request` may have been taken.
@@ -144,7 +171,7 @@ impl Review {
 }
 
 /// The object as the type writes it.
-pub(super) fn encode(object: &impl Serialize) -> Result<Value> {
-    serde_json::to_value(object)
+pub(super) fn encode(object: &impl Serialize) -> Result<String> {
+    serde_json::to_string(object)
         .map_err(|source| Error::Decode { what: "the object of the handler".into(), source })
 }

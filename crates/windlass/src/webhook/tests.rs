@@ -157,6 +157,31 @@ async fn conversions_are_served_and_their_panics_contained() {
     assert_eq!(call(json!({"kind": "ConversionReview"})).await.0, StatusCode::BAD_REQUEST);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_conversion_that_hangs_harms_its_own_request_only() {
+    let (release, hang) = std::sync::mpsc::channel::<()>();
+    let hang = parking_lot::Mutex::new(hang);
+    let webhooks = accepting().convert(move |review| {
+        let _ = hang.lock().recv();
+        review
+    });
+    let conversion = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "request": {"uid": "7", "objects": []}});
+    let mut call = Box::pin(post(&webhooks, request("/convert", conversion.to_string())));
+    assert!(futures::poll!(&mut call).is_pending(), "it runs on a thread of its own");
+    let (status, _) = post(&webhooks, request(PATH, review().to_string())).await;
+    assert_eq!(status, StatusCode::OK, "others are answered");
+    tokio::time::advance(std::time::Duration::from_secs(29)).await;
+    assert!(futures::poll!(&mut call).is_pending());
+    tokio::time::advance(std::time::Duration::from_secs(2)).await;
+    let (status, failed) = call.await;
+    assert_eq!(status, StatusCode::OK);
+    let result = json!({"status": "Failure",
+        "message": "the conversion did not answer within 30 s"});
+    assert_eq!((&failed["response"]["uid"], &failed["response"]["result"]), (&json!("7"), &result));
+    drop(release);
+}
+
 #[test]
 fn names_and_paths_are_those_of_controller_runtime() {
     let webhook = Webhook::<Scale>::new().validate(|_| async { Ok(Findings::new()) });

@@ -125,7 +125,7 @@ impl Own<'_> {
 }
 
 /// The client configurations of an object, and their paths.
-fn entries(object: &Value) -> Vec<(String, &Value)> {
+pub(super) fn entries(object: &Value) -> Vec<(String, &Value)> {
     let webhooks = object["webhooks"].as_array().into_iter().flatten().enumerate();
     let webhooks = webhooks
         .map(|(at, webhook)| (format!("/webhooks/{at}/clientConfig"), &webhook["clientConfig"]));

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 use windlass_manifests::Model;
 
-use super::Times;
 use super::bundle::{self, Target};
 use super::material::{Facts, Material};
+use super::{Published, Times};
 use crate::cache::Key;
 use crate::client::Client;
 use crate::clock::Clock;
@@ -45,13 +45,27 @@ pub(super) struct Keeper {
 }
 
 /// Runs until the manager stops.
-pub(super) async fn run(cx: RunContext, names: Names, times: Times) -> Result<()> {
+pub(super) async fn run(
+    cx: RunContext,
+    names: Names,
+    times: Times,
+    published: Published,
+) -> Result<()> {
     let mut keeper = Keeper::new(cx.client.clone(), cx.clock.clone(), names, times);
+    published.pending("it has just become the leader");
+    // Another replica publishes it after this one.
+    let _reset = Reset(published.clone());
     loop {
         let pause = match keeper.step().await {
-            Ok(pause) => pause,
+            Ok(pause) => {
+                published.done();
+                pause
+            }
             Err(error) => {
                 let error = error.chain();
+                if keeper.trusted.is_none() {
+                    published.pending(&error);
+                }
                 tracing::warn!(error, "the certificate of the webhooks could not be kept");
                 RETRY
             }
@@ -61,6 +75,15 @@ pub(super) async fn run(cx: RunContext, names: Names, times: Times) -> Result<()
             () = cx.stopping() => return Ok(()),
             () = tokio::time::sleep(pause) => {}
         }
+    }
+}
+
+/// Ends the wait for a publication that this replica will not do.
+struct Reset(Published);
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        self.0.done();
     }
 }
 

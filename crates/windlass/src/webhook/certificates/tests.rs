@@ -6,23 +6,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use parking_lot::Mutex;
-use windlass_apiserver::{ApiServer, Options};
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use windlass_apiserver::fault::Fault;
+use windlass_apiserver::{ApiServer, Options, Status};
+use windlass_manifests::model;
 
 use super::issue::Pair;
 use super::keeper::Names;
 use super::*;
 use crate::cache::Key;
 use crate::clock::Clock;
+use crate::kind::Kind;
 use crate::lease::LeaseOptions;
 use crate::manager::{Manager, Running};
 use crate::serve::{Busy, Pages, Server};
 use crate::webhook::{Findings, Webhook, Webhooks};
 
+mod clients;
+
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// How many clients write at the same time.
+const WRITERS: usize = 8;
 /// How often requests are sent.
 const SAMPLE: Duration = Duration::from_secs(10);
 
@@ -58,18 +65,21 @@ impl World {
 
     async fn of(policy: &'static str, server: ApiServer) -> Self {
         let client = Client::new(server.client());
-        let webhooks = Webhooks::new().add(webhook(policy));
         let mut model = Model::new("map-operator");
         model.namespace = "ops".into();
-        model.webhooks.extend(webhooks.entries().cloned());
+        model.webhooks.extend(webhooks(policy).entries().cloned());
+        model.apis.push(model::Api::new(definition(&model.webhook_service())));
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some("ops".into());
         client.api().create(&namespace).await.expect("created");
         for configuration in model.webhook_configurations() {
-            let configuration: ValidatingWebhookConfiguration =
-                serde_json::from_value(configuration).expect("a configuration");
-            client.api().create(&configuration).await.expect("created");
+            let kind = configuration["kind"].as_str().expect("a kind");
+            create(&client, &Target::configuration(kind, "").kind, &configuration).await;
         }
+        create(&client, &Target::definition("").kind, &model.apis[0].definition).await;
+        let lamp = json!({"apiVersion": "example.com/v2", "kind": "Lamp",
+            "metadata": {"name": "a", "namespace": "default"}, "spec": {"watts": 60}});
+        create(&client, &lamps("v2"), &lamp).await;
         let replicas: Arc<Mutex<Vec<Arc<Server>>>> = Arc::default();
         let (routed, next) = (replicas.clone(), AtomicUsize::new(0));
         server.connect_service("ops", &model.webhook_service(), move || {
@@ -92,7 +102,7 @@ impl World {
 
     /// Adds a replica that serves with these settings.
     fn serve(&self, tls: Tls) -> Arc<Server> {
-        let pages = Pages::Webhooks(Webhooks::new().add(webhook("Fail")));
+        let pages = Pages::Webhooks(webhooks("Fail"));
         let server = Arc::new(Server::new("webhook", "", pages).secure(Some(tls), None));
         self.replicas.lock().push(server.clone());
         server
@@ -100,7 +110,14 @@ impl World {
 
     /// Starts a replica of the operator, which may lead.
     fn start(&self, replica: &str) -> (Running, Arc<Server>) {
-        let Serving { tls, tasks } = managed(self.names(), TIMES, &self.client).expect("prepared");
+        let (running, server, _) = self.start_published(replica);
+        (running, server)
+    }
+
+    /// The same, and whether its CA is published.
+    fn start_published(&self, replica: &str) -> (Running, Arc<Server>, Published) {
+        let serving = managed(self.names(), TIMES, &self.client).expect("prepared");
+        let Serving { tls, published, tasks } = serving;
         let lease = LeaseOptions::new("map-operator").namespace("ops");
         let mut manager = Manager::new(self.server.client()).replica(replica).lease(lease);
         for task in tasks {
@@ -109,7 +126,7 @@ impl World {
                 false => manager.runnable_everywhere(task.name, task.run),
             };
         }
-        (manager.spawn().expect("starts"), self.serve(tls))
+        (manager.spawn().expect("starts"), self.serve(tls), published)
     }
 
     /// Sends a request that the webhook has to accept.
@@ -124,42 +141,124 @@ impl World {
         self.client.api::<Secret>().get(&self.names().secret).await.expect("answered")
     }
 
-    /// Writes every ten seconds, and fails at the first request that fails.
+    /// Reads a lamp, which is stored as v2, in the version v1.
+    async fn read_converted(&self) -> Result<()> {
+        let lamps = self.client.api_of::<DynamicObject>(&lamps("v1")).list().items().await?;
+        assert_eq!(lamps.len(), 1);
+        assert_eq!(lamps[0].types.as_ref().expect("has types").api_version, "example.com/v1");
+        Ok(())
+    }
+
+    /// Every ten seconds, a client writes and one reads what has to be converted. Fails at the first
+    /// request that fails.
     async fn write_for(&self, time: Duration) {
+        self.load_for(time, 1).await;
+    }
+
+    /// The same with several clients at a time. Each call of a webhook is a connection of its own.
+    async fn load_for(&self, time: Duration, writers: usize) {
         let end = tokio::time::Instant::now() + time;
         while tokio::time::Instant::now() < end {
-            if let Err(error) = self.write().await {
-                panic!("{}: {}", Clock::default().now(), error.chain());
+            let writes = futures::future::join_all((0..writers).map(|_| self.write()));
+            let (written, read) = tokio::join!(writes, self.read_converted());
+            for done in written.into_iter().map(|write| write.map(drop)).chain([read]) {
+                if let Err(error) = done {
+                    panic!("{}: {}", Clock::default().now(), error.chain());
+                }
             }
             tokio::time::sleep(SAMPLE).await;
         }
     }
 
-    /// The CAs that the API server trusts.
+    /// An object that names the webhooks.
+    async fn target(&self, target: &Target) -> Value {
+        let api = self.client.api_of::<DynamicObject>(&target.kind);
+        let found = api.get(&Key::cluster(&target.name)).await.expect("answered");
+        found.expect("exists").data.clone()
+    }
+
+    /// The CAs that the API server trusts in each place.
+    async fn bundles(&self) -> Vec<Vec<issue::Certificate>> {
+        let mut all = Vec::new();
+        for target in &self.names().targets {
+            for (_, config) in bundle::entries(&self.target(target).await) {
+                let text = config["caBundle"].as_str().unwrap_or_default();
+                let pem = STANDARD.decode(text).expect("base64");
+                all.push(issue::read(&String::from_utf8(pem).expect("PEM")));
+            }
+        }
+        assert_eq!(all.len(), 3, "a mutating and a validating webhook, and one for conversion");
+        all
+    }
+
+    /// The CAs that the API server trusts when it validates.
     async fn trusted(&self) -> Vec<issue::Certificate> {
-        let key = Key::cluster("map-operator-validating-webhook-configuration");
-        let api = self.client.api::<ValidatingWebhookConfiguration>();
-        let found = api.get(&key).await.expect("answered").expect("exists");
-        let config = &found.webhooks.as_ref().expect("has webhooks")[0].client_config;
-        let bundle = config.ca_bundle.as_ref().map(|bytes| bytes.0.clone()).unwrap_or_default();
-        issue::read(&String::from_utf8(bundle).expect("PEM"))
+        self.bundles().await.remove(1)
     }
 
     async fn trust_also(&self, pem: &str) {
-        let key = Key::cluster("map-operator-validating-webhook-configuration");
-        let bundle = STANDARD.encode(pem);
-        let patch = serde_json::json!(
-            [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]
-        );
-        let api = self.client.api::<ValidatingWebhookConfiguration>();
-        api.patch(&key, &crate::client::Patch::Json(patch)).await.expect("patched");
+        let value = STANDARD.encode(pem);
+        for target in &self.names().targets {
+            let found = self.target(target).await;
+            let add = bundle::entries(&found).into_iter().map(|(path, _)| {
+                json!({"op": "add", "path": format!("{path}/caBundle"), "value": value})
+            });
+            let patch = crate::client::Patch::Json(add.collect());
+            let api = self.client.api_of::<DynamicObject>(&target.kind);
+            api.patch(&Key::cluster(&target.name), &patch).await.expect("patched");
+        }
     }
 }
 
-fn webhook(policy: &'static str) -> Webhook<ConfigMap> {
-    Webhook::new()
+/// A mutating and a validating webhook, and a conversion that changes the version.
+fn webhooks(policy: &'static str) -> Webhooks {
+    let webhook = Webhook::<ConfigMap>::new()
+        .default(|request| async { Ok(request.object) })
         .validate(|_| async { Ok(Findings::new()) })
-        .settings(move |entry| entry.failure_policy = Some(policy.into()))
+        .settings(move |entry| entry.failure_policy = Some(policy.into()));
+    Webhooks::new().add(webhook).convert(|review| {
+        let request = &review["request"];
+        let mut objects = request["objects"].clone();
+        for object in objects.as_array_mut().into_iter().flatten() {
+            object["apiVersion"] = request["desiredAPIVersion"].clone();
+        }
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "response": {"uid": request["uid"], "result": {"status": "Success"},
+                "convertedObjects": objects},
+        })
+    })
+}
+
+/// A kind with two versions.
+fn definition(service: &str) -> Value {
+    let version = |name: &str, storage: bool| {
+        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {
+            "type": "object", "properties": {"spec": {"type": "object", "properties": {
+                "watts": {"type": "integer"}}}}}}})
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "lamps.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Lamp", "plural": "lamps"},
+            "versions": [version("v1", false), version("v2", true)],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"],
+                "clientConfig": {"service": {
+                    "namespace": "ops", "name": service, "path": "/convert", "port": 443}}}},
+        },
+    })
+}
+
+fn lamps(version: &str) -> Kind {
+    Kind::new("example.com", version, "Lamp", "lamps")
+}
+
+async fn create(client: &Client, kind: &Kind, object: &Value) {
+    let object: DynamicObject = serde_json::from_value(object.clone()).expect("an object");
+    client.api_of::<DynamicObject>(kind).create(&object).await.expect("created");
 }
 
 fn leaf_of(secret: &Secret) -> Vec<u8> {
@@ -170,7 +269,7 @@ fn leaf_of(secret: &Secret) -> Vec<u8> {
 struct Sample {
     /// The CA of the leaf in the Secret.
     issuer: String,
-    /// The CAs in the configuration.
+    /// The CAs that every bundle has.
     trusted: BTreeSet<String>,
 }
 
@@ -179,7 +278,11 @@ impl World {
         let secret = self.secret().await.expect("exists");
         let leaf = String::from_utf8(leaf_of(&secret)).expect("PEM");
         let issuer = issue::read(&leaf).remove(0).issuer;
-        let trusted = self.trusted().await.into_iter().map(|ca| ca.subject).collect();
+        let subjects = |bundle: Vec<issue::Certificate>| -> BTreeSet<String> {
+            bundle.into_iter().map(|ca| ca.subject).collect()
+        };
+        let everywhere = self.bundles().await.into_iter().map(subjects);
+        let trusted = everywhere.reduce(|one, other| &one & &other).expect("has bundles");
         Sample { issuer, trusted }
     }
 }
@@ -189,12 +292,14 @@ async fn certificates_rotate_under_load_without_a_failed_request() {
     let world = World::new("Fail").await;
     let (first, server) = world.start("first");
     tokio::time::sleep(MINUTE).await; // so that it leads
-    let (second, _) = world.start("second");
+    let (second, survivor) = world.start("second");
     tokio::time::sleep(MINUTE).await;
+    let mut kept = clients::Kept::open(&world, survivor).await;
     let mut first = Some(first);
     let mut samples = Vec::new();
     for round in 0..6 * 60 {
-        world.write_for(SAMPLE).await;
+        world.load_for(SAMPLE, if round % 6 == 0 { WRITERS } else { 1 }).await;
+        kept.review().await;
         samples.push(world.sample().await);
         if round == 6 * 22 {
             // The first replica, which leads, goes away in the middle of a rotation.
@@ -229,6 +334,53 @@ async fn clocks_of_api_servers_may_be_behind_or_ahead() {
         world.write_for(16 * MINUTE).await;
         running.stop().await.expect("stops");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_is_not_ready_before_it_has_published_its_ca() {
+    let world = World::new("Fail").await;
+    world.server.inject(Some(Box::new(|info| {
+        let refused = info.verb == "patch" && info.resource == "customresourcedefinitions";
+        let fail = refused.then(|| Status::internal("not today"));
+        Fault { fail, ..Fault::default() }
+    })));
+    let (first, _, leads) = world.start_published("first");
+    tokio::time::sleep(MINUTE).await;
+    let (second, _, follows) = world.start_published("second");
+    tokio::time::sleep(MINUTE).await;
+    let why = leads.check().expect_err("one bundle is missing").to_string();
+    assert!(why.starts_with("the CA of the webhooks is not published: "), "{why}");
+    assert!(why.contains("not today"), "{why}");
+    follows.check().expect("the leader publishes it");
+    world.server.inject(None);
+    tokio::time::sleep(SAMPLE).await;
+    world.write_for(MINUTE).await;
+    leads.check().expect("published");
+    // An API server that fails later changes nothing about what is published.
+    world.server.inject(Some(Box::new(|info| {
+        let fail = (info.resource == "secrets").then(|| Status::internal("not today"));
+        Fault { fail, ..Fault::default() }
+    })));
+    world.write_for(MINUTE).await;
+    leads.check().expect("still published");
+    world.server.inject(None);
+    first.stop().await.expect("stops");
+    leads.check().expect("it leads no longer");
+    second.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_somebody_removes_is_published_again() {
+    let world = World::new("Fail").await;
+    let (running, _) = world.start("only");
+    tokio::time::sleep(MINUTE).await;
+    world.write_for(SAMPLE).await;
+    world.trust_also("").await;
+    assert!(world.bundles().await.iter().all(Vec::is_empty));
+    tokio::time::sleep(TIMES.check + SAMPLE).await;
+    assert!(world.bundles().await.iter().all(|bundle| bundle.len() == 1));
+    world.write_for(MINUTE).await;
+    running.stop().await.expect("stops");
 }
 
 #[tokio::test(start_paused = true)]

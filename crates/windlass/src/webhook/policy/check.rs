@@ -3,20 +3,25 @@
 //! The API server reads `object` and `params` as they are, so that a misspelled field shows only when
 //! a request is denied. Here the types of both are known.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 use windlass_cel::admission::{Environment, Gives};
-use windlass_cel::{Decl, Expression, Schema, Shape};
+use windlass_cel::{CALL_LIMIT, Decl, Expression, MATCH_LIMIT, Schema, Shape};
 use windlass_manifests::schema;
 
 use super::{Declared, Described};
 use crate::error::{Error, Result};
 use crate::webhook::is_builtin;
 
-/// The highest estimate of a rule in a definition; the same is asked of policies.
-const COST_MAX: u64 = 10_000_000;
+/// What the API server lets one expression cost.
+const COST_MAX: u64 = CALL_LIMIT;
+/// What it lets all conditions of a policy cost.
+const CONDITIONS_COST_MAX: u64 = MATCH_LIMIT;
+/// What it lets all other expressions of a policy cost, for each binding and object of parameters.
+const POLICY_COST_MAX: u64 = 10_000_000;
 /// Estimates from here on come from texts of unknown length, such as `string(1)`, and mean nothing.
 const COST_UNKNOWN: u64 = 1_000_000_000_000_000_000;
 /// How many labels, annotations and the like objects are taken to have, and how many items the lists
@@ -37,6 +42,23 @@ pub(super) fn check(policy: &Declared) -> Result<()> {
 }
 
 fn compile_all(policy: &Declared, mut checker: Checker<'_>) -> Result<()> {
+    compile_each(policy, &mut checker)?;
+    let Spent { conditions, rest } = checker.spent.get();
+    for (what, cost, most) in [
+        ("match conditions", conditions, CONDITIONS_COST_MAX),
+        ("expressions", rest, POLICY_COST_MAX),
+    ] {
+        if cost > most {
+            let (name, advice) = (&policy.model.name, checker.advice());
+            return Err(Error::Invalid(format!(
+                "policy {name:?}: all {what} together may cost {cost}, more than {most}: {advice}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn compile_each(policy: &Declared, checker: &mut Checker<'_>) -> Result<()> {
     let spec = policy.model.spec(false);
     let changes = policy.model.spec(true);
     for condition in items(&spec, "matchConditions") {
@@ -76,6 +98,14 @@ struct Checker<'a> {
     composed: Environment,
     /// Whether the types of objects and parameters are known.
     typed: bool,
+    spent: Cell<Spent>,
+}
+
+/// What expressions may cost together.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    conditions: u64,
+    rest: u64,
 }
 
 // === impl Checker ===
@@ -96,13 +126,14 @@ impl<'a> Checker<'a> {
             plain: typed(Environment::new(false)),
             composed: typed(Environment::composed(false)),
             typed: true,
+            spent: Cell::default(),
         }
     }
 
     fn untyped(policy: &'a Declared) -> Self {
         let has_params = policy.params.is_some();
         let (plain, composed) = (Environment::new(has_params), Environment::composed(has_params));
-        Self { policy, plain, composed, typed: false }
+        Self { policy, plain, composed, typed: false, spent: Cell::default() }
     }
 
     /// Compiles an expression, if there is one.
@@ -130,20 +161,31 @@ impl<'a> Checker<'a> {
             }
         })?;
         let cost = compiled.worst_cost();
-        if self.typed && (COST_MAX + 1..COST_UNKNOWN).contains(&cost) {
-            let advice = match is_builtin(self.policy.object.kind.group()) {
-                true => format!(
-                    "with lists of {ITEMS_MAX} items and texts of {TEXT_MAX} characters: look at fewer \
-                     items in each other's loops"
-                ),
-                false => {
-                    "bound the lists and texts that it reads with `max_items` and `max_length`"
-                        .into()
-                }
-            };
-            return Err(wrong(&format!("it may cost {cost}, more than {COST_MAX}: {advice}")));
+        if self.typed && cost < COST_UNKNOWN {
+            if cost > COST_MAX {
+                let advice = self.advice();
+                return Err(wrong(&format!("it may cost {cost}, more than {COST_MAX}: {advice}")));
+            }
+            let mut spent = self.spent.get();
+            match what {
+                "condition" => spent.conditions += cost,
+                _ => spent.rest += cost,
+            }
+            self.spent.set(spent);
         }
         Ok(Some(compiled))
+    }
+
+    fn advice(&self) -> String {
+        match is_builtin(self.policy.object.kind.group()) {
+            true => format!(
+                "with lists of {ITEMS_MAX} items and texts of {TEXT_MAX} characters: look at fewer items \
+                 in each other's loops"
+            ),
+            false => {
+                "bound the lists and texts that are read with `max_items` and `max_length`".into()
+            }
+        }
     }
 }
 

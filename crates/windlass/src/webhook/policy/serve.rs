@@ -44,6 +44,7 @@ pub(super) fn served(policy: &Declared, model: &Model, mutating: bool) -> Served
             if !evaluator.concerns(&call.request) {
                 return Ok(Answer::allowed());
             }
+            let call = call.whole()?;
             match mutating {
                 true => evaluator.mutate(call).await,
                 false => evaluator.validate(call).await,
@@ -135,7 +136,8 @@ impl Evaluator {
                 }
             }
         }
-        Ok(Answer::patched(original, original, &object))
+        let original = original.to_string();
+        Answer::patched(&original, &original, &object.to_string())
     }
 
     /// The answer to a request whose object could not be changed.
