@@ -1,22 +1,31 @@
-//! A finished operator: children as a set, steps, references, selectors, conditions, pauses, chosen
-//! namespaces, optional kinds, ordered deletion.
+//! A finished operator: children as a set, steps, a migration that runs once, references, selectors,
+//! conditions, pauses, requests, a file of settings, chosen namespaces, optional kinds, ordered
+//! deletion.
 //!
 //! `docs/finished-operator.md` explains it. Here it runs against the embedded API server, in virtual
 //! time: `cargo run -p windlass --example shop`.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::PropagationPolicy;
 use kube::core::{DynamicObject, Expression};
 use kube::{CustomResource, CustomResourceExt};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass::cache::{Index, Selection};
-use windlass::client::Patch;
+use windlass::client::{Deletion, Patch};
+use windlass::controller::{Children, Step};
 use windlass::schedule::Schedule;
 use windlass::{
     Client, Context, Controller, Error, Key, Kind, Manager, Next, Readiness, Result, Watch,
@@ -41,6 +50,9 @@ pub struct ShopSpec {
     /// The team whose pods, wherever they come from, are the staff of the shop.
     #[serde(default)]
     team: Option<String>,
+    /// The release of the till, a web server with a database.
+    #[serde(default)]
+    release: Option<String>,
 }
 
 /// What is known about a shop.
@@ -56,8 +68,14 @@ pub struct ShopStatus {
     last_handled_reconcile_at: Option<String>,
 }
 
-async fn reconcile(cx: Context<Shop>) -> Result<Next> {
-    let Some(shop) = cx.object() else { return Ok(Next::Done) };
+/// Which doors are open: something outside of the cluster.
+type Doors = Arc<Mutex<BTreeMap<Key, bool>>>;
+
+async fn reconcile(cx: Context<Shop>, doors: Doors) -> Result<Next> {
+    let Some(shop) = cx.object() else {
+        doors.lock().remove(cx.key());
+        return Ok(Next::Done);
+    };
     if shop.metadata.deletion_timestamp.is_some() {
         cx.children(CHILDREN).apply().await?;
         return Ok(Next::Done);
@@ -73,6 +91,9 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
     if prices.data.iter().flatten().count() > 1000 {
         return Err(Error::terminal("a shop has at most 1000 prices")); // no retry helps
     }
+    if !cx.is_paused() {
+        doors.lock().insert(cx.key().clone(), shop.spec.open); // no client refuses this
+    }
 
     let mut children = cx.children(CHILDREN);
     let ready = children.step("SettingsReady", &[]);
@@ -85,16 +106,10 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
     // Created once the settings are ready, and gone before they are deleted.
     children.step("VisitorsReady", &[&ready]);
     if shop.spec.open {
-        let rule = PolicyRule {
-            api_groups: Some(vec![String::new()]),
-            resources: Some(vec!["configmaps".into()]),
-            resource_names: Some(vec![name]),
-            verbs: vec!["get".into()],
-            ..PolicyRule::default()
-        };
-        let mut visitors = ClusterRole { rules: Some(vec![rule]), ..ClusterRole::default() };
-        visitors.metadata.name = Some(format!("visit-{}", cx.name()));
-        children.add(&visitors)?; // deleted when the shop closes
+        children.add(&visitors(&cx, name))?; // deleted when the shop closes
+    }
+    if let Some(release) = &shop.spec.release {
+        add_till(&cx, release, &ready, &mut children)?;
     }
     // Only in a cluster that has such a kind.
     if cx.serves(&monitors()) {
@@ -106,6 +121,52 @@ async fn reconcile(cx: Context<Shop>) -> Result<Next> {
     let Some(times) = &shop.spec.checked else { return Ok(Next::Done) };
     let schedule = Schedule::new(times, "Europe/Berlin").map_err(Error::terminal)?;
     Ok(schedule.next(cx.clock().now()))
+}
+
+/// The role that lets visitors read the settings.
+fn visitors(cx: &Context<Shop>, settings: String) -> ClusterRole {
+    let rule = PolicyRule {
+        api_groups: Some(vec![String::new()]),
+        resources: Some(vec!["configmaps".into()]),
+        resource_names: Some(vec![settings]),
+        verbs: vec!["get".into()],
+        ..PolicyRule::default()
+    };
+    let mut visitors = ClusterRole { rules: Some(vec![rule]), ..ClusterRole::default() };
+    visitors.metadata.name = Some(format!("visit-{}", cx.name()));
+    visitors
+}
+
+/// Adds the migration of the database to a release, and the till of that release.
+fn add_till(
+    cx: &Context<Shop>,
+    release: &str,
+    ready: &Step,
+    children: &mut Children<Shop>,
+) -> Result<()> {
+    let image = format!("example.com/till:{release}");
+    let migration: Job = serde_json::from_value(json!({
+        "metadata": {"name": format!("{}-migrate", cx.name())},
+        "spec": {"ttlSecondsAfterFinished": 3600, "template": {"spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "migrate", "image": image, "args": ["migrate"]}],
+        }}},
+    }))?;
+    let migrated = children.step("Migrated", &[ready]);
+    children.once(&migration, release)?; // once for each release
+
+    let labels = json!({"till": cx.name()});
+    let mut till: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": format!("{}-till", cx.name())},
+        "spec": {"selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "till", "image": image}]},
+        }},
+    }))?;
+    // Its pods read the prices when they start: they are replaced when the prices change.
+    cx.stamp(&mut till.spec.get_or_insert_default().template);
+    children.step("TillReady", &[&migrated]);
+    children.add(&till)
 }
 
 /// Whether the staff of a shop was welcomed.
@@ -148,25 +209,32 @@ fn monitor(cx: &Context<Shop>) -> Result<DynamicObject> {
     }))?)
 }
 
-fn controller() -> Controller<Shop> {
+fn controller(doors: Doors) -> Controller<Shop> {
     Controller::builder("shops")
         .owns::<ClusterRole>()
         .deletes::<ClusterRole>()
         .owns::<ConfigMap>()
         .deletes::<ConfigMap>()
+        .owns::<Deployment>()
+        .deletes::<Deployment>()
+        .owns::<Job>()
+        .deletes::<Job>()
         .finalizes()
         .references::<ConfigMap>()
         .watch(Watch::selected_by(Kind::of::<Pod>(), &by_staff()))
         .watch(Watch::owned(monitors()).optional())
         .fair_by(|key: &Key| key.namespace().map(str::to_string))
         .conditions()
-        .build(reconcile)
+        .build(move |cx| reconcile(cx, doors.clone()))
 }
 
-fn manager(client: kube::Client) -> Manager {
+fn manager(client: kube::Client, doors: Doors, settings: &Path) -> Manager {
     // Shops are managed where somebody allows it, and nothing else is cached.
     let allowed = Expression::Equal("shops".into(), "allowed".into());
-    Manager::new(client).namespace_selector(allowed.into()).add(controller())
+    Manager::new(client)
+        .namespace_selector(allowed.into())
+        .settings_file(settings)
+        .add(controller(doors))
 }
 
 /// What can be seen of the shop: its conditions, and which children exist.
@@ -187,7 +255,116 @@ async fn look(client: &Client) -> Result<String> {
     if client.api::<ClusterRole>().get(&Key::cluster("visit-books")).await?.is_some() {
         seen.push("visitors".into());
     }
+    if !client.api::<Job>().list().namespace("default").items().await?.is_empty() {
+        seen.push("migration".into());
+    }
+    if client.api::<Deployment>().get(&till()).await?.is_some() {
+        seen.push("till".into());
+    }
     Ok(seen.join(" "))
+}
+
+fn till() -> Key {
+    Key::namespaced("default", "books-till")
+}
+
+/// Completes the migration: nothing in this world runs a Job.
+async fn complete_migration(client: &Client) -> Result<()> {
+    for job in client.api::<Job>().list().namespace("default").items().await? {
+        let time = "2026-01-01T00:00:00Z";
+        let condition =
+            |type_| json!({"type": type_, "status": "True", "lastTransitionTime": time});
+        let done = json!({"status": {
+            "startTime": time, "completionTime": time, "succeeded": 1,
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+        }});
+        let jobs = client.api::<Job>().subresource("status");
+        jobs.patch(&Key::of(&*job), &Patch::Merge(done)).await?;
+    }
+    Ok(())
+}
+
+/// Rolls the till out: nothing in this world runs a Deployment either.
+async fn roll_out(client: &Client) -> Result<()> {
+    let Some(found) = client.api::<Deployment>().get(&till()).await? else { return Ok(()) };
+    let progressed = json!({"type": "Progressing", "status": "True",
+        "reason": "NewReplicaSetAvailable"});
+    let done = json!({"status": {
+        "observedGeneration": found.metadata.generation,
+        "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+        "conditions": [{"type": "Available", "status": "True"}, progressed],
+    }});
+    let deployments = client.api::<Deployment>().subresource("status");
+    deployments.patch(&till(), &Patch::Merge(done)).await.map(drop)
+}
+
+/// A world in which the operator manages one shop.
+struct World {
+    client: Client,
+    doors: Doors,
+    shop: Key,
+    /// What could be seen so far.
+    seen: Vec<String>,
+}
+
+impl World {
+    async fn look(&mut self) -> Result<()> {
+        let mut seen = look(&self.client).await?;
+        if self.doors.lock().get(&self.shop) == Some(&true) {
+            seen.push_str(" open");
+        }
+        self.seen.push(seen);
+        Ok(())
+    }
+
+    /// Changes the shop, and looks at it.
+    async fn change(&mut self, change: serde_json::Value) -> Result<()> {
+        self.client.api::<Shop>().patch(&self.shop, &Patch::Merge(change)).await?;
+        self.look().await
+    }
+
+    /// Sets an annotation of the shop, or removes it.
+    async fn annotate(&mut self, name: &str, value: Option<&str>) -> Result<()> {
+        self.change(json!({"metadata": {"annotations": {name: value}}})).await
+    }
+
+    /// A price list appears, and a pod of the team.
+    async fn open(&mut self) -> Result<()> {
+        let mut prices = ConfigMap::default();
+        prices.metadata.name = Some("prices".into());
+        prices.metadata.namespace = Some("default".into());
+        prices.data = Some([("tea".into(), "3".into())].into());
+        self.client.api().create(&prices).await?;
+        self.look().await?;
+
+        self.change(json!({"spec": {"team": "blue"}})).await?;
+        let clerk: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "clerk", "namespace": "default", "labels": {"team": "blue"}},
+            "spec": {"containers": [{"name": "clerk", "image": "example.com/clerk"}]},
+        }))?;
+        self.client.api().create(&clerk).await?;
+        self.look().await
+    }
+
+    /// A release is rolled out, and its migration does not run again.
+    async fn release(&mut self) -> Result<()> {
+        self.change(json!({"spec": {"release": "v1"}})).await?;
+        complete_migration(&self.client).await?;
+        self.look().await?;
+        roll_out(&self.client).await?;
+        for job in self.client.api::<Job>().list().namespace("default").items().await? {
+            let how = Deletion::only(&*job).propagation(PropagationPolicy::Background);
+            self.client.api::<Job>().delete(how).await?;
+        }
+        self.look().await?;
+        // Other prices, so other pods.
+        let prices = Key::namespaced("default", "prices");
+        let raise = Patch::Merge(json!({"data": {"tea": "4"}}));
+        self.client.api::<ConfigMap>().patch(&prices, &raise).await?;
+        self.look().await?;
+        roll_out(&self.client).await?;
+        self.look().await
+    }
 }
 
 /// Takes a shop through its life; returns what could be seen of it.
@@ -198,51 +375,45 @@ pub async fn run() -> Result<Vec<String>> {
     let mut shops = Namespace::default();
     shops.metadata.name = Some("shops".into());
     client.api().create(&shops).await?;
-    let running = manager(server.client()).spawn()?;
+    let settings = std::env::temp_dir().join(format!("windlass-shop-{}.yaml", std::process::id()));
+    std::fs::write(&settings, "workers: 2\n")?;
+    let doors = Doors::default();
+    let running = manager(server.client(), doors.clone(), &settings).spawn()?;
     for namespace in ["default", "shops"] {
         let allow = Patch::Merge(json!({"metadata": {"labels": {"shops": "allowed"}}}));
         client.api::<Namespace>().patch(&Key::cluster(namespace), &allow).await?;
     }
-    let mut seen = Vec::new();
 
     let (prices, checked) = ("prices".to_string(), Some("0 6 * * *".to_string()));
-    let mut shop = Shop::new("books", ShopSpec { prices, open: true, checked, team: None });
+    let spec = ShopSpec { prices, open: true, checked, team: None, release: None };
+    let mut shop = Shop::new("books", spec);
     shop.metadata.namespace = Some("default".into());
     client.api().create(&shop).await?;
-    seen.push(look(&client).await?);
+    let mut world = World { client, doors, shop: Key::of(&shop), seen: Vec::new() };
+    world.look().await?;
+    world.open().await?;
+    world.release().await?;
 
-    let mut prices = ConfigMap::default();
-    prices.metadata.name = Some("prices".into());
-    prices.metadata.namespace = Some("default".into());
-    prices.data = Some([("tea".into(), "3".into())].into());
-    client.api().create(&prices).await?;
-    seen.push(look(&client).await?);
+    // The shop closes, but nothing happens before it is resumed.
+    world.annotate("windlass.dev/paused", Some("true")).await?;
+    world.change(json!({"spec": {"open": false}})).await?;
+    world.annotate("windlass.dev/paused", None).await?;
 
-    // A pod of the team appears.
-    let hire = Patch::Merge(json!({"spec": {"team": "blue"}}));
-    client.api::<Shop>().patch(&Key::of(&shop), &hire).await?;
-    seen.push(look(&client).await?);
-    let clerk: Pod = serde_json::from_value(json!({
-        "metadata": {"name": "clerk", "namespace": "default", "labels": {"team": "blue"}},
-        "spec": {"containers": [{"name": "clerk", "image": "example.com/clerk"}]},
-    }))?;
-    client.api().create(&clerk).await?;
-    seen.push(look(&client).await?);
+    // Somebody asks for a reconcile, and for more workers.
+    world.annotate("windlass.dev/reconcile", Some("please")).await?;
+    let asked = world.client.api::<Shop>().get(&world.shop).await?;
+    let asked = asked.and_then(|shop| shop.status.clone()?.last_handled_reconcile_at);
+    world.seen.push(format!("handled: {}", asked.unwrap_or_default()));
+    std::fs::write(&settings, "controllers: {shops: {workers: 4}}\n")?;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let workers = running.diagnostics()["controllers"][0]["workers"].clone();
+    world.seen.push(format!("workers: {workers}"));
 
-    // The shop is closed, and nothing happens before it is resumed.
-    let pause = json!({"metadata": {"annotations": {"windlass.dev/paused": "true"}}});
-    client.api::<Shop>().patch(&Key::of(&shop), &Patch::Merge(pause)).await?;
-    let close = Patch::Merge(json!({"spec": {"open": false}}));
-    client.api::<Shop>().patch(&Key::of(&shop), &close).await?;
-    seen.push(look(&client).await?);
-    let resume = json!({"metadata": {"annotations": {"windlass.dev/paused": null}}});
-    client.api::<Shop>().patch(&Key::of(&shop), &Patch::Merge(resume)).await?;
-    seen.push(look(&client).await?);
-
-    client.api::<Shop>().delete(&Key::of(&shop)).await?;
-    seen.push(look(&client).await?);
+    world.client.api::<Shop>().delete(&world.shop).await?;
+    world.look().await?;
     running.stop().await?;
-    Ok(seen)
+    std::fs::remove_file(&settings)?;
+    Ok(world.seen)
 }
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]

@@ -180,13 +180,21 @@ struct TerminalCause(Error);
 impl Error {
     /// Wraps an error of the author's own.
     ///
+    /// The operator `?` converts the errors of kube, of numbers, texts and times, of I/O, of tasks
+    /// and timeouts, and texts. Of all others, this makes an [`Error`].
+    ///
     /// ```
     /// use windlass::{Error, Result};
     ///
     /// fn port(text: &str) -> Result<u16> {
-    ///     text.parse().map_err(Error::other) // any error type
+    ///     Ok(text.parse()?)
     /// }
     /// assert_eq!(port("eighty").unwrap_err().to_string(), "invalid digit found in string");
+    ///
+    /// fn id(text: &str) -> Result<uuid::Uuid> {
+    ///     text.parse().map_err(Error::other) // any error type
+    /// }
+    /// assert!(id("eighty").is_err());
     /// ```
     pub fn other(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         match error.into().downcast::<Self>() {

@@ -162,7 +162,7 @@ impl Recorder {
         instance: &str,
         clock: Clock,
     ) -> (Self, Publisher) {
-        let (queue, inbox) = mpsc::channel(QUEUE_MAX);
+        let (queue, messages) = mpsc::channel(QUEUE_MAX);
         // Events of a process that lost its lease are still useful.
         let client = client.unfenced();
         let recorder = Self {
@@ -172,7 +172,7 @@ impl Recorder {
             api: Some(EventsApi::default()),
             client: client.clone(),
         };
-        (recorder, Publisher::new(inbox, client, clock))
+        (recorder, Publisher::new(messages, client, clock))
     }
 
     /// Returns a recorder that reports as another controller and, if one is given, from another

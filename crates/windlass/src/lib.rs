@@ -111,7 +111,7 @@
 //!
 //! # Features
 //!
-//! All are enabled by default.
+//! All but `aws-lc-rs` are enabled by default.
 //!
 //! | feature | adds |
 //! |---|---|
@@ -120,9 +120,11 @@
 //! | `metrics` | Prometheus metrics ([`metrics`]); without it, nothing is counted |
 //! | `log` | a subscriber for structured logs ([`log`]) |
 //! | `api` | [`macro@api`] and [`macro@k8s`]: kinds from Rust types, and [`manifests`] |
-//! | `webhook` | [`webhook`]: admission webhooks, their server and their certificates |
-//! | `operator` | [`Operator`]: the program of an operator, with its command line and manifests |
+//! | `webhook` | [`webhook`]: admission webhooks, their server and their certificates; needs `ring` or `aws-lc-rs` |
+//! | `operator` | [`Operator`]: the program of an operator, with its command line and manifests; includes `webhook` |
+//! | `plan` | virtual time for `windlass plan`; includes `operator` and tokio's `test-util` |
 //! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
+//! | `aws-lc-rs` | `aws-lc-rs` in its place; not enabled by default |
 //!
 //! # What is not promised
 //!
@@ -153,6 +155,11 @@
 #[cfg(test)]
 extern crate self as windlass;
 
+#[cfg(all(feature = "webhook", not(any(feature = "ring", feature = "aws-lc-rs"))))]
+compile_error!(
+    "feature `webhook` makes certificates: enable feature `ring` or `aws-lc-rs` as well"
+);
+
 pub mod clock;
 #[cfg(feature = "api")]
 pub mod conversion;
@@ -180,6 +187,7 @@ pub mod owner;
 mod panic;
 mod readiness;
 pub mod schedule;
+mod selector;
 pub mod wait;
 
 pub mod controller;

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use kube::core::Selector;
+use kube::core::{Expression, Selector};
 
 use crate::cache::{Cache, IndexLookup, OwnerFilter};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kind::{Kind, Object};
+use crate::selector::{self, InvalidSelector};
 
 /// A selection of objects of one kind, which is read when [`items`](Self::items) is called.
 ///
@@ -87,11 +88,11 @@ pub struct List<K: Object, S = Cache> {
 pub(crate) struct Query {
     pub(crate) namespace: Option<String>,
     pub(crate) labels: Selector,
-    /// A field selector; for the server only.
-    pub(crate) fields: Option<String>,
+    /// For the server only.
+    pub(crate) fields: Selector,
     pub(crate) limit: Option<usize>,
     /// What is wrong with a selector.
-    invalid: Option<String>,
+    pub(crate) invalid: Option<InvalidSelector>,
 }
 
 // === impl List ===
@@ -131,7 +132,8 @@ impl<K: Object, S> List<K, S> {
     /// Selects objects whose labels match: an `Expression` or a `Selector` of kube, or the
     /// `LabelSelector` of another object, such as a Deployment.
     ///
-    /// An invalid selector is the error of [`items`](Self::items).
+    /// It is checked as client-go does: an invalid selector is the error of [`items`](Self::items), and
+    /// nothing is sent.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -169,19 +171,19 @@ impl<K: Object, S> List<K, S> {
     ///     "matchExpressions": [{"key": "app", "operator": "Like"}],
     /// }))?;
     /// let error = maps.matching(wrong).items().await.unwrap_err();
-    /// assert!(error.to_string().starts_with("label selector: "), "{error}");
+    /// assert!(error.to_string().starts_with("list configmaps: label selector: "), "{error}");
     /// # Ok(())
     /// # }
     /// ```
     pub fn matching<T>(mut self, selector: T) -> Self
     where
-        T: TryInto<Selector, Error: fmt::Display>,
+        T: TryInto<Selector, Error: fmt::Display> + 'static,
     {
-        match selector.try_into() {
+        match selector::labels_of(selector) {
             Ok(selector) => {
                 self.query.labels.extend(selector);
             }
-            Err(error) => self.query.invalid = Some(format!("label selector: {error}")),
+            Err(invalid) => self.query.invalid = Some(invalid),
         }
         self
     }
@@ -220,11 +222,19 @@ impl<K: Object, S> fmt::Debug for List<K, S> {
 // === impl Query ===
 
 impl Query {
-    /// Fails if a selector is invalid.
-    pub(crate) fn check(&self) -> Result<()> {
-        match &self.invalid {
-            Some(text) => Err(Error::Invalid(text.clone())),
-            None => Ok(()),
+    /// Returns what the labels of an object have to satisfy. Fails if a selector is not valid.
+    pub(crate) fn expressions(&self) -> Result<Vec<Expression>> {
+        if let Some(invalid) = &self.invalid {
+            return Err(invalid.clone().into());
         }
+        Ok(selector::expressions(&self.labels)?)
+    }
+
+    /// Returns the texts of the label selector and of the field selector; an empty one selects all.
+    pub(crate) fn texts(&self) -> Result<(String, String), InvalidSelector> {
+        if let Some(invalid) = &self.invalid {
+            return Err(invalid.clone());
+        }
+        Ok((selector::label_text(&self.labels)?, selector::field_text(&self.fields)?))
     }
 }

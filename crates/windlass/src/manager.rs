@@ -99,7 +99,7 @@ pub(crate) struct Assembled {
 #[derive(Debug, Clone)]
 pub(crate) struct Cluster {
     name: String,
-    ground: ControllerEnv,
+    env: ControllerEnv,
 }
 
 /// A controller that has not been started yet.
@@ -127,6 +127,8 @@ pub(crate) struct State {
     metrics: Metrics,
     clients: Vec<(String, Client)>,
     recorder: Recorder,
+    /// The name of this replica.
+    replica: Arc<str>,
     /// The addresses the HTTP servers listen on.
     probe_address: Option<Arc<RwLock<Option<SocketAddr>>>>,
     metrics_address: Option<Arc<RwLock<Option<SocketAddr>>>>,
@@ -160,7 +162,7 @@ impl Assembled {
         }
         let (result, deadline) = self.work(shutdown, &abort).await;
         http.stop(deadline).await;
-        let flushes = self.runtime.clusters.iter().map(|cluster| cluster.ground.recorder.flush());
+        let flushes = self.runtime.clusters.iter().map(|cluster| cluster.env.recorder.flush());
         let flushes = futures::future::join_all(flushes);
         let deadline = shutdown::final_request_deadline(deadline);
         let _ = tokio::time::timeout_at(deadline, flushes).await;
@@ -194,7 +196,7 @@ impl Assembled {
                 }
                 let mut background = JoinSet::new();
                 background.spawn(readiness::follow(state.clone(), caches));
-                let jumps = Jumps::new(&self.runtime.clusters[0].ground.clock);
+                let jumps = Jumps::new(&self.runtime.clusters[0].env.clock);
                 background.spawn(clocks::watch(state.clone(), jumps));
                 #[cfg(feature = "operator")]
                 background.spawn(settings_file::follow(state.clone()));
@@ -231,7 +233,7 @@ impl Assembled {
         for (_, controller) in self.runtime.state.controllers.lock().drain(..) {
             controller.end_watches();
         }
-        self.runtime.clusters.iter().for_each(|cluster| cluster.ground.client.cached().clear());
+        self.runtime.clusters.iter().for_each(|cluster| cluster.env.client.cached().clear());
     }
 
     fn result(&self, reason: StopReason) -> Result<()> {

@@ -6,6 +6,7 @@
 
 mod cli;
 mod connect;
+mod kubebuilder;
 mod output;
 mod stepped;
 mod versions;
@@ -29,7 +30,7 @@ use crate::conversion::{Conversion, Conversions};
 use crate::error::{Error, Result};
 use crate::kind::Object;
 use crate::manager::{Manager, RunContext};
-use crate::migration::{Migration, Progress};
+use crate::migration::{Migration, Place, Progress};
 use crate::webhook::{Declared, Policy, Webhook, Webhooks};
 
 /// The default grace period of the manager.
@@ -340,7 +341,10 @@ impl Operator {
         let names: BTreeSet<String> = names.collect();
         Migration {
             definitions: names.into_iter().collect(),
-            deployment: self.model.manager_name(),
+            place: Place {
+                deployment: self.model.manager_name(),
+                in_pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+            },
             progress: Progress::default(),
         }
     }

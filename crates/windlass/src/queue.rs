@@ -137,7 +137,10 @@ impl<K: QueueKey> WorkQueue<K> {
         QueueOptions::new().limiter(limiter).build()
     }
 
-    /// Adds a key, or a clone of a reference to one, at once and with priority 0.
+    /// Adds a key at once and with priority 0.
+    ///
+    /// `ToKey` is implemented for every key and every reference to one, which is cloned only if the
+    /// queue does not hold the key yet.
     pub fn add(&self, key: impl ToKey<K>) {
         self.add_now(key, (0, 0));
     }

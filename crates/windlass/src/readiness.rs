@@ -42,11 +42,11 @@ use self::conditions::{Condition, condition};
 /// | Deployment | all replicas are updated, available and ready, and none is left over | its progress deadline has passed |
 /// | StatefulSet | all replicas are ready, and updated as far as its partition allows | |
 /// | DaemonSet | all scheduled pods are updated, available and ready | |
-/// | ReplicaSet | all replicas are labeled, available and ready, and none is left over | |
+/// | ReplicaSet, ReplicationController | all replicas are labeled, available and ready, and none is left over | |
 /// | Job | it is complete | it has failed |
 /// | Pod | it is ready or has succeeded | it has failed, crashes repeatedly, or cannot be scheduled for 15 s |
 /// | PersistentVolumeClaim | it is bound | its volume is lost |
-/// | Service | it has an address, if it is a load balancer | |
+/// | Service | it exists; a load balancer once it has a cluster IP, with or without an external address | |
 /// | CustomResourceDefinition | it is established | its names are not accepted |
 /// | HorizontalPodAutoscaler | it can scale | it has no metrics or no target |
 /// | APIService | it is available | |
@@ -56,7 +56,7 @@ use self::conditions::{Condition, condition};
 /// Differences to kstatus: a running Job is not ready, a failed Pod and a lost claim have failed, and
 /// a suspended Job or paused Deployment is `Unknown` with the reason `Suspended`. A workload that its
 /// controller has never seen is `InProgress`, and a StatefulSet that is updated on deletion is ready
-/// only with its replicas. `Stalled` takes precedence over `Reconciling` whatever their order.
+/// only with its replicas. A ReplicationController needs its replicas, too. `Stalled` takes precedence over `Reconciling` whatever their order.
 ///
 /// # Examples
 ///

@@ -55,6 +55,8 @@ use crate::manager::Checks;
 use crate::metrics::{Format, Metrics};
 
 pub(crate) use access::Access;
+#[cfg(feature = "operator")]
+pub(crate) use tls::Paths;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 #[cfg(not(feature = "tls"))]

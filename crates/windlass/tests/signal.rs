@@ -3,13 +3,15 @@
 #![allow(clippy::disallowed_methods, reason = "one receiver waits, in a process with real signals")]
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use windlass::Manager;
 use windlass::controller::{Context, Controller, Next};
+use windlass::prometheus_client::metrics::gauge::Gauge;
 use windlass_apiserver::ApiServer;
 
 const CHILD: &str = "WINDLASS_SIGNAL_CHILD";
@@ -40,9 +42,13 @@ async fn child() {
         }
     };
     let controller = Controller::<ConfigMap>::builder("maps").build(reconcile);
+    let doors = Gauge::<i64>::default();
+    doors.set(2);
     let manager = Manager::new(server.client())
         .namespaces(["default"])
         .add(controller)
+        .metrics("127.0.0.1:0")
+        .register_metrics(|registry| registry.register("doors", "Open doors", doors.clone()))
         .runnable("fails", async move |cx| {
             if !fails {
                 cx.stopping().await;
@@ -93,6 +99,38 @@ fn wait_for(line: &str, next: &mut impl FnMut() -> Option<String>) -> bool {
 fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
+}
+
+/// Returns the part of a line of the log after a text, up to the next quotation mark.
+fn after<'a>(line: &'a str, text: &str) -> Option<&'a str> {
+    line.split_once(text)?.1.split('"').next()
+}
+
+#[test]
+fn metrics_of_the_operator_are_served_until_a_signal() {
+    let (mut child, mut next) = start_with("0", Stdio::piped());
+    let log = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let mut addresses = log.map_while(Result::ok).filter_map(|line| {
+        let starts = line.contains("starting server") && line.contains(r#""name":"metrics""#);
+        after(&line, r#""address":""#).filter(|_| starts).map(str::to_owned)
+    });
+    let address = addresses.next().expect("the log names the address");
+    assert!(wait_for("reconciled", &mut next));
+    let mut stream = TcpStream::connect(&address).expect("listens");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nhost: me\r\nconnection: close\r\n\r\n")
+        .expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    assert!(answer.contains("\ndoors 2\n"), "{answer}");
+    assert!(answer.contains("windlass_"), "those of the manager as well: {answer}");
+    // Nobody else reads the log, and the process must not wait for that.
+    std::thread::scope(|scope| {
+        scope.spawn(|| addresses.by_ref().for_each(drop));
+        signal(&child, "-TERM");
+        assert!(wait_for("ended", &mut next));
+        assert!(child.wait().expect("ends").success());
+    });
 }
 
 #[test]

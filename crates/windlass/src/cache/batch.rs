@@ -62,7 +62,7 @@ pub(super) enum Delta {
 pub(super) struct Batch {
     source: usize,
     /// Only metadata is requested.
-    pub(super) narrow: bool,
+    pub(super) metadata_only: bool,
     deltas: Vec<Delta>,
     store: Store,
     states: Arc<SyncStates>,
@@ -73,7 +73,7 @@ pub(super) struct Batch {
 impl Batch {
     /// Creates the batch of one of the sources of a store.
     pub(super) fn new(source: usize, store: Store, states: Arc<SyncStates>) -> Self {
-        Self { source, narrow: false, deltas: Vec::new(), store, states }
+        Self { source, metadata_only: false, deltas: Vec::new(), store, states }
     }
 
     /// Adds a delta. One that changes the state of the watch is applied at once, with all before it.
@@ -90,7 +90,7 @@ impl Batch {
         }
         if let Some(state) = state {
             let resumed = || SyncState::Synced { version: self.store.resource_version() };
-            self.states.set(self.source, state.unwrap_or_else(resumed), self.narrow);
+            self.states.set(self.source, state.unwrap_or_else(resumed), self.metadata_only);
         }
     }
 

@@ -7,6 +7,7 @@ use kube::core::Status;
 
 use super::state::SyncState;
 use crate::client::{ExchangeError, InvalidSegment, read_status};
+use crate::selector::InvalidSelector;
 
 /// A list or a watch that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(super) struct Failure {
     pub(super) message: String,
     pub(super) retry_after: Option<Duration>,
     refused: bool,
+    /// There is no such request.
+    invalid: bool,
 }
 
 // === impl Failure ===
@@ -29,7 +32,13 @@ impl Failure {
             message: message.into(),
             retry_after: None,
             refused: false,
+            invalid: false,
         }
+    }
+
+    /// Something that cannot be requested.
+    fn invalid(error: &dyn Error) -> Self {
+        Self { invalid: true, ..Self::new(error.to_string()) }
     }
 
     /// A connection that failed, with all causes in the message.
@@ -91,6 +100,7 @@ impl Failure {
     /// Returns what an administrator could do about it.
     pub(super) fn hint(&self) -> &'static str {
         match self.code {
+            _ if self.invalid => "correct the namespace, the kind or the selector in the program",
             401 => "check the token or certificate of this process",
             403 => "grant get, list and watch of this kind to this process",
             404 => "install the definition of this kind, or check its version",
@@ -103,6 +113,7 @@ impl Failure {
     /// Returns the state this failure puts a watch into.
     pub(super) fn state(&self, synced_before: bool) -> SyncState {
         match self.code {
+            _ if self.invalid => SyncState::Invalid(self.message.clone()),
             401 | 403 => SyncState::Forbidden(self.message.clone()),
             404 => SyncState::NoKind(self.message.clone()),
             _ if synced_before => SyncState::Stale {
@@ -128,7 +139,13 @@ impl From<ExchangeError> for Failure {
 
 impl From<InvalidSegment> for Failure {
     fn from(error: InvalidSegment) -> Self {
-        Self::new(error.to_string())
+        Self::invalid(&error)
+    }
+}
+
+impl From<InvalidSelector> for Failure {
+    fn from(error: InvalidSelector) -> Self {
+        Self::invalid(&error)
     }
 }
 

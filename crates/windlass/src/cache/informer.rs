@@ -107,7 +107,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
     /// Returns `true` if the store holds whole objects; `false` for one of metadata, also while it
     /// is on the way to become one of whole objects.
     #[cfg(test)]
-    pub(crate) fn whole(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.core.states.is_full()
     }
 
@@ -115,8 +115,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Informer<K> {
     ///
     /// # Errors
     ///
-    /// Fails with the state at once if it is forbidden or there is no such kind, otherwise
-    /// when the time is up. The watch keeps trying in any case.
+    /// Fails with the state at once if the scope is not valid, access is forbidden or there is no
+    /// such kind, otherwise when the time is up. The watch keeps trying in any case.
     pub async fn synced(&self, within: Duration) -> Result<(), SyncState> {
         let mut states = self.states();
         let settled = states.wait_for(|state| state.synced() || state.blocked());

@@ -92,6 +92,8 @@ impl Key {
 
     /// Returns the key of an object, or of an [`Arc`] of one, from its metadata.
     ///
+    /// `HasMeta` is implemented for every object, and for an [`Arc`] of one; its parameter is inferred.
+    ///
     /// ```
     /// use std::sync::Arc;
     /// use k8s_openapi::api::core::v1::ConfigMap;

@@ -111,10 +111,9 @@ impl<K: Object> List<K, Cache> {
 
     /// Returns the entries that were selected, by key, as of one moment.
     fn entries(&self, core: &Core) -> Result<Vec<Arc<Entry>>> {
-        self.query.check()?;
         let namespace = self.query.namespace.as_deref().filter(|_| self.kind.namespaced());
         core.within(&self.kind, namespace)?;
-        let labels = select::expressions(&self.query.labels);
+        let labels = self.query.expressions()?;
         let within = |key: &Key| namespace.is_none() || key.namespace() == namespace;
         let selected = |entry: &Arc<Entry>| {
             self.owner.controls(entry) && select::matches_all(&labels, entry.label_set())

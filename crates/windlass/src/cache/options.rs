@@ -9,6 +9,7 @@ use kube::core::Selector;
 use super::reflector::Observe;
 use super::store::StoreOptions;
 use super::transform::Transform;
+use crate::selector::{self, InvalidSelector};
 
 /// The part of a kind that is cached: by default all of it.
 ///
@@ -51,7 +52,7 @@ use super::transform::Transform;
 pub struct Scope {
     pub(super) namespaces: BTreeSet<String>,
     pub(super) labels: Option<Selector>,
-    pub(super) fields: Option<String>,
+    pub(super) fields: Option<Selector>,
     pub(super) metadata_only: bool,
     /// The namespaces are those that the cache is set to, and come and go.
     pub(super) chosen: bool,
@@ -112,14 +113,21 @@ impl Scope {
     }
 
     /// Selects objects by their labels.
+    ///
+    /// If the selector is not valid, nothing is requested and the state of the watch is
+    /// [`SyncState::Invalid`](super::SyncState::Invalid).
     pub fn labels(mut self, selector: Selector) -> Self {
         self.labels = Some(selector).filter(|selector| !selector.selects_all());
         self
     }
 
-    /// Selects objects by their fields, as in `spec.nodeName=node-1`.
-    pub fn fields(mut self, selector: &str) -> Self {
-        self.fields = Some(selector.to_owned()).filter(|selector| !selector.is_empty());
+    /// Selects objects by their fields, with `Expression::Equal` and `Expression::NotEqual` of kube,
+    /// as in `Expression::Equal("spec.nodeName".into(), "node-1".into())`.
+    ///
+    /// The values may be any text. If the selector is not valid, the state of the watch is
+    /// [`SyncState::Invalid`](super::SyncState::Invalid).
+    pub fn fields(mut self, fields: impl Into<Selector>) -> Self {
+        self.fields = Some(fields.into()).filter(|fields| !fields.selects_all());
         self
     }
 
@@ -132,6 +140,12 @@ impl Scope {
         self
     }
 
+    /// Fails if a selector is not valid.
+    pub(crate) fn check(&self) -> Result<(), InvalidSelector> {
+        self.labels.as_ref().map_or(Ok(String::new()), selector::label_text)?;
+        self.fields.as_ref().map_or(Ok(String::new()), selector::field_text).map(drop)
+    }
+
     /// Returns `true` if the scope names no part of the kind.
     pub(super) fn is_whole(&self) -> bool {
         self.namespaces.is_empty() && self.labels.is_none() && self.fields.is_none()
@@ -139,11 +153,10 @@ impl Scope {
 
     /// Returns `true` if both name the same part of a kind, metadata only or not.
     pub(super) fn same_part(&self, other: &Self) -> bool {
-        let text = |labels: &Option<Selector>| labels.as_ref().map(ToString::to_string);
         self.namespaces == other.namespaces
             && self.chosen == other.chosen
             && self.fields == other.fields
-            && text(&self.labels) == text(&other.labels)
+            && self.labels == other.labels
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Rules {
     /// Called for every request.
     pub(super) observe: Option<Observe>,
     /// Becomes `true` when whole objects are wanted, and not only their metadata.
-    pub(super) whole: ordered_watch::Receiver<bool>,
+    pub(super) full_wanted: ordered_watch::Receiver<bool>,
 }
 
 /// Called for every list and watch with the status, if there was an answer, and the time it took.
@@ -176,12 +176,12 @@ impl Reflector {
 
     /// Switches to whole objects if they are wanted by now.
     fn update_target(&mut self) {
-        if self.target.metadata_only && *self.rules.whole.borrow_and_update() {
+        if self.target.metadata_only && *self.rules.full_wanted.borrow_and_update() {
             self.target.metadata_only = false;
             self.synced = false;
         }
         self.entries.partial = self.target.metadata_only;
-        self.batch.narrow = self.target.metadata_only;
+        self.batch.metadata_only = self.target.metadata_only;
     }
 
     /// Waits for the next line of a watch, or until whole objects are wanted.
@@ -197,7 +197,7 @@ impl Reflector {
         }
         tokio::select! {
             biased;
-            Ok(_) = self.rules.whole.wait_for(|whole| *whole) => Err(Stop::MetadataOnly),
+            Ok(_) = self.rules.full_wanted.wait_for(|wanted| *wanted) => Err(Stop::MetadataOnly),
             next = stream.next(until) => Ok(next?),
         }
     }

@@ -7,6 +7,7 @@
 //! selector.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use kube::core::{Expression, Selector};
@@ -18,6 +19,7 @@ use super::{Cache, Entry, Key, select};
 use crate::error::Result;
 use crate::kind::Object;
 use crate::list::List;
+use crate::selector::labels_of;
 
 /// A selector in an [`Index`], made by [`Index::selectors`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,11 +51,11 @@ impl<K: Object> Index<K, Selection> {
     /// does a selector that is not valid. An empty selector selects everything.
     pub fn selectors<S, F>(name: &str, selector: F) -> Self
     where
-        S: TryInto<Selector>,
+        S: TryInto<Selector, Error: fmt::Display> + 'static,
         F: Fn(&K) -> Option<S> + Send + Sync + 'static,
     {
         Self::new(name, move |object: &K| {
-            let selector = selector(object).and_then(|selector| selector.try_into().ok());
+            let selector = selector(object).and_then(|selector| labels_of(selector).ok());
             let namespace = object.meta().namespace.as_deref().unwrap_or_default();
             selector.map_or_else(Vec::new, |selector| Selection::of(&selector, namespace))
         })

@@ -37,6 +37,8 @@ use crate::ordered_watch;
 pub enum SyncState {
     /// Nothing is known yet.
     Pending,
+    /// Nothing can be requested: the scope or the kind is not valid.
+    Invalid(String),
     /// The server does not answer, or not properly, and never has.
     Unreachable(String),
     /// The server refuses; the watch continues by itself once permission is granted.
@@ -61,7 +63,7 @@ pub enum SyncState {
 pub(super) struct SyncStates {
     sources: Mutex<Sources>,
     /// Whole objects are wanted; `false` as long as metadata will do.
-    whole: ordered_watch::Sender<bool>,
+    full_wanted: ordered_watch::Sender<bool>,
     /// All sources have brought whole objects.
     complete: AtomicBool,
     /// Every source has brought everything once: what is missing is not there.
@@ -99,13 +101,13 @@ impl SyncState {
 
     /// Returns `true` if somebody has to act before the watch can continue.
     pub(crate) fn blocked(&self) -> bool {
-        matches!(self, Self::Forbidden(_) | Self::NoKind(_))
+        matches!(self, Self::Invalid(_) | Self::Forbidden(_) | Self::NoKind(_))
     }
 
     /// Orders states: the worst of several sources represents all.
     fn rank(&self) -> u8 {
         match self {
-            Self::Forbidden(_) => 0,
+            Self::Invalid(_) | Self::Forbidden(_) => 0,
             Self::NoKind(_) => 1,
             Self::Unreachable(_) => 2,
             Self::Pending => 3,
@@ -119,6 +121,7 @@ impl fmt::Display for SyncState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pending => f.write_str("pending"),
+            Self::Invalid(reason) => write!(f, "invalid: {reason}"),
             Self::Unreachable(reason) => write!(f, "unreachable: {reason}"),
             Self::Forbidden(reason) => write!(f, "forbidden: {reason}"),
             Self::NoKind(reason) => write!(f, "no such kind: {reason}"),
@@ -133,14 +136,14 @@ impl fmt::Display for SyncState {
 // === impl SyncStates ===
 
 impl SyncStates {
-    pub(super) fn new(sources: usize, whole: bool) -> Self {
+    pub(super) fn new(sources: usize, full: bool) -> Self {
         Self {
             sources: Mutex::new(Sources {
                 all: vec![SourceState::new(None); sources],
                 known: true,
             }),
-            whole: ordered_watch::Sender::new(whole),
-            complete: AtomicBool::new(whole),
+            full_wanted: ordered_watch::Sender::new(full),
+            complete: AtomicBool::new(full),
             filled: AtomicBool::new(false),
             held: ArcSwap::default(),
             joint: ordered_watch::Sender::new(SyncState::Pending),
@@ -148,8 +151,8 @@ impl SyncStates {
     }
 
     /// Creates the states of sources that come and go.
-    pub(super) fn of_chosen(whole: bool) -> Self {
-        let states = Self::new(0, whole);
+    pub(super) fn of_chosen(full: bool) -> Self {
+        let states = Self::new(0, full);
         states.sources.lock().known = false;
         states
     }
@@ -190,11 +193,11 @@ impl SyncStates {
         sources.active().any(|source| source.namespace.as_deref() == Some(namespace))
     }
 
-    /// Notes the state of a source; `narrow` if that brings metadata only.
-    pub(super) fn set(&self, source: usize, state: SyncState, narrow: bool) {
+    /// Notes the state of a source; `metadata_only` if that brings metadata only.
+    pub(super) fn set(&self, source: usize, state: SyncState, metadata_only: bool) {
         let mut sources = self.sources.lock();
         // Metadata do not sync a watch of which more is wanted by now.
-        if narrow && state.synced() && *self.whole.borrow() {
+        if metadata_only && state.synced() && *self.full_wanted.borrow() {
             return;
         }
         let of = &mut sources.all[source];
@@ -206,7 +209,7 @@ impl SyncStates {
             (_, state) => state,
         };
         of.brought |= of.state.synced();
-        if !narrow && sources.active().all(|source| source.state.synced()) {
+        if !metadata_only && sources.active().all(|source| source.state.synced()) {
             self.complete.store(true, Ordering::Release);
         }
         self.publish(&sources);
@@ -239,7 +242,7 @@ impl SyncStates {
     /// Asks for whole objects from now on; nothing is synced until they are there.
     pub(super) fn upgrade_to_full(&self) {
         let mut sources = self.sources.lock();
-        if !self.whole.send_replace(true) {
+        if !self.full_wanted.send_replace(true) {
             sources.all.iter_mut().for_each(|source| source.state = SyncState::Pending);
             if sources.known && sources.active().next().is_none() {
                 self.complete.store(true, Ordering::Release);
@@ -260,12 +263,12 @@ impl SyncStates {
 
     /// Returns `true` if whole objects are asked for.
     pub(super) fn wants_full(&self) -> bool {
-        *self.whole.borrow()
+        *self.full_wanted.borrow()
     }
 
     /// Returns whether whole objects are wanted, as a value to wait on.
-    pub(super) fn whole(&self) -> ordered_watch::Receiver<bool> {
-        self.whole.subscribe()
+    pub(super) fn full_wanted(&self) -> ordered_watch::Receiver<bool> {
+        self.full_wanted.subscribe()
     }
 
     pub(super) fn get(&self) -> SyncState {

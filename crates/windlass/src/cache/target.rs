@@ -1,17 +1,19 @@
 //! What a reflector asks the server for.
 
 use http::Method;
-use kube::core::ApiResource;
+use kube::core::{ApiResource, Selector};
 
-use crate::client::{ApiRequest, InvalidSegment, Url};
+use super::failure::Failure;
+use crate::client::{ApiRequest, Url};
+use crate::selector;
 
 /// A kind and the part of it that is watched.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) kind: ApiResource,
     pub(super) namespace: Option<String>,
-    pub(super) labels: Option<String>,
-    pub(super) fields: Option<String>,
+    pub(super) labels: Option<Selector>,
+    pub(super) fields: Option<Selector>,
     pub(super) metadata_only: bool,
 }
 
@@ -31,11 +33,8 @@ pub(super) struct Query<'a> {
 // === impl Target ===
 
 impl Target {
-    pub(super) fn request(
-        &self,
-        query: &Query<'_>,
-        protobuf: bool,
-    ) -> Result<ApiRequest, InvalidSegment> {
+    /// Fails if there is no such URL, or a selector is not valid.
+    pub(super) fn request(&self, query: &Query<'_>, protobuf: bool) -> Result<ApiRequest, Failure> {
         let form = match (self.metadata_only, query.watch.is_some()) {
             (false, _) => "",
             (true, true) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
@@ -60,7 +59,7 @@ impl Target {
         !metadata && (kind_differs || version_differs)
     }
 
-    fn url(&self, query: &Query<'_>) -> Result<Url, InvalidSegment> {
+    fn url(&self, query: &Query<'_>) -> Result<Url, Failure> {
         let (kind, namespace) = (&self.kind, self.namespace.as_deref());
         let mut url = Url::collection(&kind.group, &kind.version, &kind.plural, namespace)?;
         if let Some(seconds) = query.watch {
@@ -72,10 +71,10 @@ impl Target {
             url = url.query("resourceVersionMatch", "NotOlderThan");
         }
         if let Some(labels) = &self.labels {
-            url = url.query("labelSelector", labels);
+            url = url.query("labelSelector", &selector::label_text(labels)?);
         }
         if let Some(fields) = &self.fields {
-            url = url.query("fieldSelector", fields);
+            url = url.query("fieldSelector", &selector::field_text(fields)?);
         }
         if query.limit > 0 {
             url = url.query("limit", &query.limit.to_string());
@@ -91,6 +90,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
+    use kube::core::Expression;
 
     use super::*;
 
@@ -98,7 +98,14 @@ mod tests {
         Target {
             kind: ApiResource::erase::<Deployment>(&()),
             namespace: Some("n".to_owned()),
-            labels: Some("app=x,tier in (a,b)".to_owned()),
+            labels: Some(
+                [
+                    Expression::Equal("app".into(), "x".into()),
+                    Expression::In("tier".into(), ["a".into(), "b".into()].into()),
+                ]
+                .into_iter()
+                .collect(),
+            ),
             fields: None,
             metadata_only: false,
         }

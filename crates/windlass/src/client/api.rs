@@ -191,15 +191,16 @@ impl<K: Object> Api<K> {
 
     /// Returns a request about the objects that a query selects.
     pub(super) fn select(&self, verb: &str, method: Method, query: &Query) -> Result<ApiRequest> {
-        query.check()?;
         let action = format!("{verb} {}", self.kind.plural());
+        let texts = query.texts();
+        let (labels, fields) =
+            texts.map_err(|error| Error::Invalid(format!("{action}: {error}")))?;
         let url = self.collection(&action, query.namespace.as_deref())?;
         let mut request = ApiRequest::new(method, url, action);
-        if !query.labels.selects_all() {
-            request = request.query("labelSelector", &query.labels.to_string());
-        }
-        if let Some(fields) = &query.fields {
-            request = request.query("fieldSelector", fields);
+        for (name, selector) in [("labelSelector", labels), ("fieldSelector", fields)] {
+            if !selector.is_empty() {
+                request = request.query(name, &selector);
+            }
         }
         Ok(request)
     }

@@ -28,6 +28,9 @@ const MISS_TTL: Duration = Duration::from_secs(1);
 const CACHED_MAX: usize = 1000;
 
 /// The kinds that are known so far.
+///
+/// Not an [`ExpiringStore`](crate::cache::ExpiringStore): kinds that were found do not expire, and one
+/// entry answers both for them and, for a while, for those that it lacks.
 #[derive(Debug, Default)]
 pub(super) struct Discovery {
     groups: Mutex<BTreeMap<Slot, Known>>,
@@ -88,6 +91,9 @@ impl Discovery {
             let mut groups = self.groups.lock();
             if groups.len() >= CACHED_MAX {
                 groups.retain(|_, known| !known.kinds.is_empty());
+            }
+            if groups.len() >= CACHED_MAX {
+                groups.clear();
             }
             groups.insert(slot.clone(), Known { kinds, at: Instant::now() });
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::Method;
 use kube::api::PropagationPolicy;
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, Selector};
 
 #[cfg(feature = "operator")]
 use super::answer::PageMeta;
@@ -21,25 +21,28 @@ use crate::list::{List, Query};
 // === impl List ===
 
 impl<K: Object> List<K, Client> {
-    /// Selects objects with these field values, in the syntax of field selectors.
+    /// Selects objects by their fields, with `Expression::Equal` and `Expression::NotEqual` of kube.
     ///
-    /// A list of the cache uses an [index](crate::Index) instead.
+    /// The values may be any text. The server decides by which fields a kind can be selected. A
+    /// list of the cache uses an [index](crate::Index) instead.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::core::Expression;
     /// use windlass::Client;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> windlass::Result<()> {
     /// # let server = windlass_apiserver::ApiServer::start();
     /// # let client = Client::new(server.client());
-    /// let namespaces = client.api::<Namespace>().list();
-    /// assert_eq!(namespaces.fields("metadata.name=default").items().await?.len(), 1);
+    /// let name = Expression::Equal("metadata.name".into(), "default".into());
+    /// let namespaces = client.api::<Namespace>().list().fields(name);
+    /// assert_eq!(namespaces.items().await?.len(), 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn fields(mut self, fields: &str) -> Self {
-        self.query.fields = Some(fields.into());
+    pub fn fields(mut self, fields: impl Into<Selector>) -> Self {
+        self.query.fields.extend(fields.into());
         self
     }
 

@@ -45,5 +45,8 @@ pub(super) fn note(action: &str) {
         if log.named.len() < NAMED_MAX {
             log.named.push(action.to_string());
         }
+        drop(log);
+        // In the span of the reconcile, so that an object with the log level `debug` shows them.
+        tracing::debug!(request = action, "Sending request");
     });
 }

@@ -61,7 +61,8 @@ impl<K: Object> Builder<K> {
     /// [children](super::Children).
     pub fn deletes<T: Object<DynamicType = ()>>(mut self) -> Self {
         self.options.writes.push(Access::new(&Kind::of::<T>(), &["delete"]));
-        // A child is read before it is deleted.
+        // A child is read before it is deleted, and before it is created if nothing but its mark names
+        // the owner.
         self.options.writes.push(Access::new(&Kind::of::<T>(), &["get"]).rare());
         self
     }

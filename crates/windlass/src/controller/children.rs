@@ -16,7 +16,6 @@ mod inventory;
 mod mark;
 mod memory;
 mod removal;
-mod rule;
 mod steps;
 
 use std::time::Duration;
@@ -28,9 +27,10 @@ use serde_json::{Value, json};
 use self::child::Child;
 use self::inventory::{Inventory, Member};
 use self::mark::Mark;
-use self::removal::{Removal, remove};
+use self::removal::{Removal, misplaced, remove};
 use self::steps::Steps;
 use super::Context;
+use super::failures::Failures;
 use crate::cache::Key;
 use crate::client::Patch;
 use crate::error::{Error, Result, ResultExt};
@@ -73,6 +73,7 @@ const TIMED: Duration = Duration::from_secs(15);
 ///
 /// A child that is forbidden, that belongs to somebody else or that the server refuses is an error
 /// of the reconcile. The other children of its wave are applied nevertheless, and nothing is pruned.
+/// If several children fail, the error names up to five of them.
 ///
 /// # Examples
 ///
@@ -174,7 +175,9 @@ impl<K: Object> Children<K> {
     ///
     /// # Errors
     ///
-    /// Fails if the child has no name, or if the set already has a child of this kind and name.
+    /// Fails if the child has no name, or one that no request can address, if it needs a namespace
+    /// and neither it nor the owner has one, or if the set already has a child of this kind and name.
+    /// Nothing fails, and nothing is added, while the owner is being deleted.
     pub fn add<T: Object<DynamicType = ()>>(&mut self, child: &T) -> Result<()> {
         self.add_of(&Kind::of::<T>(), child)
     }
@@ -185,12 +188,19 @@ impl<K: Object> Children<K> {
     ///
     /// Fails as [`add`](Self::add) does.
     pub fn add_of<T: Object>(&mut self, kind: &Kind, child: &T) -> Result<()> {
+        // A spec that asks for what cannot be must not keep its object from being deleted.
+        if self.cx.found().is_some_and(|owner| owner.deleting()) {
+            return Ok(());
+        }
         let metadata = child.meta();
         let namespace = metadata.namespace.as_deref().or(self.cx.namespace());
         let name = metadata.name.as_deref().unwrap_or_default();
         let key = Key::new(namespace.filter(|_| kind.namespaced()), name);
         if name.is_empty() {
             return Err(Error::Invalid(format!("a child of kind {kind} has no name")));
+        }
+        if let Some(why) = misplaced(kind, &key) {
+            return Err(Error::Invalid(format!("a child of kind {kind} cannot exist: {why}")));
         }
         if T::metadata_api() {
             let text = format!("{} {key}: only the metadata of this child is known", kind.kind());
@@ -283,9 +293,7 @@ impl<K: Object> Children<K> {
         }
         let recorded = self.record(&owner).await?;
         let mut progress = self.apply_waves(&owner).await?;
-        if let Some(error) = progress.failed.take() {
-            return Err(error);
-        }
+        std::mem::take(&mut progress.failed).into_result()?;
         let deleting = progress.all().any(|(_, state)| state == Readiness::Terminating);
         if recorded != self.wanted && !deleting && !progress.waiting {
             let left = self.prune(recorded, &self.wanted).await?;
@@ -387,7 +395,7 @@ impl<K: Object> Children<K> {
         wanted: &Inventory,
     ) -> Result<Vec<(String, Readiness)>> {
         let mut waiting = Vec::new();
-        let mut failed = None;
+        let mut failed = Failures::default();
         loop {
             let last = all.last_unwanted(wanted);
             if last.is_empty() {
@@ -397,15 +405,15 @@ impl<K: Object> Children<K> {
                 match self.remove(member).await {
                     Ok(Some(state)) => waiting.push(state),
                     Ok(None) => all.remove(member),
-                    Err(error) => failed = failed.or(Some(error)),
+                    Err(error) => failed.add(error),
                 }
             }
-            if failed.is_some() || last.iter().any(|member| all.contains(member)) {
+            if !failed.is_empty() || last.iter().any(|member| all.contains(member)) {
                 break;
             }
         }
         self.forget(&all).await?;
-        failed.map_or(Ok(waiting), Err)
+        failed.into_result().map(|()| waiting)
     }
 
     /// Deletes a child. Returns `None` once it is gone.

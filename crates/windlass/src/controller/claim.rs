@@ -13,11 +13,13 @@ use kube::core::{DynamicObject, PartialObjectMeta, Selector, SelectorExt};
 use serde_json::{Value, json};
 
 use super::Context;
+use super::failures::Failures;
 use crate::cache::Key;
 use crate::client::Patch;
 use crate::error::{Error, Result, ResultExt};
 use crate::kind::{Kind, Object};
 use crate::readiness::is_built_in;
+use crate::selector;
 
 /// A claim of the reconciled object on the objects that a selector matches.
 struct Claim<K: Object> {
@@ -47,8 +49,9 @@ impl<K: Object> Context<K> {
     /// # Errors
     ///
     /// Fails with a terminal error if the selector is not valid, and if the kind is not cached or
-    /// the server refuses. An object that is gone, or that changed in between, is left to the next
-    /// reconcile, which its change leads to.
+    /// the server refuses. All other objects are adopted and released nevertheless. An object that
+    /// changed in between is a [conflict](Error::is_conflict), which leads to another try at once;
+    /// one that is gone is no error.
     ///
     /// # Examples
     ///
@@ -75,12 +78,10 @@ impl<K: Object> Context<K> {
         may_own: impl Fn(&T) -> bool,
     ) -> Result<Vec<Arc<T>>>
     where
-        S: TryInto<Selector, Error: fmt::Display>,
+        S: TryInto<Selector, Error: fmt::Display> + 'static,
         T: Object<DynamicType = ()>,
     {
-        let selector = selector
-            .try_into()
-            .map_err(|error| Error::terminal(Error::Invalid(format!("label selector: {error}"))))?;
+        let selector = selector::labels_of(selector).map_err(Error::terminal)?;
         let finalizer = finalizer.map(str::to_owned);
         Claim { cx: self.clone(), selector, finalizer }.objects(may_own).await
     }
@@ -94,7 +95,7 @@ impl<K: Object> Claim<K> {
     where
         T: Object<DynamicType = ()>,
     {
-        let mut mine = Vec::new();
+        let (mut mine, mut failed) = (Vec::new(), Failures::default());
         let Some(owner) = self.cx.found() else { return Ok(mine) };
         let deleting = owner.deleting();
         for object in self.cx.list::<T>().owned().items()? {
@@ -103,8 +104,8 @@ impl<K: Object> Claim<K> {
             }
             if self.matches(&*object) {
                 mine.push(object);
-            } else if !deleting {
-                self.release(&*object).await?;
+            } else if !deleting && let Err(error) = self.release(&*object).await {
+                failed.add(error);
             }
         }
         if deleting {
@@ -119,10 +120,15 @@ impl<K: Object> Claim<K> {
                 Some(known) => known,
                 None => *allowed.insert(self.owner_stays().await?),
             };
-            if allowed && let Some(adopted) = self.adopt(&*orphan).await? {
-                mine.push(Arc::new(adopted));
+            if !allowed {
+                break;
+            }
+            match self.adopt(&*orphan).await {
+                Ok(adopted) => mine.extend(adopted.map(Arc::new)),
+                Err(error) => failed.add(error),
             }
         }
+        failed.into_result()?;
         mine.sort_by_key(|object| Key::of(&**object));
         Ok(mine)
     }
@@ -174,6 +180,14 @@ impl<K: Object> Claim<K> {
     }
 
     async fn release<T: Object<DynamicType = ()>>(&self, object: &T) -> Result<()> {
+        match self.unown(object).await {
+            // It has no such reference any more, or is another object by now.
+            Err(error) if error.is_invalid() => Ok(()),
+            done => done,
+        }
+    }
+
+    async fn unown<T: Object<DynamicType = ()>>(&self, object: &T) -> Result<()> {
         let mut metadata = json!({"uid": object.meta().uid});
         if is_built_in(Kind::of::<T>().group()) {
             metadata["ownerReferences"] = json!([{"$patch": "delete", "uid": self.uid()}]);
@@ -204,15 +218,11 @@ impl<K: Object> Claim<K> {
         self.patch(object, Patch::Merge(json!({"metadata": metadata}))).await
     }
 
-    /// Sends a patch. An object that is gone, or another one by now, is left alone.
+    /// Sends a patch. Returns `None` if the object is gone.
     async fn patch<T>(&self, object: &T, patch: Patch) -> Result<Option<T>>
     where
         T: Object<DynamicType = ()>,
     {
-        let done = self.cx.client().api::<T>().patch(&Key::of(object), &patch).await;
-        match done.ignore_not_found() {
-            Err(error) if error.is_invalid() || error.is_conflict() => Ok(None),
-            other => other,
-        }
+        self.cx.client().api::<T>().patch(&Key::of(object), &patch).await.ignore_not_found()
     }
 }

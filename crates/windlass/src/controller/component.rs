@@ -85,9 +85,8 @@ impl<K: Object> Component for Controller<K> {
         let queue = register_queue(env, &display_name, options.queue.build());
         let metrics = env.metrics.controller(&display_name, options.workers);
         let client = client_of(env, &options.name, options.leader);
-        let (kind, cache) = (options.kind.clone(), client.cached().clone());
-        let named = display_name.clone();
-        let loops = Arc::new(WriteLoopDetector::new(named, kind, metrics.clone(), cache));
+        let (kind, cache, named) = (&options.kind, client.cached().clone(), display_name.clone());
+        let loops = Arc::new(WriteLoopDetector::new(named, kind.clone(), metrics.clone(), cache));
         let client = client.observed_by(loops.clone());
         let (causes, runs) = (Arc::new(CauseTable::default()), Arc::new(Runs::default()));
         let limit = ordered_watch::Sender::new(options.workers);
@@ -100,7 +99,7 @@ impl<K: Object> Component for Controller<K> {
             watches: Default::default(),
             panics: Arc::default(),
             metrics: metrics.clone(),
-            loops,
+            loops: loops.clone(),
             runs: runs.clone(),
             memory: Arc::default(),
             switch_prefix: env.switch_prefix.clone(),
@@ -113,8 +112,7 @@ impl<K: Object> Component for Controller<K> {
         for watch in options.watches {
             handle.start(watch)?;
         }
-        let scope = Scope::all_or_metadata(K::metadata_api());
-        let informer = cache.informer_of::<K>(&options.kind, &scope);
+        let informer = cache.informer_of(&options.kind, &Scope::all_or_metadata(K::metadata_api()));
         check_indexes(&options.name, &options.indexes, cache)?;
         let recorder_name = options.reports_as.as_deref().unwrap_or(&options.name);
         let worker = Worker {
@@ -141,10 +139,11 @@ impl<K: Object> Component for Controller<K> {
             conflicts: Conflicts::default(),
             causes,
             runs,
+            loops,
             ids: AttemptIds::new(env.seed_of(&options.name)),
         };
-        let (streams, worker) = (handle.streams(), Arc::new(worker));
-        let workers = Workers { limit, streams, channels: options.channels, worker };
+        let (streams, channels) = (handle.streams(), options.channels);
+        let workers = Workers { limit, streams, channels, worker: Arc::new(worker) };
         let run: Run = Box::new(move |stop, abort| Box::pin(workers.run(stop, abort)));
         Ok(Prepared { handle, leader: options.leader, run })
     }

@@ -379,7 +379,8 @@ impl<K: kind::Object> Context<K> {
     /// Adds the finalizer to an object that is not being deleted, and returns
     /// [`Finalizing::Active`]. Once the object is being deleted, runs `cleanup`, removes the
     /// finalizer and returns [`Finalizing::Finalized`]. If the cleanup fails, the finalizer stays,
-    /// and the error leads to a retry.
+    /// and the error leads to a retry; [`Error::other`](crate::Error::other) makes one
+    /// of any other error type.
     ///
     /// # Errors
     ///

@@ -188,7 +188,7 @@ impl<K: Object> Context<K> {
             Err(_) => self.client().api::<T>().get(key).await?,
         };
         let Some(object) = object else { return Ok(None) };
-        let (metadata, hash) = (object.meta(), content_hash(&*object)?);
+        let (metadata, hash) = (object.meta(), content_hash(kind, &*object)?);
         let (uid, version) = (metadata.uid.clone(), metadata.resource_version.clone());
         references.keep(target, Body { uid, version, hash: hash.clone(), object: object.clone() });
         Ok(Some((object, hash)))
@@ -283,11 +283,15 @@ impl References {
 }
 
 /// Returns the hash of an object without its metadata and status.
-fn content_hash(object: &impl Serialize) -> Result<String> {
+fn content_hash(kind: &Kind, object: &impl Serialize) -> Result<String> {
     let mut content = serde_json::to_value(object)?;
     if let Value::Object(fields) = &mut content {
         for name in ["apiVersion", "kind", "metadata", "status"] {
             fields.remove(name);
+        }
+        // Pods see no difference between a Secret that may be changed and one that may not.
+        if kind.group().is_empty() && ["ConfigMap", "Secret"].contains(&kind.kind()) {
+            fields.remove("immutable");
         }
     }
     // The keys of a map are sorted, so equal contents are equal texts.

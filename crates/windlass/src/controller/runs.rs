@@ -69,6 +69,13 @@ impl Runs {
         drop((ring, old));
     }
 
+    /// Returns the requests of the last run of a key.
+    pub(super) fn last_requests(&self, key: &Key) -> String {
+        let ring = self.0.lock();
+        let run = ring.runs.iter().rev().find(|run| run.key == *key);
+        run.map_or_else(String::new, |run| run.requests.named.join(", "))
+    }
+
     /// Returns the last runs, the newest first.
     pub(super) fn report(&self) -> Vec<Value> {
         self.0.lock().runs.iter().rev().map(Run::report).collect()

@@ -100,7 +100,8 @@ impl Watch {
     /// Watches objects of type `T`, and reconciles the keys that `map` returns for them. On an
     /// update, the states before and after are mapped.
     ///
-    /// An object that cannot be decoded is logged and concerns no key.
+    /// The function returns a `Vec<Key>`, or a `Result` with one and any error; after an error it is
+    /// called again. An object that cannot be decoded is logged and concerns no key.
     pub fn map<T: Object<DynamicType = ()>, R: MapOutput>(
         map: impl Fn(&T) -> R + Send + Sync + 'static,
     ) -> Self {
@@ -126,12 +127,20 @@ impl Watch {
     /// Watches objects of a kind, and reconciles the keys that `map` returns for a change. The
     /// object is not decoded, and the function may read other objects from the caches.
     ///
-    /// Only kinds that the controller declares are cached, and what is read may be older than the
-    /// change.
+    /// The function returns a `Vec<Key>`, or a `Result` with one and any error; after an error it is
+    /// called again. Only kinds that the controller declares are cached, and what is read may be
+    /// older than the change. An [`Index`] finds the objects that refer to the changed one:
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// use windlass::{Context, Controller, Key, Kind, Manager, Next, Watch};
+    /// use windlass::{Context, Controller, Index, Kind, Manager, Next, Watch};
+    ///
+    /// /// Config maps by the secret that they refer to.
+    /// fn by_secret() -> Index<ConfigMap, String> {
+    ///     Index::new("secret", |map: &ConfigMap| {
+    ///         map.data.iter().filter_map(|data| data.get("secret").cloned()).collect()
+    ///     })
+    /// }
     ///
     /// # fn config_map(name: &str) -> ConfigMap {
     /// #     let mut map = ConfigMap::default();
@@ -149,23 +158,19 @@ impl Watch {
     /// // Reconciles all config maps that refer to the secret.
     /// let users = Watch::changes(Kind::of::<Secret>(), |change, cache| {
     ///     let secret = change.key();
-    ///     let maps = cache.list::<ConfigMap>().namespace("default").items();
-    ///     let names = |map: &ConfigMap| {
-    ///         map.data.as_ref().and_then(|data| data.get("secret")).map(String::as_str)
-    ///             == Some(secret.name())
-    ///     };
-    ///     let maps = maps.unwrap_or_default();
-    ///     maps.iter().filter(|map| names(map)).map(|map| Key::of(&**map)).collect::<Vec<_>>()
+    ///     let maps = cache.list::<ConfigMap>().namespace(secret.namespace().unwrap_or_default());
+    ///     maps.by(&by_secret(), secret.name()).keys()
     /// });
-    /// let controller = Controller::<ConfigMap>::builder("users").watch(users.priority(10)).build(
-    ///     move |cx: Context<ConfigMap>| {
+    /// let controller = Controller::<ConfigMap>::builder("users")
+    ///     .index(&by_secret())
+    ///     .watch(users.priority(10))
+    ///     .build(move |cx: Context<ConfigMap>| {
     ///         let sender = sender.clone();
     ///         async move {
     ///             let _ = sender.send(cx.name().to_string()).await;
     ///             Ok(Next::Done)
     ///         }
-    ///     },
-    /// );
+    ///     });
     /// let manager = Manager::new(server.client()).namespaces(["default"]).add(controller);
     /// let handle = manager.spawn()?;
     /// handle.ready().await;

@@ -8,7 +8,7 @@
 //!
 //! **Invariant:** a write changes only what the author's function changed, on every kind.
 
-use std::collections::BTreeMap;
+mod items;
 
 use kube::core::object::HasStatus;
 use kube::core::{DynamicObject, Status};
@@ -36,6 +36,11 @@ where
     /// the server. So several writers can share a status, and even a list in it, and fields that
     /// the type does not know are left alone. An object that was deleted and created again never
     /// gets the status of its predecessor.
+    ///
+    /// An item of a list keeps fields that the type does not know if it was in the list before: an
+    /// equal one, one with the same `type`, `name`, `uid`, `key`, `id` or `ip`, or, in a list that
+    /// has as many items as before, one at the same place of which a member distinguishes it from
+    /// the others before and after.
     ///
     /// Returns `true` if the status was changed, `false` if there was nothing to change or the
     /// object does not exist.
@@ -189,12 +194,18 @@ impl<K: Object> Context<K> {
             let metadata = json!({"uid": uid, "resourceVersion": metadata["resourceVersion"]});
             let patch = Patch::Merge(json!({"metadata": metadata, "status": patch}));
             attempts += 1;
-            match status_api.patch(self.key(), &patch).await {
+            let failed = match status_api.patch(self.key(), &patch).await {
                 Ok(_) => return Ok(true),
-                Err(error) if error.is_conflict() && attempts < ATTEMPTS_MAX => {}
+                Err(error) if error.is_conflict() && attempts < ATTEMPTS_MAX => error,
+                Err(error) if error.is_not_found() => error,
                 Err(error) => return Err(error),
-            }
+            };
             let live = api.get(self.key()).await?;
+            let there = live.as_ref().is_some_and(|live| live.metadata.uid.as_ref() == Some(&uid));
+            if failed.is_not_found() && there {
+                // It is the status that does not exist: the kind has none.
+                return Err(failed);
+            }
             newest = live.map(|live| serde_json::to_value(&*live)).transpose()?;
         }
     }
@@ -259,32 +270,14 @@ fn carry_over(current: &Value, before: &Value, after: Value) -> Value {
     }
 }
 
-/// Finds for every item what it was before: an equal item, or else one of the same name.
+/// Makes the change from `before` to `after` on the items of a list.
 fn carry_over_items(current: &[Value], before: &[Value], after: Vec<Value>) -> Value {
-    let mut equal: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (place, item) in before.iter().enumerate().rev() {
-        equal.entry(item.to_string()).or_default().push(place);
-    }
-    let unchanged: Vec<Option<usize>> =
-        after.iter().map(|item| equal.get_mut(&item.to_string())?.pop()).collect();
-    let left = equal.into_values().flatten();
-    let mut named: BTreeMap<&str, usize> =
-        left.filter_map(|place| Some((name(&before[place])?, place))).collect();
-    let items = after.into_iter().zip(unchanged).map(|(item, unchanged)| {
-        if let Some(place) = unchanged {
-            return current[place].clone();
-        }
-        match name(&item).and_then(|name| named.remove(name)) {
-            Some(place) => carry_over(&current[place], &before[place], item),
-            None => item,
-        }
+    let places = items::places_before(before, &after);
+    let items = after.into_iter().zip(places).map(|(item, place)| match place {
+        Some(place) => carry_over(&current[place], &before[place], item),
+        None => item,
     });
     Value::Array(items.collect())
-}
-
-/// Returns the field that usually distinguishes an item of a list from the others.
-fn name(item: &Value) -> Option<&str> {
-    ["type", "name", "uid", "key", "ip"].iter().find_map(|field| item.get(field)?.as_str())
 }
 
 #[cfg(test)]
@@ -344,6 +337,29 @@ mod tests {
         let after = patch(&status, |known| drop(known.conditions.remove(0)));
         let wanted = json!({"conditions": [{"type": "Other", "status": "True", "since": 2}]});
         assert_eq!(after, Some(wanted));
+    }
+
+    #[test]
+    fn items_without_a_name_keep_fields_that_the_type_does_not_know() {
+        #[derive(Default, Serialize, Deserialize)]
+        struct Members {
+            members: Vec<Member>,
+        }
+        #[derive(Serialize, Deserialize)]
+        struct Member {
+            id: u32,
+            state: String,
+        }
+        let status = json!({"members": [{"id": 1, "state": "a", "extra": 1}]});
+        let patch = |change: fn(&mut Vec<Member>)| {
+            let change = |known: &mut Members| change(&mut known.members);
+            merge_diff(&status, &changed(&status, change).expect("decodes").expect("changed"))
+        };
+        let after = patch(|members| members[0].state = "b".into());
+        let wanted = json!({"members": [{"id": 1, "state": "b", "extra": 1}]});
+        assert_eq!(after, Some(wanted));
+        let after = patch(|members| members[0].id = 2);
+        assert_eq!(after, Some(json!({"members": [{"id": 2, "state": "a"}]})), "another member");
     }
 
     #[test]

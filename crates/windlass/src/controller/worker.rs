@@ -18,8 +18,10 @@ use super::cause::{Causes, flag};
 use super::cause_table::CauseTable;
 use super::conflicts::Conflicts;
 use super::context::Shared;
+use super::rule::with_rule;
 use super::runs::{Run as PastRun, Runs};
 use super::switches::Switches;
+use super::write_loop::WriteLoopDetector;
 use super::{Context, Next, Reconciler};
 use crate::cache::{Cached, Key, Malformed, Reader};
 use crate::client::Requests;
@@ -31,6 +33,9 @@ use crate::queue::{Add, Work, WorkQueue};
 
 /// A reconcile that runs for longer is logged, again and again.
 const SLOW: Duration = Duration::from_secs(60);
+
+/// Reconciles of one worker at one instant after which those of each key are counted.
+const AT_ONCE_FEW: u32 = 500;
 
 /// The shortest time between two checks for slow reconciles.
 const CHECKS_APART: Duration = Duration::from_secs(5);
@@ -71,6 +76,7 @@ pub(crate) struct Worker<K: Object> {
     pub(super) conflicts: Conflicts,
     pub(super) causes: Arc<CauseTable>,
     pub(super) runs: Arc<Runs>,
+    pub(super) loops: Arc<WriteLoopDetector>,
     pub(crate) ids: AttemptIds,
 }
 
@@ -87,6 +93,9 @@ pub(super) struct Scratch<K: Object> {
     reads: u32,
     /// The write that was not sent because the object is paused.
     paused: Option<String>,
+    /// When the last reconcile ended, and how many before it ended at the same instant.
+    ended: Option<Instant>,
+    at_once: u32,
 }
 
 /// How a reconcile ended.
@@ -108,7 +117,25 @@ struct AttemptGuard<'a> {
 impl<K: Object> Default for Scratch<K> {
     fn default() -> Self {
         let (requests, causes) = (Arc::default(), Causes::default());
-        Self { cx: None, run: None, object: None, requests, causes, reads: 0, paused: None }
+        Self {
+            cx: None,
+            run: None,
+            object: None,
+            requests,
+            causes,
+            reads: 0,
+            paused: None,
+            ended: None,
+            at_once: 0,
+        }
+    }
+}
+
+impl<K: Object> Scratch<K> {
+    /// Counts the reconciles between which no time passed.
+    fn count(&mut self, ended: Instant) {
+        let again = self.ended.replace(ended) == Some(ended);
+        self.at_once = if again { self.at_once.saturating_add(1) } else { 0 };
     }
 }
 
@@ -154,6 +181,9 @@ impl<K: Object> Worker<K> {
     ) {
         let shared = &self.shared;
         let key = work.key();
+        if scratch.at_once > AT_ONCE_FEW {
+            Box::pin(self.hold_back(key, scratch)).await;
+        }
         let (flags, causes) = (work.flags(), self.causes.take(key, work.flags()));
         scratch.object = self.reader.object(key);
         let log_level = scratch.object.as_ref().and_then(|object| self.log_level(object));
@@ -196,7 +226,18 @@ impl<K: Object> Worker<K> {
         };
         let (reads, requests) = (scratch.reads, scratch.requests.take());
         let (key, ended) = (key.clone(), Instant::now());
+        scratch.count(ended);
         self.runs.add(PastRun { key, ended, took, causes, reads, requests, outcome, error, next });
+    }
+
+    /// Lets time pass before the reconcile of a key that is reconciled again and again without it.
+    async fn hold_back(&self, key: &Key, scratch: &mut Scratch<K>) {
+        let delay = self.loops.reconcile(key, || self.runs.last_requests(key));
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+            // Time has passed by this delay only, so the count continues.
+            scratch.ended = Some(Instant::now());
+        }
     }
 
     /// Drops what is remembered about an object that does not exist any more. It may have been
@@ -279,7 +320,8 @@ impl<K: Object> Worker<K> {
                 }
             },
         };
-        let result = self.report(&cx, result.map(|next| cx.next(next))).await;
+        let result = result.map(|next| cx.next(next)).map_err(with_rule);
+        let result = self.report(&cx, result).await.map_err(with_rule);
         cx.settle_references(result.is_ok());
         let result = match result {
             Err(error) if error.is_paused() => {

@@ -29,16 +29,19 @@
 //! never their values. Leases are ignored, as they are meant to be written again and again. Writes
 //! through [`Client::kube`](crate::Client::kube) are not seen.
 //!
-//! With tokio's clock paused, a reconcile that writes its own object on every pass would keep time
-//! from advancing, and a test with a timeout would hang instead of failing. After
-//! [`STANDSTILL_MAX`] writes of one object at the same instant, which a running clock makes
-//! impossible, the following ones are delayed so that time advances.
+//! With tokio's clock paused, a reconcile whose writes always lead to another reconcile would keep
+//! time from advancing, and a test with a timeout would hang instead of failing. After
+//! [`WRITES_MAX`] writes of one object at the same instant, which a running clock makes impossible,
+//! the following ones are delayed so that time advances. Other loops, such as a child that is
+//! created and deleted in turn, or created under a new name each time, are found by the reconciles
+//! of the key, which are counted and delayed in the same way.
 //!
-//! **Invariant:** both tables are bounded; forgetting an entry costs a warning, never a write.
+//! **Invariant:** all tables are bounded; forgetting an entry costs a warning, never a write.
 
 mod difference;
 mod history;
 mod observation;
+mod standstill;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,6 +60,7 @@ use crate::metrics::ControllerMetrics;
 
 use history::{AnsweredWrite, Cause, History, WINDOW};
 use observation::{BodyForm, Observation};
+use standstill::{DELAY_FIRST, Reconciles, Standstill, WRITES_MAX};
 
 /// Writes in a row that are only counted.
 const FEW: u32 = 5;
@@ -66,11 +70,6 @@ const OBJECTS_MAX: usize = 4096;
 const FINDINGS_MAX: usize = 100;
 /// The least time between two log lines about one object.
 const LOG_INTERVAL: Duration = Duration::from_secs(600);
-/// Most writes of one object at one instant that are not delayed.
-const STANDSTILL_MAX: u32 = 500;
-/// The delay of the first write beyond that; it doubles with each further one.
-const DELAY_FIRST: Duration = Duration::from_secs(1);
-const DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// Observes the writes of one controller.
 pub(crate) struct WriteLoopDetector {
@@ -79,11 +78,14 @@ pub(crate) struct WriteLoopDetector {
     metrics: ControllerMetrics,
     cache: Cache,
     tables: Mutex<Tables>,
+    reconciles: Mutex<Reconciles>,
 }
 
 /// What is written: an object, and a subresource of it; empty for the object itself.
 type Slot = (Kind, Key, String);
 
+/// Not [expiring stores](crate::cache::ExpiringStore): each write changes a row in place, and a row
+/// lives as long as writes follow each other closely.
 #[derive(Default)]
 struct Tables {
     rows: HashMap<Slot, Row>,
@@ -92,13 +94,9 @@ struct Tables {
 
 /// The writes of one object without a pause.
 struct Row {
-    /// When the last write was sent.
-    last: Instant,
     writes: u32,
-    /// Writes in a row between which no time passed.
-    at_once: u32,
-    /// The delay of the last write.
-    delay: Duration,
+    /// Those between which no time passed.
+    at_once: Standstill,
     history: Option<Box<History>>,
 }
 
@@ -120,7 +118,8 @@ impl WriteLoopDetector {
         metrics: ControllerMetrics,
         cache: Cache,
     ) -> Self {
-        Self { controller, reconciled, metrics, cache, tables: Mutex::default() }
+        let (tables, reconciles) = (Mutex::default(), Mutex::default());
+        Self { controller, reconciled, metrics, cache, tables, reconciles }
     }
 
     /// Counts a write. Returns whether to look at it, and for how long to delay it.
@@ -129,14 +128,17 @@ impl WriteLoopDetector {
         // Read under the lock, so that it never goes back from one write to the next.
         let now = Instant::now();
         if let Some(row) = rows.get_mut(slot) {
-            row.count(now);
-            return (row.writes > FEW, row.delay);
+            let delay = row.count(now);
+            return (row.writes > FEW, delay);
         }
         if rows.len() >= OBJECTS_MAX {
-            rows.retain(|_, row| row.history.is_some() && now.duration_since(row.last) < WINDOW);
+            let recent = |row: &Row| now.duration_since(row.at_once.last()) < WINDOW;
+            rows.retain(|_, row| row.history.is_some() && recent(row));
         }
         if rows.len() < OBJECTS_MAX {
-            rows.insert(slot.clone(), Row::new(now));
+            let mut row = Row::new(now);
+            row.count(now);
+            rows.insert(slot.clone(), row);
         }
         (false, Duration::ZERO)
     }
@@ -176,24 +178,32 @@ impl WriteLoopDetector {
             found = true;
         }
         let Some((cause, fields)) = idle else { return };
-        if let Some(finding) = findings.get_mut(&slot) {
-            (finding.last_write, finding.cause, finding.fields) = (now, cause, fields.clone());
-        }
-        // A standstill fails a test, whatever was found before.
-        let first_delay = delay == DELAY_FIRST;
-        if !found || !(is_news(findings, &slot, now) || first_delay) {
-            return;
-        }
-        if let Some(finding) = findings.get_mut(&slot) {
-            finding.logged = now;
-        } else if findings.len() < FINDINGS_MAX {
-            let finding =
-                Finding { since: now, logged: now, last_write: now, cause, fields: fields.clone() };
-            findings.insert(slot.clone(), finding);
-        }
+        let report = note(findings, &slot, (cause, &fields), found, delay == DELAY_FIRST);
         drop(tables);
-        self.metrics.looped();
-        self.log(&slot, cause, &fields);
+        if report {
+            self.metrics.looped();
+            self.log(&slot, cause, &fields);
+        }
+    }
+
+    /// Counts a reconcile of a key, and returns how long to delay it. `requests` returns what its
+    /// last reconcile sent.
+    pub(crate) fn reconcile(&self, key: &Key, requests: impl FnOnce() -> String) -> Duration {
+        let delay = self.reconciles.lock().count(key, Instant::now());
+        if delay.is_zero() {
+            return delay;
+        }
+        let slot = (self.reconciled.clone(), key.clone(), String::new());
+        let (cause, first) = (Cause::Reconciled, delay == DELAY_FIRST);
+        if note(&mut self.tables.lock().findings, &slot, (cause, ""), true, first) {
+            self.metrics.looped();
+            let (controller, kind, requests) = (&self.controller, &self.reconciled, requests());
+            tracing::error!(
+                %controller, %kind, object = %key, requests,
+                "update loop: {cause}; its reconciles are delayed from now on"
+            );
+        }
+        delay
     }
 
     fn log(&self, slot: &Slot, cause: Cause, fields: &str) {
@@ -231,6 +241,33 @@ impl WriteLoopDetector {
         };
         lasting.map(shown).collect()
     }
+}
+
+/// Remembers an idle write or reconcile. Returns `true` if it is part of a loop that is to be logged:
+/// one that is `found`, and is news or the `first` that is delayed.
+fn note(
+    findings: &mut BTreeMap<Slot, Finding>,
+    slot: &Slot,
+    (cause, fields): (Cause, &str),
+    found: bool,
+    first: bool,
+) -> bool {
+    let now = Instant::now();
+    if let Some(finding) = findings.get_mut(slot) {
+        (finding.last_write, finding.cause, finding.fields) = (now, cause, fields.into());
+    }
+    // A standstill fails a test, whatever was found before.
+    if !found || !(is_news(findings, slot, now) || first) {
+        return false;
+    }
+    if let Some(finding) = findings.get_mut(slot) {
+        finding.logged = now;
+    } else if findings.len() < FINDINGS_MAX {
+        let fields = fields.into();
+        let finding = Finding { since: now, logged: now, last_write: now, cause, fields };
+        findings.insert(slot.clone(), finding);
+    }
+    true
 }
 
 /// Returns `true` if a loop has not been logged for a while, and there is room to remember it.
@@ -272,22 +309,15 @@ impl fmt::Debug for WriteLoopDetector {
 
 impl Row {
     fn new(now: Instant) -> Self {
-        Self { last: now, writes: 1, at_once: 1, delay: Duration::ZERO, history: None }
+        Self { writes: 0, at_once: Standstill::new(now), history: None }
     }
 
-    fn count(&mut self, now: Instant) {
-        if now.duration_since(self.last) >= WINDOW {
-            *self = Self { writes: 0, ..Self::new(now) };
+    /// Counts a write, and returns how long to delay it.
+    fn count(&mut self, now: Instant) -> Duration {
+        if now.duration_since(self.at_once.last()) >= WINDOW {
+            *self = Self::new(now);
         }
         self.writes = self.writes.saturating_add(1);
-        // A write that is still held back counts as well.
-        if self.last < now {
-            (self.at_once, self.delay) = (0, Duration::ZERO);
-        }
-        self.at_once = self.at_once.saturating_add(1);
-        if self.at_once > STANDSTILL_MAX {
-            self.delay = (self.delay * 2).clamp(DELAY_FIRST, DELAY_MAX);
-        }
-        self.last = now + self.delay;
+        self.at_once.count(now, WRITES_MAX)
     }
 }

@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use kube::config::{InferConfigError, KubeconfigError};
 
 use super::Error;
+use crate::selector::InvalidSelector;
 
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
@@ -31,17 +32,45 @@ impl From<KubeconfigError> for Error {
     }
 }
 
+impl From<InvalidSelector> for Error {
+    fn from(error: InvalidSelector) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
 impl From<serde_json::Error> for Error {
     fn from(source: serde_json::Error) -> Self {
         Self::Decode { what: "document".into(), source }
     }
 }
 
-impl From<std::io::Error> for Error {
-    fn from(error: std::io::Error) -> Self {
-        Self::Other(Box::new(error))
-    }
+/// Converts errors of other crates that a reconcile often meets. A conversion of all errors would
+/// include [`Error`] itself, which the language does not allow.
+macro_rules! other {
+    ($($error:ty),* $(,)?) => {$(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Self::Other(Box::new(error))
+            }
+        }
+    )*};
 }
+
+other!(
+    std::io::Error,
+    std::fmt::Error,
+    std::num::ParseIntError,
+    std::num::ParseFloatError,
+    std::num::TryFromIntError,
+    std::str::ParseBoolError,
+    std::str::Utf8Error,
+    std::string::FromUtf8Error,
+    std::net::AddrParseError,
+    std::time::SystemTimeError,
+    jiff::Error,
+    tokio::task::JoinError,
+    tokio::time::error::Elapsed,
+);
 
 impl From<Box<dyn StdError + Send + Sync>> for Error {
     fn from(error: Box<dyn StdError + Send + Sync>) -> Self {

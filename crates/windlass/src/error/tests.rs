@@ -83,3 +83,32 @@ fn a_write_without_the_lease_says_whether_it_was_ever_held() {
     assert_eq!(fenced(true), text("has lost lease"));
     assert_eq!(fenced(false), text("does not hold lease"));
 }
+
+#[test]
+fn the_question_mark_converts_errors_of_other_crates() {
+    /// What a reconcile might read from an object, one after the other.
+    async fn read(what: &str, text: &str) -> Result<crate::Next> {
+        match what {
+            "integer" => _ = text.parse::<u16>()?,
+            "float" => _ = text.parse::<f64>()?,
+            "bool" => _ = text.parse::<bool>()?,
+            "address" => _ = text.parse::<std::net::IpAddr>()?,
+            "size" => _ = u8::try_from(text.len() + 300)?,
+            "text" => _ = std::str::from_utf8(&vec![0xff; text.len()])?,
+            "string" => _ = String::from_utf8(vec![0xff])?,
+            "time" => _ = text.parse::<Timestamp>()?,
+            "json" => _ = serde_json::from_str::<u16>(text)?,
+            "file" => _ = std::fs::read("/does/not/exist")?,
+            _ => tokio::time::timeout(Duration::ZERO, std::future::pending()).await?,
+        }
+        Ok(crate::Next::Done)
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for what in [
+        "integer", "float", "bool", "address", "size", "text", "string", "time", "json", "file",
+        "late",
+    ] {
+        let error = runtime.block_on(read(what, "x")).expect_err(what);
+        assert!(matches!(error, Error::Other(_) | Error::Decode { .. }), "{what}: {error}");
+    }
+}

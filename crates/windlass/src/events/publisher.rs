@@ -31,7 +31,7 @@ const NAME_MAX: usize = 253;
 
 /// Sends the events of a recorder to the API server.
 pub(crate) struct Publisher {
-    inbox: mpsc::Receiver<Message>,
+    messages: mpsc::Receiver<Message>,
     client: Client,
     clock: Clock,
     series: Series,
@@ -43,22 +43,22 @@ pub(crate) struct Publisher {
 // === impl Publisher ===
 
 impl Publisher {
-    pub(super) fn new(inbox: mpsc::Receiver<Message>, client: Client, clock: Clock) -> Self {
+    pub(super) fn new(messages: mpsc::Receiver<Message>, client: Client, clock: Clock) -> Self {
         let (series, core) = (Series::default(), ExpiringStore::new(CORE_FOR, CORE_MAX));
-        Self { inbox, client, clock, series, core, sent: 0 }
+        Self { messages, client, clock, series, core, sent: 0 }
     }
 
     /// Runs until every recorder has been dropped, and sends the last counts then.
     pub(crate) async fn run(mut self) {
         loop {
             let message = match self.series.behind_since().map(|since| since + FLUSH_AFTER) {
-                None => self.inbox.recv().await,
+                None => self.messages.recv().await,
                 // A queue that is never empty must not delay this.
                 Some(at) if at <= Instant::now() => {
                     self.flush_counts().await;
                     continue;
                 }
-                Some(at) => match tokio::time::timeout_at(at, self.inbox.recv()).await {
+                Some(at) => match tokio::time::timeout_at(at, self.messages.recv()).await {
                     Ok(message) => message,
                     Err(_) => continue,
                 },

@@ -10,7 +10,7 @@ use super::assembly::{assign, check_names, counted};
 use super::replica::Replica;
 use super::runtime::Runtime;
 use super::{Assembled, Cluster, Handle, Manager, Running, Server, State, diagnostics};
-use crate::cache::Cache;
+use crate::cache::{Cache, Choice, Namespaces};
 use crate::client::{Client, HOST};
 use crate::controller::ControllerEnv;
 use crate::error::{Error, Result};
@@ -18,6 +18,7 @@ use crate::events::{Publisher, Recorder};
 use crate::fence::Fence;
 use crate::lease::Elector;
 use crate::ordered_watch;
+use crate::selector;
 use crate::signal::Signals;
 
 impl Manager {
@@ -25,6 +26,7 @@ impl Manager {
     fn assemble(mut self) -> Result<Assembled> {
         crate::panic::install_hook();
         check_names(&self.others)?;
+        self.check_selectors()?;
         let stopping = CancellationToken::new();
         #[cfg(feature = "operator")]
         let settings = self.settings()?;
@@ -33,10 +35,10 @@ impl Manager {
         let components = std::mem::take(&mut self.components);
         let pending = assign(&clusters, components)?;
         for controller in &pending {
-            let caches = clusters[controller.cluster].ground.client.cached();
+            let caches = clusters[controller.cluster].env.client.cached();
             caches.announce(&controller.component.kinds());
         }
-        let Some(home) = clusters.first().map(|cluster| cluster.ground.clone()) else {
+        let Some(home) = clusters.first().map(|cluster| cluster.env.clone()) else {
             return Err(Error::Invalid("a manager needs a cluster".into()));
         };
         let elector = match self.lease.take() {
@@ -59,8 +61,9 @@ impl Manager {
             lease: elector.as_ref().map(|elector| (elector.label(), elector.status())),
             checks: self.checks,
             metrics: self.registry,
-            clients: clusters.iter().map(|c| (c.name.clone(), c.ground.client.clone())).collect(),
+            clients: clusters.iter().map(|c| (c.name.clone(), c.env.client.clone())).collect(),
             recorder: home.recorder,
+            replica: replica.name().into(),
             probe_address: probes.as_ref().map(Server::bound),
             metrics_address: metrics.as_ref().map(Server::bound),
             webhook_address: webhooks.as_ref().map(Server::bound),
@@ -83,6 +86,18 @@ impl Manager {
             publishers,
             grace: self.grace,
         })
+    }
+
+    /// Fails if a selector of the namespaces or of a scope is not valid.
+    fn check_selectors(&self) -> Result<()> {
+        let invalid = |what: &str, error| Error::Invalid(format!("{what}: {error}"));
+        if let Namespaces::Chosen(Choice::Labels(labels)) = &self.namespaces {
+            selector::label_text(labels).map_err(|error| invalid("namespace_selector", error))?;
+        }
+        for (kind, scope) in &self.scopes {
+            scope.check().map_err(|error| invalid(&format!("the scope of {kind}"), error))?;
+        }
+        Ok(())
     }
 
     /// Creates the caches and the client of every cluster, the home cluster first.
@@ -113,7 +128,7 @@ impl Manager {
             let instance = replica.instance(&self.name);
             let (recorder, publisher) =
                 Recorder::new(&client, &self.name, &instance, self.clock.clone());
-            let ground = ControllerEnv {
+            let env = ControllerEnv {
                 client,
                 recorder: recorder.with_api(self.events_api),
                 clock: self.clock.clone(),
@@ -123,7 +138,7 @@ impl Manager {
                 switch_prefix: self.switch_prefix.clone(),
                 cluster: name.clone(),
             };
-            Ok((Cluster { name, ground }, publisher))
+            Ok((Cluster { name, env }, publisher))
         };
         all.map(create).collect::<Result<Vec<_>>>().map(|all| all.into_iter().unzip())
     }
@@ -192,7 +207,7 @@ impl Manager {
     ///
     /// Fails if two controllers of a cluster or two clusters have the same name, if a controller
     /// names an unknown cluster, if two webhooks have the same path, or if the durations of the lease
-    /// leave no margin.
+    /// leave no margin, or if a selector is not valid.
     pub fn spawn(self) -> Result<Running> {
         let manager = self.assemble()?;
         let state = manager.runtime.state.clone();

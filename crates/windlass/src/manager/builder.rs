@@ -300,6 +300,7 @@ impl Manager {
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::core::Expression;
     /// use windlass::{Context, Controller, Key, Manager, Next, cache};
     ///
     /// # fn config_map(name: &str) -> ConfigMap {
@@ -316,7 +317,8 @@ impl Manager {
     /// client.api().create(&config_map("other")).await?;
     /// let maps = Controller::<ConfigMap>::builder("maps")
     ///     .build(|_: Context<ConfigMap>| async { Ok(Next::Done) });
-    /// let part = cache::Scope::default().namespace("default").fields("metadata.name=mine");
+    /// let mine = Expression::Equal("metadata.name".into(), "mine".into());
+    /// let part = cache::Scope::default().namespace("default").fields(mine);
     /// let handle = Manager::new(server.client()).scope::<ConfigMap>(part).add(maps).spawn()?;
     /// handle.ready().await;
     /// let get = |key: &Key| handle.client().cached().get::<ConfigMap>(key);

@@ -30,6 +30,11 @@ impl Replica {
         Self { name: name.unwrap_or_else(host), seed }
     }
 
+    /// The name: that of the pod, unless another one was set.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The seed of all random decisions of this replica.
     pub(super) fn seed(&self) -> u64 {
         self.seed

@@ -1,5 +1,7 @@
 //! Tasks of the author that run next to the controllers.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
@@ -52,6 +54,9 @@ pub struct RunContext {
     pub recorder: Recorder,
     /// The clock that timestamps are taken from.
     pub clock: Clock,
+    /// The name of this replica: that of its pod, unless it was set.
+    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "only migrations ask"))]
+    pub(crate) replica: Arc<str>,
     pub(super) stopping: CancellationToken,
 }
 

@@ -83,8 +83,8 @@ impl Runtime {
             cluster = cluster.name,
             "Starting Controller"
         );
-        let (caches, kinds) = (cluster.ground.client.cached(), component.kinds());
-        let prepared = component.prepare(&cluster.ground);
+        let (caches, kinds) = (cluster.env.client.cached(), component.kinds());
+        let prepared = component.prepare(&cluster.env);
         caches.arrived(&kinds);
         let prepared = prepared?;
         let handle = prepared.handle.clone();
@@ -102,12 +102,13 @@ impl Runtime {
 
     /// The context of a runnable.
     pub(super) fn context(&self, stopping: CancellationToken, leader: bool) -> RunContext {
-        let ground = &self.clusters[0].ground;
+        let env = &self.clusters[0].env;
         RunContext {
             // Runnables of every replica write without the lease.
-            client: if leader { ground.client.clone() } else { ground.client.unfenced() },
+            client: if leader { env.client.clone() } else { env.client.unfenced() },
             recorder: self.state.recorder.clone(),
-            clock: ground.clock.clone(),
+            clock: env.clock.clone(),
+            replica: self.state.replica.clone(),
             stopping,
         }
     }

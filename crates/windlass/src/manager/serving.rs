@@ -107,9 +107,10 @@ impl Manager {
 
     /// Serves the webhooks over TLS on an address, by convention `:9443`.
     ///
-    /// The pod is ready once a certificate is loaded. After a shutdown, webhooks are served for five
-    /// seconds more, within the grace period, because API servers learn late that a pod stops; those
-    /// of [`Certificates::local`] are not, because their configurations are deleted first.
+    /// The pod is ready once a certificate is loaded, and its CA published if this replica leads.
+    /// After a shutdown, webhooks are served for five seconds more, within the grace period, because
+    /// API servers learn late that a pod stops; those of [`Certificates::local`] are not, because
+    /// their configurations are deleted first.
     #[cfg(feature = "webhook")]
     pub fn webhook_server(mut self, address: &str, certificates: Certificates) -> Self {
         self.serving.webhook_server = enabled(address).map(|address| (address, certificates));
@@ -131,14 +132,15 @@ impl Manager {
         if certificates.are_local() {
             server = server.without_linger();
         }
-        let Served { tls, tasks } = certificates.serving(client, server.bound())?;
+        let Served { tls, published, tasks } = certificates.serving(client, server.bound())?;
         for task in tasks {
             let start = super::Runnable { name: task.name.into(), start: task.run, eager: true };
             self.runnables.push((task.leader, start));
         }
         let (shown, clock) = (tls.clone(), self.clock.clone());
         self.checks.add_builtin(super::checks::Probe::Ready, "webhook-certificate", move || {
-            crate::webhook::check_served(shown.served().as_deref(), clock.now()).map(|()| None)
+            crate::webhook::check_served(shown.served().as_deref(), clock.now())?;
+            published.check().map(|()| None)
         });
         Ok(Some(server.secure(Some(tls), None)))
     }

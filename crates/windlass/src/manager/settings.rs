@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cache::Choice;
 use crate::error::{Error, Result};
+use crate::selector;
 
 /// Most workers of a controller.
 const WORKERS_MAX: u64 = 100_000;
@@ -63,7 +64,9 @@ impl Settings {
                     return Err(wrong("namespaces and namespaceSelector: only one can be set"));
                 }
                 "namespaces" => settings.namespaces = Some(Choice::Names(namespaces(value)?)),
-                "namespaceSelector" => settings.namespaces = Some(Choice::Labels(selector(value)?)),
+                "namespaceSelector" => {
+                    settings.namespaces = Some(Choice::Labels(namespace_selector(value)?));
+                }
                 other => {
                     return Err(wrong(format!(
                         "{other}: unknown field, expected log, workers, controllers, namespaces or \
@@ -152,7 +155,7 @@ fn namespaces(value: &Value) -> Result<BTreeSet<String>> {
     names.iter().map(name).collect()
 }
 
-fn selector(value: &Value) -> Result<Selector> {
+fn namespace_selector(value: &Value) -> Result<Selector> {
     let known = ["matchLabels", "matchExpressions"];
     for (name, _) in fields(value, "namespaceSelector")? {
         if !known.contains(&name.as_str()) {
@@ -163,7 +166,7 @@ fn selector(value: &Value) -> Result<Selector> {
     }
     let selector: LabelSelector = serde_json::from_value(value.clone())
         .map_err(|error| wrong(format!("namespaceSelector: {error}")))?;
-    selector.try_into().map_err(|error| wrong(format!("namespaceSelector: {error}")))
+    selector::labels_of(selector).map_err(|error| wrong(format!("namespaceSelector: {error}")))
 }
 
 fn wrong(what: impl Into<String>) -> Error {
@@ -219,6 +222,10 @@ mod tests {
             (
                 "namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}",
                 "namespaceSelector: ",
+            ),
+            (
+                "namespaceSelector: {matchLabels: {a!: b}}",
+                "namespaceSelector: label selector: invalid",
             ),
             (
                 "namespaces: [a]\nnamespaceSelector: {matchLabels: {a: b}}",

@@ -22,6 +22,7 @@ pub(crate) struct ControllerMetrics {
     timeouts: Counter,
     time: Histogram,
     active: Gauge,
+    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "nothing changes it"))]
     limit: Gauge,
 }
 

@@ -89,7 +89,7 @@ pub(super) struct CodeLabels {
 }
 
 #[derive(Debug)]
-#[cfg_attr(not(feature = "webhook"), expect(dead_code, reason = "no webhooks are counted"))]
+#[cfg_attr(not(feature = "webhook"), allow(dead_code, reason = "no webhooks are counted"))]
 pub(super) struct Families {
     pub(super) reconcile_total: Family<ResultLabels, Counter>,
     pub(super) reconcile_errors: Family<ControllerLabels, Counter>,

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::{Operator, connect, output};
+use super::{Operator, connect, kubebuilder, output};
 use crate::error::Error;
 
 /// The flags and subcommands; name, version and description come from the operator.
@@ -24,7 +24,7 @@ pub(super) struct Cli {
 #[derive(Subcommand)]
 pub(super) enum Command {
     /// Run the operator; this is the default.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Write the manifests: config/, docs/api.md, dist/install.yaml and Dockerfile.
     Manifests(ManifestsArgs),
     /// Print the CustomResourceDefinitions.
@@ -49,29 +49,48 @@ pub(super) struct RunArgs {
     #[arg(long, env = "METRICS_BIND_ADDRESS", default_value = "0", value_parser = address)]
     pub(super) metrics_bind_address: String,
     /// Serve metrics over TLS, to clients that may get the path /metrics.
-    #[arg(long, env = "METRICS_SECURE", default_value_t = true, num_args = 0..=1,
-        default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, env = "METRICS_SECURE", default_value = "true", num_args = 0..=1,
+        default_missing_value = "true", value_parser = kubebuilder::boolean,
+        action = ArgAction::Set, value_name = "BOOL")]
     pub(super) metrics_secure: bool,
-    /// The directory with tls.crt and tls.key for metrics; by default a certificate is generated.
+    /// The directory with the certificate for metrics; by default one is generated.
     #[arg(long, env = "METRICS_CERT_PATH", value_name = "DIRECTORY")]
     pub(super) metrics_cert_path: Option<PathBuf>,
+    /// The name of the file with the certificate for metrics.
+    #[arg(long, env = "METRICS_CERT_NAME", value_name = "FILE", default_value = "tls.crt")]
+    pub(super) metrics_cert_name: PathBuf,
+    /// The name of the file with the key for metrics.
+    #[arg(long, env = "METRICS_CERT_KEY", value_name = "FILE", default_value = "tls.key")]
+    pub(super) metrics_cert_key: PathBuf,
     /// The address that serves /healthz and /readyz, such as :8081, or 0 to serve none.
     #[arg(long, env = "HEALTH_PROBE_BIND_ADDRESS", default_value = ":8081", value_parser = address)]
     pub(super) health_probe_bind_address: String,
     /// The port that serves webhooks, or 0 to serve none; 9443 in a pod.
     #[arg(long, env = "WEBHOOK_PORT", value_name = "PORT")]
     pub(super) webhook_port: Option<u16>,
-    /// The directory with tls.crt and tls.key for webhooks; by default the operator keeps a
-    /// certificate in a Secret.
+    /// Serve webhooks; with `false`, as with port 0, none.
+    #[arg(long, env = "ENABLE_WEBHOOKS", default_value = "true", num_args = 0..=1,
+        default_missing_value = "true", value_parser = kubebuilder::unless_false,
+        action = ArgAction::Set, value_name = "BOOL")]
+    pub(super) enable_webhooks: bool,
+    /// The directory with the certificate for webhooks; by default the operator keeps one in a
+    /// Secret.
     #[arg(long, env = "WEBHOOK_CERT_PATH", value_name = "DIRECTORY")]
     pub(super) webhook_cert_path: Option<PathBuf>,
+    /// The name of the file with the certificate for webhooks.
+    #[arg(long, env = "WEBHOOK_CERT_NAME", value_name = "FILE", default_value = "tls.crt")]
+    pub(super) webhook_cert_name: PathBuf,
+    /// The name of the file with the key for webhooks.
+    #[arg(long, env = "WEBHOOK_CERT_KEY", value_name = "FILE", default_value = "tls.key")]
+    pub(super) webhook_cert_key: PathBuf,
     /// Let the cluster call the webhooks of this process at this URL, such as
     /// https://host.docker.internal:9443, while it runs.
     #[arg(long, env = "WEBHOOK_URL", value_name = "URL", conflicts_with = "webhook_cert_path")]
     pub(super) webhook_url: Option<String>,
     /// Work only while this process holds the lease of the operator.
-    #[arg(long, env = "LEADER_ELECT", default_value_t = false, num_args = 0..=1,
-        default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, env = "LEADER_ELECT", default_value = "false", num_args = 0..=1,
+        default_missing_value = "true", value_parser = kubebuilder::boolean,
+        action = ArgAction::Set, value_name = "BOOL")]
     pub(super) leader_elect: bool,
     /// The namespace of the lease; by default that of the pod or of the kubeconfig.
     #[arg(long, env = "LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE",
@@ -96,6 +115,8 @@ pub(super) struct RunArgs {
     /// The format of the log; by default text on a terminal and JSON otherwise.
     #[arg(long, visible_alias = "zap-encoder", env = "LOG_FORMAT", value_name = "FORMAT")]
     pub(super) log_format: Option<LogFormat>,
+    #[command(flatten)]
+    pub(super) kubebuilder: kubebuilder::Flags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -163,8 +184,8 @@ pub(super) fn command(operator: &Operator) -> clap::Command {
 }
 
 fn dispatch(operator: Operator, cli: Cli) -> Result<(), Error> {
-    match cli.command.unwrap_or(Command::Run(cli.run)) {
-        Command::Run(args) => connect::run(operator, args),
+    match cli.command.unwrap_or(Command::Run(Box::new(cli.run))) {
+        Command::Run(args) => connect::run(operator, *args),
         Command::Manifests(args) => output::manifests(&operator, args),
         Command::Crd => output::definitions(&operator),
         Command::Rbac => output::access(&operator),
@@ -204,8 +225,12 @@ fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-/// Checks a level or directives. Numbers are the levels of zap: 0 for info, more for debug.
+/// Checks a level or directives. Numbers are the levels of zap: 0 for info, more for debug; its
+/// levels above `error` are `error` here.
 fn level(text: &str) -> Result<String, String> {
+    if matches!(text, "dpanic" | "panic" | "fatal") {
+        return Ok("error".to_owned());
+    }
     if let Ok(number) = text.parse::<u8>() {
         return Ok(["info", "debug", "trace"][usize::from(number.min(2))].to_owned());
     }

@@ -7,21 +7,25 @@ use tracing_subscriber::EnvFilter;
 use windlass_manifests::Model;
 
 use super::cli::{LogFormat, RunArgs};
-use super::{Operator, stepped};
+use super::{Operator, kubebuilder, stepped};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::lease::LeaseOptions;
 use crate::manager::Manager;
-use crate::serve::Tls;
+use crate::serve::{Paths, Tls};
 use crate::webhook::{Certificates, local_policies};
 
 /// Runs until a signal. Everything that can be wrong with the settings is checked before anything
 /// starts.
-pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
+pub(super) fn run(operator: Operator, mut args: RunArgs) -> Result<()> {
     let model = operator.model()?;
+    kubebuilder::apply(&mut args);
     let filter = args.log_level.as_deref().and_then(|level| EnvFilter::try_new(level).ok());
     let json = args.log_format.map(|format| format == LogFormat::Json);
     crate::log::start(filter, json, &Clock::default());
+    for line in kubebuilder::without_effect(&args.kubebuilder) {
+        tracing::info!("{line}");
+    }
     let start = stepped::start()?;
     let work = async {
         let config = config(args.kubeconfig.as_deref()).await?;
@@ -38,10 +42,15 @@ pub(super) fn run(operator: Operator, args: RunArgs) -> Result<()> {
         let manager = webhooks(manager, &args, &model, place)?;
         settings(manager, args, lease)?.run_until_signal().await
     };
+    #[cfg(feature = "plan")]
     if start.is_some() {
         return stepped::block_on(work);
     }
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(work);
+    // A conversion that hangs on its thread must not keep the process.
+    runtime.shutdown_background();
+    outcome
 }
 
 pub(super) async fn config(path: Option<&Path>) -> Result<kube::Config> {
@@ -100,7 +109,7 @@ pub(super) fn webhooks(
     model: &Model,
     place: Place,
 ) -> Result<Manager> {
-    if args.webhook_port == Some(0) || !model.serves_webhooks() {
+    if args.webhook_port == Some(0) || !args.enable_webhooks || !model.serves_webhooks() {
         let local = place == Place::SameMachine || args.webhook_url.is_some();
         if !local || model.policy_objects().is_empty() {
             return Ok(manager);
@@ -110,7 +119,11 @@ pub(super) fn webhooks(
     }
     let everywhere = format!(":{}", args.webhook_port.unwrap_or(model.run.webhook_port));
     if let Some(directory) = &args.webhook_cert_path {
-        return Ok(manager.webhook_server(&everywhere, Certificates::from_dir(directory)?));
+        let paths = Paths {
+            chain: directory.join(&args.webhook_cert_name),
+            key: directory.join(&args.webhook_cert_key),
+        };
+        return Ok(manager.webhook_server(&everywhere, Certificates::from_files(paths)?));
     }
     if let Some(url) = &args.webhook_url {
         return Ok(manager.webhook_server(&everywhere, Certificates::local(model).url(url)));
@@ -143,7 +156,10 @@ fn settings(manager: Manager, args: RunArgs, lease: Option<String>) -> Result<Ma
     }
     if args.metrics_secure {
         let tls = match &args.metrics_cert_path {
-            Some(directory) => Tls::from_dir(directory)?,
+            Some(directory) => Tls::from_files(Paths {
+                chain: directory.join(&args.metrics_cert_name),
+                key: directory.join(&args.metrics_cert_key),
+            })?,
             None => Tls::self_signed(&["localhost"])?,
         };
         manager = manager.secure_metrics(tls);

@@ -35,8 +35,8 @@ pub(super) fn manifests(operator: &Operator, args: ManifestsArgs) -> Result<()> 
         differences.iter().partition(|difference| difference.change == Change::Keep);
     for difference in drifted.iter().chain(&kept) {
         match &difference.change {
-            Change::Update(diff) => say(diff)?,
-            _ => say(&report(difference))?,
+            Change::Create(diff) | Change::Update(diff) | Change::Remove(diff) => say(diff)?,
+            Change::Keep => say(&report(difference))?,
         }
     }
     match drifted.len() {
@@ -49,13 +49,13 @@ pub(super) fn manifests(operator: &Operator, args: ManifestsArgs) -> Result<()> 
     }
 }
 
-/// One line about a file.
+/// One line about a file that was written.
 fn report(difference: &Difference) -> String {
     let path = &difference.path;
     match difference.change {
-        Change::Create => format!("created {path}\n"),
+        Change::Create(_) => format!("created {path}\n"),
         Change::Update(_) => format!("updated {path}\n"),
-        Change::Remove => format!("removed {path}\n"),
+        Change::Remove(_) => format!("removed {path}\n"),
         Change::Keep => format!("kept {path}: its first line does not say that it is generated\n"),
     }
 }

@@ -92,7 +92,10 @@ fn namespaces_that_are_chosen_by_labels_may_be_watched() {
 fn versions_of_a_kind_share_a_definition() {
     let both = || operator().api::<next::Shop>();
     let loses = both().model().expect_err("v2 has no status").to_string();
-    assert!(loses.contains(".status: the field is in v1 and not in v2"), "{loses}");
+    assert!(
+        loses.contains(".status: v1 and v2 differ and nothing converts between them"),
+        "{loses}"
+    );
     let conversion = || Conversion::<Shop>::new().version::<next::Shop>(Fields::new());
     let undefined = operator().conversion(conversion()).model().expect_err("v2 is not defined");
     let text = "Shop is defined in the versions v1, but converted between v1, v2";
@@ -151,6 +154,89 @@ fn flags_are_those_of_kubebuilder() {
         panic!("run takes the same flags")
     };
     assert!(run.leader_elect);
+}
+
+/// The flags of kubebuilder's `main`, and those that its logger adds.
+const MOVED: [&str; 18] = [
+    "--metrics-bind-address=:8443",
+    "--metrics-secure=True",
+    "--metrics-cert-path=/certs",
+    "--metrics-cert-name=server.crt",
+    "--metrics-cert-key=server.key",
+    "--webhook-cert-path=/hooks",
+    "--webhook-cert-name=hook.crt",
+    "--webhook-cert-key=hook.key",
+    "--webhook-port=9443",
+    "--health-probe-bind-address=:8081",
+    "--leader-elect",
+    "--enable-http2=false",
+    "--kubeconfig=/config",
+    "--zap-devel=true",
+    "--zap-encoder=json",
+    "--zap-log-level=panic",
+    "--zap-stacktrace-level=error",
+    "--zap-time-encoding=rfc3339nano",
+];
+
+#[test]
+fn a_deployment_of_kubebuilder_starts_this_program() {
+    let cli = parse(&MOVED).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(cli.run.metrics_cert_name.to_str(), Some("server.crt"));
+    assert_eq!(cli.run.webhook_cert_key.to_str(), Some("hook.key"));
+    assert_eq!(cli.run.log_level.as_deref(), Some("error"));
+    for flag in MOVED {
+        if let Err(error) = parse(&[flag]) {
+            panic!("{flag}: {error}");
+        }
+    }
+}
+
+#[test]
+fn flags_without_an_effect_are_named_once() {
+    let lines =
+        |words: &[&str]| kubebuilder::without_effect(&parse(words).expect("valid").run.kubebuilder);
+    assert_eq!(
+        lines(&MOVED),
+        ["--zap-stacktrace-level has no effect, errors are logged with causes"]
+    );
+    assert_eq!(lines(&["--enable-http2"]).len(), 1);
+    assert_eq!(lines(&["--zap-time-encoding=epoch"]).len(), 1);
+    assert_eq!(lines(&["--zap-devel"]), [] as [String; 0]);
+}
+
+#[test]
+fn development_mode_logs_more_unless_something_else_is_given() {
+    let run = |words: &[&str]| {
+        let mut args = parse(words).expect("valid").run;
+        kubebuilder::apply(&mut args);
+        (args.log_level, args.log_format)
+    };
+    let text = Some(cli::LogFormat::Text);
+    assert_eq!(run(&["--zap-devel"]), (Some("debug".to_owned()), text));
+    let json = Some(cli::LogFormat::Json);
+    let given = run(&["--zap-devel", "--zap-log-level=info", "--zap-encoder=json"]);
+    assert_eq!(given, (Some("info".to_owned()), json));
+    assert_eq!(run(&["--zap-devel=false"]), (None, None));
+}
+
+#[test]
+fn certificates_may_have_other_file_names() {
+    let directory = std::env::temp_dir().join(format!("windlass-named-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("created");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
+    let file = |name: &str, text: String| {
+        std::fs::write(directory.join(name), text).expect("written");
+    };
+    file("server.crt", made.cert.pem());
+    file("server.key", made.signing_key.serialize_pem());
+    let paths = crate::serve::Paths {
+        chain: directory.join("server.crt"),
+        key: directory.join("server.key"),
+    };
+    assert!(crate::serve::Tls::from_files(paths).is_ok());
+    let missing = crate::serve::Tls::from_dir(&directory).expect_err("no tls.crt");
+    assert!(missing.to_string().contains("tls.crt"), "{missing}");
+    std::fs::remove_dir_all(&directory).expect("removed");
 }
 
 #[test]
@@ -273,6 +359,8 @@ mod webhooks {
             (&[], Place::Outside, false),
             (&["--webhook-url=https://10.0.0.2:9443"], Place::Outside, true),
             (&["--webhook-port=0"], Place::Pod, false),
+            (&["--enable-webhooks=false"], Place::Pod, false),
+            (&["--enable-webhooks=yes"], Place::Pod, true),
         ] {
             let operator = operator().webhook(check());
             let model = operator.model().expect("valid");

@@ -71,8 +71,13 @@ fn names(api: &Api) -> impl Iterator<Item = &str> {
 pub(super) fn migration_grants(apis: &[Api]) -> Vec<Grant> {
     let group = "apiextensions.k8s.io";
     let mut grants = vec![
-        Grant::new(Rule::new("apps", "deployments", ["get"]), Reach::Home),
-        Grant::new(Rule::new("", "pods", ["list"]), Reach::Home),
+        Grant::new(
+            Rule::new("apps", "deployments", ["get"])
+                .resource("replicasets")
+                .resource("statefulsets"),
+            Reach::Home,
+        ),
+        Grant::new(Rule::new("", "pods", ["get", "list"]), Reach::Home),
         Grant::new(
             Rule::new("events.k8s.io", "events", ["create", "patch"]),
             Reach::Namespace("default".into()),

@@ -1,12 +1,16 @@
 //! The rules of the other built-in kinds.
 
 use jiff::SignedDuration;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::conditions::condition;
 use super::{Readiness, Subject};
 
 /// For how long a pod may be unschedulable before it counts as failed.
 const UNSCHEDULABLE_MAX: SignedDuration = SignedDuration::from_secs(15);
+
+/// The annotation with the conditions of an autoscaler in version v1.
+const AUTOSCALER_CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
 /// Reasons with which an autoscaler says that it cannot do its work.
 const AUTOSCALER_FAILURES: [&str; 8] = [
@@ -111,16 +115,30 @@ impl Subject<'_> {
     }
 
     fn autoscaler(&self) -> Option<Readiness> {
+        let old = self.old_conditions();
+        let condition = |type_: &&str| condition(old.as_ref().unwrap_or(self.object), type_);
         let types = ["AbleToScale", "ScalingActive", "ScalingLimited"];
-        let found = || types.iter().filter_map(|type_| self.condition(type_));
-        if let Some(broken) = found().find(|c| AUTOSCALER_FAILURES.contains(&c.reason())) {
+        let mut found = types.iter().filter_map(condition);
+        if let Some(broken) = found.find(|c| AUTOSCALER_FAILURES.contains(&c.reason())) {
             return Some(Readiness::failed(broken.reason(), broken.message()));
         }
         let able = ["AbleToScale", "ScalingLimited"].iter();
-        if able.filter_map(|type_| self.condition(type_)).any(|c| c.is("True")) {
+        if able.filter_map(condition).any(|c| c.is("True")) {
             return None;
         }
         Some(Readiness::in_progress("NotAbleToScale", "the autoscaler cannot scale yet"))
+    }
+
+    /// Returns an object with the conditions of an autoscaler in version v1, which has them in an
+    /// annotation; `None` for other versions.
+    fn old_conditions(&self) -> Option<Value> {
+        let annotations = self.object.pointer("/metadata/annotations")?;
+        let text = annotations.get(AUTOSCALER_CONDITIONS)?.as_str()?;
+        if self.text("/apiVersion") != Some("autoscaling/v1") {
+            return None;
+        }
+        let conditions: Value = serde_json::from_str(text).ok()?;
+        Some(json!({"status": {"conditions": conditions}}))
     }
 
     fn definition(&self) -> Option<Readiness> {

@@ -55,6 +55,50 @@ fn condition(type_: &str, status: &str, reason: &str) -> Value {
 }
 
 #[test]
+fn an_autoscaler_of_version_v1_has_its_conditions_in_an_annotation() {
+    let scaler = |api_version: &str, conditions: &str| {
+        let mut object = object(api_version, "HorizontalPodAutoscaler", json!({}), json!({}));
+        object["metadata"]["annotations"] =
+            json!({"autoscaling.alpha.kubernetes.io/conditions": conditions});
+        line(&object)
+    };
+    let able = json!([condition("AbleToScale", "True", "Ready")]).to_string();
+    let broken = json!([
+        condition("AbleToScale", "True", "Ready"),
+        condition("ScalingActive", "False", "FailedGetResourceMetric"),
+    ]);
+    assert_eq!(scaler("autoscaling/v1", &able), "ready");
+    assert_eq!(scaler("autoscaling/v1", &broken.to_string()), "failed FailedGetResourceMetric");
+    assert_eq!(scaler("autoscaling/v2", &able), "not yet NotAbleToScale", "v2 has a status");
+    for text in ["", "[", "{}", "7", "[7]", r#"[{"type": 1}]"#] {
+        assert_eq!(scaler("autoscaling/v1", text), "not yet NotAbleToScale", "{text}");
+    }
+}
+
+#[test]
+fn a_replication_controller_needs_its_replicas() {
+    let spec = json!({"replicas": 2});
+    let all = json!({"replicas": 2, "fullyLabeledReplicas": 2, "availableReplicas": 2,
+        "readyReplicas": 2});
+    check(
+        "v1",
+        "ReplicationController",
+        &[
+            (spec.clone(), all.clone(), "ready"),
+            (spec.clone(), with(&all, "readyReplicas", json!(1)), "not yet LessReady"),
+            (spec.clone(), with(&all, "replicas", json!(3)), "not yet ExtraPods"),
+            (
+                spec,
+                json!({"conditions": [condition("ReplicaFailure", "True", "FailedCreate")]}),
+                "not yet ReplicaFailure",
+            ),
+        ],
+    );
+    let unseen = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {}});
+    assert_eq!(line(&unseen), "not yet LatestGenerationNotObserved");
+}
+
+#[test]
 fn deletion_and_generation_decide_before_everything_else() {
     let ready = json!({"conditions": [condition("Ready", "True", "Fine")]});
     let mut shop = object("example.com/v1", "Shop", json!({}), ready);

@@ -29,7 +29,7 @@ impl Subject<'_> {
             ("apps", "Deployment") => self.deployment(),
             ("apps", "StatefulSet") => self.stateful_set(),
             ("apps", "DaemonSet") => self.daemon_set(),
-            ("apps", "ReplicaSet") => self.replica_set(),
+            ("apps", "ReplicaSet") | ("", "ReplicationController") => self.replica_set(),
             ("batch", "Job") => self.job(),
             _ => return None,
         };

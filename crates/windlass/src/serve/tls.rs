@@ -56,12 +56,19 @@ pub struct Tls {
 /// Where a certificate was read from.
 #[derive(Clone)]
 struct Files {
-    dir: PathBuf,
+    paths: Paths,
     /// The content that is served.
     content: Content,
 }
 
-/// The content of `tls.crt` and `tls.key`.
+/// The files of a certificate chain and of its private key.
+#[derive(Clone, Debug)]
+pub(crate) struct Paths {
+    pub(crate) chain: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+/// The content of both files.
 #[derive(Clone, PartialEq, Eq)]
 struct Content {
     chain: Vec<u8>,
@@ -88,9 +95,14 @@ impl Tls {
     ///
     /// Fails if a file cannot be read or contains no certificate or key.
     pub fn from_dir(dir: impl AsRef<Path>) -> Result<Self> {
-        let content = read(dir.as_ref())?;
+        Self::from_files(Paths::below(dir.as_ref()))
+    }
+
+    /// Reads two files, and reads them again every ten seconds.
+    pub(crate) fn from_files(paths: Paths) -> Result<Self> {
+        let content = paths.read()?;
         let mut tls = Self::from_pem(&content.chain, &content.key)?;
-        tls.files = Some(Files { dir: dir.as_ref().to_path_buf(), content });
+        tls.files = Some(Files { paths, content });
         Ok(tls)
     }
 
@@ -141,7 +153,7 @@ impl Tls {
     /// # Errors
     ///
     /// Fails if a name is not a valid host name.
-    #[cfg(feature = "ring")]
+    #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
     pub fn self_signed(hosts: &[&str]) -> Result<Self> {
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let made = rcgen::generate_simple_self_signed(hosts).map_err(|e| wrong("host name", &e))?;
@@ -168,12 +180,12 @@ impl Tls {
 
     /// Serves renewed certificates; never completes.
     pub(super) async fn follow(&self) -> Infallible {
-        let Some(Files { dir, mut content }) = self.files.clone() else {
+        let Some(Files { paths, mut content }) = self.files.clone() else {
             return std::future::pending().await;
         };
         loop {
             tokio::time::sleep(READ_EVERY).await;
-            let renewed = match read_within(&dir, READ_TIMEOUT).await {
+            let renewed = match read_within(&paths, READ_TIMEOUT).await {
                 Ok(same) if same == content => continue,
                 Ok(new) => certified(&new.chain, &new.key).map(|certificate| {
                     self.served.0.store(Some(Arc::new(certificate)));
@@ -196,26 +208,34 @@ impl Tls {
 }
 
 /// Reads the files on a thread that may block: a mount that hangs must not stop the runtime.
-async fn read_within(dir: &Path, timeout: Duration) -> Result<Content> {
-    let files = dir.to_path_buf();
-    let reading = tokio::task::spawn_blocking(move || read(&files));
+async fn read_within(paths: &Paths, timeout: Duration) -> Result<Content> {
+    let files = paths.clone();
+    let reading = tokio::task::spawn_blocking(move || files.read());
     match tokio::time::timeout(timeout, reading).await {
         Ok(Ok(content)) => content,
         Ok(Err(panic)) => Err(Error::Panic(panic.to_string())),
         Err(_) => {
-            let (dir, seconds) = (dir.display(), timeout.as_secs_f32());
-            Err(Error::Other(format!("{dir} was not read within {seconds} s").into()))
+            let (file, seconds) = (paths.chain.display(), timeout.as_secs_f32());
+            Err(Error::Other(format!("{file} was not read within {seconds} s").into()))
         }
     }
 }
 
-fn read(dir: &Path) -> Result<Content> {
-    let read = |name: &str| {
-        let path = dir.join(name);
-        std::fs::read(&path)
-            .map_err(|e| Error::Other(format!("cannot read {}: {e}", path.display()).into()))
-    };
-    Ok(Content { chain: read("tls.crt")?, key: read("tls.key")? })
+// === impl Paths ===
+
+impl Paths {
+    /// The names that a Secret of type `kubernetes.io/tls` has.
+    pub(crate) fn below(dir: &Path) -> Self {
+        Self { chain: dir.join("tls.crt"), key: dir.join("tls.key") }
+    }
+
+    fn read(&self) -> Result<Content> {
+        let read = |path: &Path| {
+            std::fs::read(path)
+                .map_err(|e| Error::Other(format!("cannot read {}: {e}", path.display()).into()))
+        };
+        Ok(Content { chain: read(&self.chain)?, key: read(&self.key)? })
+    }
 }
 
 fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
@@ -229,16 +249,20 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
     CertifiedKey::from_der(chain, key, &*provider()?).map_err(|e| wrong("certificate", &e))
 }
 
-/// The provider that the process has installed, or that of the feature `ring`.
+/// The provider that the process has installed, or that of the feature `ring` or `aws-lc-rs`.
 fn provider() -> Result<Arc<CryptoProvider>> {
     if let Some(installed) = CryptoProvider::get_default() {
         return Ok(installed.clone());
     }
     #[cfg(feature = "ring")]
     return Ok(Arc::new(rustls::crypto::ring::default_provider()));
-    #[cfg(not(feature = "ring"))]
+    #[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
+    return Ok(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    #[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
     Err(Error::Invalid(
-        "TLS needs a crypto provider: install one of rustls, or enable the feature ring".into(),
+        "TLS needs a crypto provider: install one of rustls, or enable the feature ring or \
+         aws-lc-rs"
+            .into(),
     ))
 }
 
@@ -248,8 +272,8 @@ fn wrong(what: &str, error: &dyn fmt::Display) -> Error {
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dir = self.files.as_ref().map(|files| &files.dir);
-        f.debug_struct("Tls").field("dir", &dir).finish_non_exhaustive()
+        let paths = self.files.as_ref().map(|files| &files.paths);
+        f.debug_struct("Tls").field("paths", &paths).finish_non_exhaustive()
     }
 }
 
@@ -265,9 +289,9 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("runs");
         assert!(made.success());
         // Nobody writes into the pipe, so reading it does not return.
-        let read = read_within(&dir, Duration::from_millis(20)).await;
+        let read = read_within(&Paths::below(&dir), Duration::from_millis(20)).await;
         let error = read.err().expect("too late").to_string();
-        assert_eq!(error, format!("{} was not read within 0.02 s", dir.display()));
+        assert_eq!(error, format!("{} was not read within 0.02 s", pipe.display()));
         // Lets the thread end.
         let release = pipe.clone();
         tokio::task::spawn_blocking(move || drop(std::fs::write(release, "")))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -19,7 +20,7 @@ use windlass::client::Patch;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Running;
 use windlass::{Client, Key, Manager, Predicate, Result};
-use windlass_apiserver::ApiServer;
+use windlass_apiserver::{ApiServer, User};
 
 use crate::common::{config_map, key};
 
@@ -43,14 +44,25 @@ pub enum Fault {
 
 type Before = Arc<dyn Fn(&Request<Body>) -> Option<u16> + Send + Sync>;
 
+/// What somebody else does right before a request of the operator, once.
+pub struct Meanwhile {
+    pub method: Method,
+    /// The end of the path of the request.
+    pub path: &'static str,
+    pub what: BoxFuture<'static, ()>,
+}
+
 /// A layer between the operator and the server.
 #[derive(Clone)]
 pub struct Wire {
     upstream: kube::Client,
+    /// The same server, for a user without any rights.
+    denied: kube::Client,
     fault: Option<(usize, Fault)>,
     requests: Arc<AtomicUsize>,
-    /// Answers a request with a status code instead of the server.
+    /// Answers a request with a status code: 403 is the refusal of the server's authorizer.
     pub refuse: Arc<Mutex<Option<Before>>>,
+    pub meanwhile: Arc<Mutex<Option<Meanwhile>>>,
     /// Objects that have the mark of a child and are not in the inventory.
     pub orphans: Arc<Mutex<Vec<String>>>,
 }
@@ -61,9 +73,11 @@ impl Wire {
     pub fn new(server: &ApiServer, fault: Option<(usize, Fault)>) -> Self {
         Self {
             upstream: server.client(),
+            denied: server.client_as(User::new("operator", &["system:authenticated"])),
             fault,
             requests: Arc::default(),
             refuse: Arc::default(),
+            meanwhile: Arc::default(),
             orphans: Arc::default(),
         }
     }
@@ -96,14 +110,23 @@ impl Wire {
         let crashed = self.crashed();
         let count = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
         let code = self.refuse.lock().clone().and_then(|refuse| refuse(&request));
-        if let Some(code) = code {
-            return status(code, &request);
+        match code {
+            Some(403) => return send(&self.denied, request).await,
+            Some(code) => return conflict(code),
+            None => {}
+        }
+        let meant = |next: &mut Meanwhile| {
+            *request.method() == next.method && request.uri().path().ends_with(next.path)
+        };
+        let meanwhile = self.meanwhile.lock().take_if(meant);
+        if let Some(meanwhile) = meanwhile {
+            meanwhile.what.await;
         }
         match self.fault.filter(|(at, _)| *at == count).map(|(_, fault)| fault) {
             _ if crashed => refused(),
             None => self.forward(request).await,
             Some(Fault::CrashBefore | Fault::Away) => refused(),
-            Some(Fault::Conflict) if request.method() != Method::GET => status(409, &request),
+            Some(Fault::Conflict) if request.method() != Method::GET => conflict(409),
             Some(Fault::Conflict) => self.forward(request).await,
             Some(Fault::CrashAfter | Fault::Lost) => {
                 self.forward(request).await?;
@@ -114,47 +137,29 @@ impl Wire {
 
     async fn forward(&self, request: Request<Body>) -> Answer {
         let writes = request.method() != Method::GET;
-        let answer = self.upstream.send(request).await.map_err(io::Error::other)?;
-        if writes {
+        let answer = send(&self.upstream, request).await;
+        if writes && answer.is_ok() {
             let found = orphans(&Client::new(self.upstream.clone())).await;
             self.orphans.lock().extend(found);
         }
-        Ok(answer.map(|body| body.map_err(io::Error::other).boxed_unsync()))
+        answer
     }
 }
 
-/// An answer of the server, with the message of its authorizer if something is forbidden.
-fn status(code: u16, request: &Request<Body>) -> Answer {
-    let reason = if code == 403 { "Forbidden" } else { "Conflict" };
-    let message = match code {
-        403 => forbidden(request.method(), request.uri().path()),
-        _ => "the object has been modified".to_string(),
-    };
+async fn send(to: &kube::Client, request: Request<Body>) -> Answer {
+    let answer = to.send(request).await.map_err(io::Error::other)?;
+    Ok(answer.map(|body| body.map_err(io::Error::other).boxed_unsync()))
+}
+
+/// The answer to a write for which another writer was faster.
+fn conflict(code: u16) -> Answer {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-        "reason": reason, "message": message,
+        "reason": "Conflict", "message": "the object has been modified",
     });
     let body = Full::new(body.to_string().into()).map_err(|never| match never {});
     let answer = Response::builder().status(code).header("content-type", "application/json");
     answer.body(body.boxed_unsync()).map_err(io::Error::other)
-}
-
-fn forbidden(method: &Method, path: &str) -> String {
-    let verb = match *method {
-        Method::GET => "get",
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::DELETE => "delete",
-        _ => "patch",
-    };
-    let words: Vec<&str> = path.split('/').collect();
-    let (group, rest) = if words[1] == "api" { ("", &words[3..]) } else { (words[2], &words[4..]) };
-    let rest = if rest[0] == "namespaces" && rest.len() > 2 { &rest[2..] } else { rest };
-    let resource = [&rest[..1], rest.get(2..).unwrap_or_default()].concat().join("/");
-    format!(
-        "{resource} is forbidden: User \"operator\" cannot {verb} resource \"{resource}\" in API \
-         group \"{group}\" in the namespace \"default\""
-    )
 }
 
 /// Returns the marked objects: `secret:default:a`, `map:other:b`, `role::c`.

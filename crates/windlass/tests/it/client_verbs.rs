@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::core::{DynamicObject, Expression, PartialObjectMeta};
 use serde_json::json;
 use windlass::client::{Deleted, Deletion, Patch};
 use windlass::{Client, Kind, List, Manager, ResultExt};
@@ -67,7 +67,8 @@ async fn lists_page_select_and_limit() {
     let count = async |list: List<ConfigMap, Client>| list.items().await.expect("listed").len();
     assert_eq!(count(all.clone().labels([("parity", "even")])).await, 6);
     assert_eq!(count(all.clone().limit(5)).await, 5);
-    assert_eq!(count(all.clone().fields("metadata.name=m03")).await, 1);
+    let third = Expression::Equal("metadata.name".into(), "m03".into());
+    assert_eq!(count(all.clone().fields(third)).await, 1);
     let metadata =
         client.api::<PartialObjectMeta<ConfigMap>>().list().namespace("default").items().await;
     assert!(metadata.expect("listed").iter().any(|m| m.metadata.name.as_deref() == Some("m11")));

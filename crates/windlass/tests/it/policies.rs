@@ -3,6 +3,7 @@
 
 use http::{Method, Request};
 use http_body_util::BodyExt;
+use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -310,7 +311,36 @@ fn wrong_expressions_are_found_before_anything_is_installed() {
     let costly = lamp().validate("object.spec.notes.all(n, n.matches('^(a|b)*$'))", "");
     let found = wrong(costly);
     assert!(found.contains("it may cost "), "{found}");
-    assert!(found.contains("bound the lists and texts that it reads"), "{found}");
+    assert!(found.contains("bound the lists and texts that are read"), "{found}");
+}
+
+#[test]
+fn expressions_are_held_to_what_the_api_server_lets_them_cost() {
+    let pods = || Policy::<Pod>::new("images");
+    let pairs = "object.spec.containers.all(a, object.spec.containers.all(b, size(a.name) != size(b.name)))";
+    let model = |policy: Policy<Pod>| Operator::new("pods").policy(policy).model();
+    let each = wrong(pods().validate(
+        "object.spec.containers.all(a, object.spec.containers.all(b, a.name + b.name != a.name))",
+        "",
+    ));
+    assert!(each.contains(", more than 1000000: "), "{each}");
+    let with_condition = |policy: Policy<Pod>, name: String| {
+        policy.settings(|policy| {
+            let condition = MatchCondition { name, expression: pairs.into() };
+            policy.spec.match_conditions.get_or_insert_default().push(condition);
+        })
+    };
+    let checked = || pods().validate("true", "");
+    model(with_condition(checked(), "pairs".into())).expect("one condition");
+    model(pods().validate(pairs, "")).expect("one rule");
+    let conditions = (0..60).fold(checked(), |policy, n| with_condition(policy, format!("c{n}")));
+    let conditions = wrong(conditions);
+    assert!(conditions.starts_with("policy \"images\": all match conditions together may cost "));
+    assert!(conditions.contains(", more than 2500000: "), "{conditions}");
+    let rules = (0..400).fold(pods(), |policy, _| policy.validate(pairs, ""));
+    let rules = wrong(rules);
+    assert!(rules.starts_with("policy \"images\": all expressions together may cost "), "{rules}");
+    assert!(rules.contains(", more than 10000000: "), "{rules}");
 }
 
 #[test]

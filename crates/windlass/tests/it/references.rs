@@ -149,6 +149,9 @@ async fn the_hash_of_references_follows_their_contents_alone() {
     assert!(third != first && third != second);
     client.api::<Secret>().patch(&key("s"), &paint("red")).await.expect("patched");
     assert_eq!(next().await, second, "as it was");
+    let freeze = Patch::Merge(json!({"immutable": true}));
+    client.api::<Secret>().patch(&key("s"), &freeze).await.expect("patched");
+    assert_eq!(next().await, second, "who may change it is no content");
     running.stop().await.expect("stops");
 }
 

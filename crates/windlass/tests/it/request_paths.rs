@@ -8,7 +8,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::client::Body;
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, Expression};
 use proptest::prelude::*;
 use serde_json::json;
 use windlass::cache::{Cache, Scope};
@@ -32,10 +32,10 @@ const HOSTILE: [&str; 8] = [
 
 /// Answers every request with an empty object and keeps its URL.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<String>>>);
+pub struct Recorder(Arc<Mutex<Vec<String>>>);
 
 impl Recorder {
-    fn kube(&self) -> kube::Client {
+    pub fn kube(&self) -> kube::Client {
         let urls = self.0.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             urls.lock().unwrap().push(request.uri().to_string());
@@ -48,11 +48,11 @@ impl Recorder {
         kube::Client::new(service, "default")
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client::new(self.kube())
     }
 
-    fn take(&self) -> Vec<String> {
+    pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -210,16 +210,16 @@ async fn a_watch_of_something_that_is_no_path_segment_sends_nothing() {
 async fn selectors_are_escaped() {
     let recorder = Recorder::default();
     let all = recorder.client().api::<ConfigMap>().list();
-    let list = all.labels([("a", "b&limit=1#")]).fields("metadata.name=x&watch=true?/%");
-    list.items().await.expect("listed");
+    let name = Expression::Equal("metadata.name".into(), "x&watch=true?/%".into());
+    all.labels([("a.b/c", "d")]).fields(name).items().await.expect("listed");
     assert_eq!(
         recorder.take(),
-        ["/api/v1/configmaps?labelSelector=a%3Db%26limit%3D1%23\
-          &fieldSelector=metadata.name%3Dx%26watch%3Dtrue%3F%2F%25&limit=500"]
+        ["/api/v1/configmaps?labelSelector=a.b%2Fc%3Dd\
+          &fieldSelector=metadata.name%3Dx%26watch%5C%3Dtrue%3F%2F%25&limit=500"]
     );
 }
 
-fn decoded(segment: &str) -> String {
+pub fn decoded(segment: &str) -> String {
     let (mut bytes, mut rest) = (Vec::new(), segment.as_bytes());
     while let Some((first, tail)) = rest.split_first() {
         if *first == b'%' {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Service, ServiceStatus};
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use windlass::client::Patch;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::Running;
-use windlass::{Client, Result};
+use windlass::{Client, Object, Result};
 use windlass_apiserver::ApiServer;
 use windlass_apiserver::fault::Fault;
 
-use crate::common::{eventually, key, manager};
+use crate::common::{config_map, eventually, key, manager};
 
 fn service(name: &str) -> Service {
     serde_json::from_value(json!({
@@ -45,7 +45,7 @@ fn conditions(service: &Service) -> Vec<String> {
     all.into_iter().flatten().map(|condition| condition.type_.clone()).collect()
 }
 
-fn ready(cx: &Context<Service>, type_: &str, all: &mut Vec<Condition>) {
+fn ready<K: Object>(cx: &Context<K>, type_: &str, all: &mut Vec<Condition>) {
     cx.condition(type_, true).reason("Checked").set(all);
 }
 
@@ -221,5 +221,55 @@ async fn an_object_created_again_does_not_get_the_status_of_its_predecessor() {
         assert!(late.as_ref().is_err_and(windlass::Error::is_conflict), "{late:?}");
     }
     assert!(conditions(&stored(&setup, "web").await).is_empty());
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_an_object_that_was_deleted_meanwhile_is_not_written() {
+    let server = ApiServer::start();
+    let setup = Client::new(server.client());
+    let (sent, mut results) = mpsc::unbounded_channel();
+    let other = setup.clone();
+    let reconcile = move |cx: Context<Service>| {
+        let (sent, other) = (sent.clone(), other.clone());
+        async move {
+            if cx.object().is_none() || cx.name() != "web" {
+                return Ok(Next::Done);
+            }
+            other.api::<Service>().delete(cx.key()).await?;
+            assert!(cx.get::<Service>("web")?.is_some(), "the watch has not brought the deletion");
+            let wrote = cx.status_as(|part: &mut Part| ready(&cx, "Mine", &mut part.conditions));
+            let _ = sent.send(wrote.await);
+            Ok::<_, windlass::Error>(Next::Done)
+        }
+    };
+    let controller = Controller::<Service>::builder("mine").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    handle.ready().await;
+    slow_watches(&server);
+    setup.api().create(&service("web")).await.expect("created");
+    let wrote = results.recv().await.expect("reconciled");
+    assert!(matches!(wrote, Ok(false)), "{wrote:?}");
+    handle.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_without_a_status_is_an_error() {
+    let server = ApiServer::start();
+    let setup = Client::new(server.client());
+    let (sent, mut results) = mpsc::unbounded_channel();
+    let reconcile = move |cx: Context<ConfigMap>| {
+        let sent = sent.clone();
+        async move {
+            let wrote = cx.status_as(|part: &mut Part| ready(&cx, "Mine", &mut part.conditions));
+            let _ = sent.send(wrote.await);
+            Ok::<_, windlass::Error>(Next::Done)
+        }
+    };
+    setup.api().create(&config_map("a", &[])).await.expect("created");
+    let controller = Controller::<ConfigMap>::builder("mine").build(reconcile);
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    let wrote = results.recv().await.expect("reconciled");
+    assert!(wrote.as_ref().is_err_and(windlass::Error::is_not_found), "{wrote:?}");
     handle.stop().await.expect("stops");
 }

@@ -13,7 +13,7 @@ use windlass::client::Patch;
 use windlass::clock::Clock;
 use windlass::controller::{Context, Controller, Next};
 use windlass::manager::{Handle, Running};
-use windlass::{Client, Kind, Result};
+use windlass::{Client, Error, Kind, Result};
 use windlass_apiserver::ApiServer;
 
 use crate::common::{config_map, key, manager, metric, secret};
@@ -273,8 +273,15 @@ impl std::io::Write for Lines {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_write_on_every_pass_does_not_keep_paused_time_from_advancing() {
+/// Runs a reconcile that always leads to another one, until the timeout of a test would fire. Returns
+/// the entry of the diagnostics page and the line of the log about it.
+async fn without_end<F>(
+    passes_max: i32,
+    reconcile: impl Fn(Context<ConfigMap>, i32) -> F + Copy + Send + Sync + 'static,
+) -> (Value, String)
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
     let lines = Lines::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -285,27 +292,90 @@ async fn a_write_on_every_pass_does_not_keep_paused_time_from_advancing() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let server = ApiServer::start();
     let passes = Arc::new(AtomicI32::new(0));
-    let reconcile = |cx: Context<ConfigMap>, passes: Arc<AtomicI32>| async move {
-        let pass = passes.fetch_add(1, Ordering::SeqCst);
-        let patch = Patch::Merge(json!({"data": {"pass": pass.to_string()}}));
-        cx.client().api::<ConfigMap>().patch(cx.key(), &patch).await?;
-        Ok(Next::Done)
-    };
     let count = passes.clone();
-    let controller = Controller::<ConfigMap>::builder("maps")
-        .build(move |cx: Context<ConfigMap>| reconcile(cx, count.clone()));
+    let run = move |cx: Context<ConfigMap>| {
+        let count = count.clone();
+        async move {
+            if cx.object().is_some() && cx.name() == "a" {
+                reconcile(cx, count.fetch_add(1, Ordering::SeqCst)).await?;
+            }
+            Ok::<_, Error>(Next::Done)
+        }
+    };
+    let controller = Controller::<ConfigMap>::builder("maps").owns::<Secret>().build(run);
     let handle = manager(&server).add(controller).spawn().expect("starts");
     handle.client().api().create(&config_map("a", &[])).await.expect("created");
 
     let never = tokio::time::timeout(60 * SECOND, std::future::pending::<()>()).await;
     assert!(never.is_err(), "the timeout of a test fires");
-    assert!(passes.load(Ordering::SeqCst) < 600, "{}", passes.load(Ordering::SeqCst));
+    let passes = passes.load(Ordering::SeqCst);
+    assert!((100..passes_max).contains(&passes), "{passes}");
     assert_eq!(found(&handle), 1.0);
-    assert_eq!(shown(&handle)[0]["fields"], "data.pass");
     let log = String::from_utf8(lines.0.lock().unwrap().clone()).expect("text");
     let line = log.lines().find(|line| line.contains("ERROR")).unwrap_or_else(|| panic!("{log}"));
-    for part in ["without any time passing", "controller=maps", "default/a", "data.pass"] {
+    for part in ["without any time passing", "controller=maps", "default/a"] {
         assert!(line.contains(part), "{part} in {line}");
     }
+    let entry = shown(&handle)[0].clone();
+    handle.stop().await.expect("stops");
+    (entry, line.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_on_every_pass_does_not_keep_paused_time_from_advancing() {
+    let (entry, line) = without_end(600, |cx, pass| async move {
+        let patch = Patch::Merge(json!({"data": {"pass": pass.to_string()}}));
+        cx.client().api::<ConfigMap>().patch(cx.key(), &patch).await.map(drop)
+    })
+    .await;
+    assert_eq!(entry["fields"], "data.pass");
+    assert!(line.contains("data.pass"), "{line}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_created_and_deleted_in_turn_does_not_keep_paused_time_from_advancing() {
+    let (entry, line) = without_end(1700, |cx, _| async move {
+        match cx.get::<Secret>("child")? {
+            Some(_) => cx.client().api::<Secret>().delete(&key("child")).await.map(drop),
+            None => cx.create(&secret("child")).await.map(drop),
+        }
+    })
+    .await;
+    assert_eq!(entry["cause"], "it is reconciled again and again without any time passing");
+    assert_eq!(entry["object"], "default/a");
+    assert!(line.contains(" Secret default/child"), "{line}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_child_on_every_pass_does_not_keep_paused_time_from_advancing() {
+    let (entry, line) = without_end(1700, |cx, _| async move {
+        let mut child = secret("");
+        (child.metadata.name, child.metadata.generate_name) = (None, Some("child-".into()));
+        cx.create(&child).await.map(drop)
+    })
+    .await;
+    assert_eq!(entry["kind"], Kind::of::<ConfigMap>().to_string());
+    assert!(line.contains("create Secret default/child-"), "{line}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_objects_that_are_reconciled_at_one_instant_are_no_loop() {
+    let server = ApiServer::start();
+    let passes = Arc::new(AtomicI32::new(0));
+    let count = passes.clone();
+    let controller =
+        Controller::<ConfigMap>::builder("maps").build(move |_: Context<ConfigMap>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async { Ok::<_, Error>(Next::Done) }
+        });
+    let began = tokio::time::Instant::now();
+    let handle = manager(&server).add(controller).spawn().expect("starts");
+    for at in 0..2500 {
+        let map = config_map(&format!("m{at}"), &[]);
+        handle.client().api().create(&map).await.expect("created");
+    }
+    crate::common::eventually("the reconciles", || passes.load(Ordering::SeqCst) >= 2500).await;
+    assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
+    assert_eq!(found(&handle), 0.0);
     handle.stop().await.expect("stops");
 }

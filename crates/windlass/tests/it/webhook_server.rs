@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::json;
+use windlass::conversion::{Conversion, Fields};
 use windlass::manager::Running;
 use windlass::webhook::{Certificates, Findings, Request, Webhook};
 use windlass::{Client, Key, Operator, Result};
@@ -76,6 +79,76 @@ async fn a_local_operator_is_called_by_its_url_while_it_runs() {
     // Nothing calls the server any more, so it ends with the manager.
     handle.wait().await.expect("stops");
     tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect_err("listens no longer");
+}
+
+mod v1 {
+    #[windlass::api(group = "example.com", version = "v1", kind = "Lamp", storage = false)]
+    pub struct LampSpec {
+        pub watts: i32,
+    }
+}
+
+mod v2 {
+    #[windlass::api(group = "example.com", version = "v2", kind = "Lamp")]
+    pub struct LampSpec {
+        pub power: i32,
+    }
+}
+
+#[tokio::test]
+async fn a_local_operator_gives_the_conversion_back() {
+    const CONFIG: &str = "/spec/conversion/webhook/clientConfig";
+    let server = ApiServer::start();
+    let client = Client::new(server.client());
+    let fields = Fields::new().moved(".spec.watts", ".spec.power");
+    let conversion = || Conversion::<v2::Lamp>::new().version::<v1::Lamp>(fields.clone());
+    let operator =
+        || Operator::new("lamps").api::<v2::Lamp>().api::<v1::Lamp>().conversion(conversion());
+    let model = operator().model().expect("valid");
+    let key = Key::cluster("lamps.example.com");
+    let installed = async |bundle: Option<&str>| {
+        let definitions = client.api::<CustomResourceDefinition>();
+        definitions.delete(&key).await.ok();
+        let mut definition = model.definitions().remove(0);
+        if let Some(bundle) = bundle {
+            definition.pointer_mut(CONFIG).expect("has a webhook")["caBundle"] = json!(bundle);
+        }
+        let definition = serde_json::from_value(definition).expect("a definition");
+        client.api::<CustomResourceDefinition>().create(&definition).await.expect("created");
+    };
+    let config = async || {
+        let found = client.api::<CustomResourceDefinition>().get(&key).await.expect("answered");
+        let found = serde_json::to_value(&*found.expect("exists")).expect("a value");
+        found.pointer(CONFIG).expect("has a webhook").clone()
+    };
+    let run = || {
+        let certificates = Certificates::local(&model);
+        let manager = operator().manager(server.client());
+        manager.webhook_server("127.0.0.1:0", certificates).spawn().expect("starts")
+    };
+    let ca = pki::Ca::generate("ca", jiff::Timestamp::now()).expect("made");
+    let bundle =
+        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, ca.certificate());
+    for bundle in [None, Some(bundle.as_str())] {
+        installed(bundle).await;
+        let before = config().await;
+        let handle = run();
+        until("this process converts", async || config().await["url"].is_string()).await;
+        assert!(config().await["service"].is_null());
+        handle.stop().await.expect("stops");
+        assert_eq!(config().await, before);
+    }
+    // A process that was killed leaves its URL, which is not what comes back.
+    installed(None).await;
+    let before = config().await;
+    let handle = run();
+    until("this process converts", async || config().await["url"].is_string()).await;
+    let first = config().await;
+    handle.abort();
+    let handle = run();
+    until("the next one converts", async || config().await != first).await;
+    handle.stop().await.expect("stops");
+    assert_eq!(config().await, before);
 }
 
 fn readiness(handle: &Running) -> impl Future<Output = std::result::Result<String, String>> + '_ {

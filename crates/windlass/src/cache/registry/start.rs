@@ -41,7 +41,7 @@ impl Cache {
             true => SyncStates::of_chosen(!scope.metadata_only),
             false => SyncStates::new(namespaces.len(), !scope.metadata_only),
         });
-        let mut rules = self.rules(states.whole());
+        let mut rules = self.rules(states.full_wanted());
         // Kinds whose watches break together must not come back together.
         rules.seed = format!("{}.{}", kind.plural(), kind.group())
             .bytes()
@@ -52,7 +52,7 @@ impl Cache {
             target: Target {
                 kind: resource,
                 namespace: None,
-                labels: scope.labels.as_ref().map(ToString::to_string),
+                labels: scope.labels.clone(),
                 fields: scope.fields.clone(),
                 metadata_only: scope.metadata_only,
             },
@@ -76,7 +76,7 @@ impl Cache {
         Arc::new(Core { store, states, stats, namespaces, chosen, indexes, _running })
     }
 
-    fn rules(&self, whole: ordered_watch::Receiver<bool>) -> Rules {
+    fn rules(&self, full_wanted: ordered_watch::Receiver<bool>) -> Rules {
         let options = &self.shared.options;
         Rules {
             streaming: options.streaming,
@@ -90,7 +90,7 @@ impl Cache {
             seed: options.seed.unwrap_or_else(unseeded),
             transform: options.transform.clone(),
             observe: options.observe.clone(),
-            whole,
+            full_wanted,
         }
     }
 }

@@ -218,14 +218,14 @@ async fn a_watch_of_metadata_becomes_one_of_whole_objects_when_these_are_wanted(
     let meta =
         cache.informer_of::<PartialObjectMeta<ConfigMap>>(&kind, &Scope::default().metadata_only());
     meta.synced(LONG).await.unwrap();
-    assert!(!meta.whole());
+    assert!(!meta.is_full());
     let mut events = meta.subscribe();
     assert_eq!(take(&mut events, 1).await, ["initial a 1"]);
 
     let whole = cache.informer::<ConfigMap>(&Scope::default());
     assert!(!whole.state().synced(), "not until the whole objects are there");
     whole.synced(LONG).await.unwrap();
-    assert!(whole.whole() && meta.whole());
+    assert!(whole.is_full() && meta.is_full());
     let key = Key::namespaced("n", "a");
     assert_eq!(whole.reader().get(&key).unwrap().data.as_ref().unwrap()["v"], "1");
     assert_eq!(meta.reader().get(&key).unwrap().metadata.name.as_deref(), Some("a"));

@@ -8,15 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::ApiResource;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
+use super::fake::{Fake, list};
 use crate::cache::batch::Delta;
 use crate::cache::mailbox::Mailbox;
-use crate::cache::{Entry, Key, Store};
+use crate::cache::{Entry, Key, Scope, Store};
 
 #[derive(Clone, Copy, Debug)]
 enum Order {
@@ -294,4 +296,43 @@ proptest! {
         prop_assert_eq!(&read, &server.objects);
         prop_assert_eq!(&handled, &server.objects);
     }
+}
+
+/// An object that version by version has another owner.
+fn passed_around(name: u8, version: Version) -> String {
+    let owner = if version.is_multiple_of(2) { "mine" } else { "other" };
+    format!(
+        r#"{{"metadata":{{"name":"o{name}","namespace":"n","uid":"{name}","resourceVersion":"{version}",
+        "ownerReferences":[{{"apiVersion":"v1","kind":"Secret","name":"s","uid":"{owner}",
+        "controller":true}}]}}}}"#
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_returns_the_objects_that_it_found_and_not_what_has_become_of_them() {
+    const NAMES: u8 = 64;
+    let cache = Fake::new([list("1", &[])]).cache(false);
+    let informer = cache.informer::<ConfigMap>(&Scope::default());
+    informer.synced(Duration::from_secs(30)).await.unwrap();
+    let (store, ended) = (informer.store(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for version in 2..300 {
+                for name in 0..NAMES {
+                    let json = passed_around(name, version);
+                    store.apply([Delta::Upsert(store.read(json.as_bytes()).unwrap())]);
+                }
+            }
+            ended.store(true, Ordering::SeqCst);
+        });
+        let mut found = 0;
+        while !ended.load(Ordering::SeqCst) {
+            for map in cache.list::<ConfigMap>().owned_by("mine").items().unwrap() {
+                let owner = &map.metadata.owner_references.as_ref().unwrap()[0].uid;
+                assert_eq!(owner, "mine", "a list of what is owned returned another's");
+                found += 1;
+            }
+        }
+        assert!(found > 0, "the list has to be read while the objects change");
+    });
 }

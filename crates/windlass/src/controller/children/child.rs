@@ -1,12 +1,13 @@
 //! One wanted child: what is sent for it, and whether anything has to be sent.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::{Value, json};
 
 use super::mark::Mark;
 use super::memory::{Applied, Memory, hash_of};
-use super::rule::with_rule;
 use crate::apply::hash_of_part;
 use crate::cache::{Entry, Key};
 use crate::client::{Client, Patch};
@@ -38,6 +39,13 @@ pub(super) struct Applier<'a> {
     pub(super) owner: &'a ObjectMeta,
     pub(super) owner_kind: &'a Kind,
     pub(super) clock: &'a Clock,
+}
+
+/// Whom an object belongs to that is not somebody else's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Free {
+    Ours,
+    Nobodys,
 }
 
 // === impl Applier ===
@@ -80,48 +88,101 @@ impl Applier<'_> {
         let Some(_held) = self.memory.enter(kind, key) else {
             return Err(refused(kind, key, "another object applies it right now"));
         };
-        self.check(child, cached.ok()).await?;
-        self.send(child, body, wanted, sent).await
+        self.take(child, cached.ok(), body, (wanted, sent)).await
     }
 
-    /// Refuses a child that belongs to somebody else.
-    async fn check(
-        &self,
-        child: &Child,
-        cached: Option<Option<std::sync::Arc<Entry>>>,
-    ) -> Result<()> {
+    /// Applies a child that runs once for each value, unless it exists: what runs stays as it is.
+    pub(super) async fn apply_once(&self, child: &Child) -> Result<Readiness> {
         let (kind, key) = (&child.kind, &child.key);
-        let current: Option<ObjectMeta> = match cached {
-            Some(None) => None,
-            Some(Some(entry)) => {
-                let found: Metadata = entry.decode()?;
-                Some(found.metadata)
-            }
-            None => {
-                let api = self.client.api_of::<Metadata>(kind);
-                let found = api.get(key).await.map_err(|error| with_rule(error, kind, "get"))?;
-                found.map(|found| found.metadata.clone())
+        let decode = |source| Error::Decode { what: format!("{kind} {key}"), source };
+        let current: Option<Value> = match self.client.cached().whole_entry(kind, key) {
+            Ok(Some(entry)) => Some(serde_json::from_slice(&entry.json()).map_err(decode)?),
+            Ok(None) => None,
+            Err(_) => {
+                let found = self.client.api_of::<DynamicObject>(kind).get(key).await?;
+                found.map(|found| serde_json::to_value(&*found)).transpose().map_err(decode)?
             }
         };
-        match current.and_then(|current| self.mark.other_owner(&current)) {
-            None => Ok(()),
-            Some(other) => Err(refused(kind, key, &other)),
+        if let Some(current) = current {
+            let metadata = serde_json::from_value(current["metadata"].clone()).map_err(decode)?;
+            if self.is_free(child, &metadata)? == Free::Ours {
+                return Ok(Readiness::of_json(&current, self.clock.now()));
+            }
+        }
+        self.apply(child).await
+    }
+
+    /// Sends a child, unless it belongs to somebody else.
+    async fn take(
+        &self,
+        child: &Child,
+        cached: Option<Option<Arc<Entry>>>,
+        body: Value,
+        hashes: (u64, u64),
+    ) -> Result<Readiness> {
+        let current = match cached {
+            Some(Some(entry)) => Some(entry.decode::<Metadata>()?.metadata),
+            // The server lets an object have a single controller. Where the child has no owner
+            // reference, the mark alone keeps owners apart, and the cache may lag behind.
+            Some(None) if self.owns(&body) => None,
+            _ => self.read(child).await?,
+        };
+        let done = self.send(child, current.as_ref(), &body, hashes).await;
+        match (done, current) {
+            (Err(error), None) if error.is_conflict() => match self.read(child).await? {
+                // It was created at the same time.
+                Some(found) => self.send(child, Some(&found), &body, hashes).await,
+                None => Err(error),
+            },
+            (done, _) => done,
         }
     }
 
-    async fn send(&self, child: &Child, body: Value, wanted: u64, sent: u64) -> Result<Readiness> {
+    async fn read(&self, child: &Child) -> Result<Option<ObjectMeta>> {
+        let found = self.client.api_of::<Metadata>(&child.kind).get(&child.key).await?;
+        Ok(found.map(|found| found.metadata.clone()))
+    }
+
+    /// Refuses a child that belongs to somebody else.
+    fn is_free(&self, child: &Child, current: &ObjectMeta) -> Result<Free> {
+        match self.mark.other_owner(current) {
+            Some(other) => Err(refused(&child.kind, &child.key, &other)),
+            None if self.mark.is_on(current) => Ok(Free::Ours),
+            None => Ok(Free::Nobodys),
+        }
+    }
+
+    /// Sends a child over the object that was read, or in the belief that there is none.
+    async fn send(
+        &self,
+        child: &Child,
+        current: Option<&ObjectMeta>,
+        body: &Value,
+        (wanted, sent): (u64, u64),
+    ) -> Result<Readiness> {
         let (kind, key) = (&child.kind, &child.key);
+        let mut object = body.clone();
+        let force = match current {
+            // The fields of an object that somebody else creates meanwhile are not taken over.
+            None => false,
+            Some(current) => {
+                if self.is_free(child, current)? == Free::Nobodys {
+                    // Somebody else may take it over meanwhile.
+                    object["metadata"]["resourceVersion"] = json!(current.resource_version);
+                }
+                true
+            }
+        };
         self.memory.forget(kind, key);
-        let patch = Patch::Apply { object: body.clone(), force: true };
-        let answer = self.client.api_of::<DynamicObject>(kind).patch(key, &patch).await;
-        let answer = answer.map_err(|error| with_rule(error, kind, "patch"))?;
+        let patch = Patch::Apply { object, force };
+        let answer = self.client.api_of::<DynamicObject>(kind).patch(key, &patch).await?;
         let metadata = &answer.metadata;
         let uid = metadata.uid.clone().unwrap_or_default().into();
         let version = metadata.resource_version.as_deref().and_then(|v| v.parse().ok());
         let current = serde_json::to_value(answer)
             .map_err(|source| Error::Decode { what: format!("{kind} {key}"), source })?;
         let readiness = Readiness::of_json(&current, self.clock.now());
-        let stored = hash_of_part(&current, &body);
+        let stored = hash_of_part(&current, body);
         let version = version.unwrap_or(0);
         let applied = Applied { wanted, sent, stored, uid, version, readiness: readiness.clone() };
         // A value that the server stores elsewhere, such as `stringData`, cannot be compared.
@@ -129,6 +190,12 @@ impl Applier<'_> {
             self.memory.remember(kind, key, applied);
         }
         Ok(readiness)
+    }
+
+    /// Returns `true` if what is sent has a reference to the owner.
+    fn owns(&self, body: &Value) -> bool {
+        let references = body["metadata"]["ownerReferences"].as_array();
+        references.into_iter().flatten().any(|reference| reference["uid"] == self.mark.uid())
     }
 
     /// Returns the object to send: with its type, its owner and its mark.

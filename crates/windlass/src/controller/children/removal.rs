@@ -10,7 +10,7 @@ use kube::api::PropagationPolicy;
 use super::child::Metadata;
 use super::inventory::Member;
 use super::mark::Mark;
-use super::rule::with_rule;
+use crate::cache::Key;
 use crate::client::{ApiRequest, Client, Deleted, Deletion, Url};
 use crate::clock::Clock;
 use crate::error::{Error, Result, ResultExt};
@@ -50,24 +50,42 @@ pub(super) async fn remove(
         .resource_version(version)
         .propagation(PropagationPolicy::Background);
     let deleted = client.api_of::<Metadata>(&kind).delete(how).await;
-    match deleted.map_err(|error| with_rule(error, &kind, "delete"))? {
+    match deleted? {
         Deleted::Pending => Ok(Removal::Pending(LOOKS.0)),
         _ => Ok(Removal::Gone),
     }
 }
 
+/// Returns why no request can address an object, if that is so. Such an object does not exist.
+pub(super) fn misplaced(kind: &Kind, key: &Key) -> Option<String> {
+    match key.namespace() {
+        None if kind.namespaced() => Some(format!(
+            "{} is namespaced, and neither the child nor its owner has a namespace",
+            kind.kind()
+        )),
+        Some(_) if !kind.namespaced() => Some(format!("{} is cluster-scoped", kind.kind())),
+        namespace => {
+            let url = kind.collection_url(namespace);
+            url.and_then(|url| url.segment("name", key.name())).err().map(|why| why.to_string())
+        }
+    }
+}
+
 /// Returns the metadata of a child, and the kind under which it is served now.
 async fn find(client: &Client, member: &Member) -> Result<Option<(Kind, Arc<Metadata>)>> {
-    let read = async |kind: &Kind| {
-        let found = client.api_of::<Metadata>(kind).get(&member.key).await;
-        found.map_err(|error| with_rule(error, kind, "get"))
-    };
+    if misplaced(&member.kind, &member.key).is_some() {
+        return Ok(None);
+    }
+    let read = async |kind: &Kind| client.api_of::<Metadata>(kind).get(&member.key).await;
     match read(&member.kind).await {
         Err(error) if error.is_no_kind() => {}
         found => return Ok(found?.map(|found| (member.kind.clone(), found))),
     }
     // The version that was recorded is not served any more; another one may be.
     let Some(kind) = served(client, &member.kind).await? else { return Ok(None) };
+    if misplaced(&kind, &member.key).is_some() {
+        return Ok(None);
+    }
     Ok(read(&kind).await?.map(|found| (kind, found)))
 }
 

@@ -16,7 +16,9 @@ use sha2::{Digest, Sha256};
 use super::child::{Applier, Child, is_timed};
 use super::{Children, Owner, TIMED};
 use crate::client::Patch;
+use crate::controller::failures::Failures;
 use crate::controller::reference::hex;
+use crate::controller::rule::with_rule;
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::readiness::Readiness;
@@ -54,7 +56,7 @@ pub(super) struct Progress {
     steps: Vec<Vec<(String, Readiness)>>,
     /// A step waits for another.
     pub(super) waiting: bool,
-    pub(super) failed: Option<Error>,
+    pub(super) failed: Failures,
 }
 
 /// What was done once, with the hash of the value for which it was done.
@@ -117,6 +119,10 @@ impl<K: Object> Children<K> {
     /// the set with `-once`. From then on the child is not created again, also if somebody or its
     /// `ttlSecondsAfterFinished` deletes it. It is deleted when the value changes.
     ///
+    /// A child that exists already is left as it is, also if the author, or a newer release of the
+    /// operator, now writes it differently: most fields of a Job cannot be changed. Change the value
+    /// to have it run again.
+    ///
     /// A Job that was deleted after it completed and before the operator saw it runs again: give it
     /// a `ttlSecondsAfterFinished` that is longer than the operator may be away.
     ///
@@ -127,14 +133,15 @@ impl<K: Object> Children<K> {
         let kind = Kind::of::<T>();
         let name = child.meta().name.clone().unwrap_or_default();
         if name.is_empty() {
-            return Err(Error::Invalid(format!("a child of kind {kind} has no name")));
+            return self.add_of(&kind, child); // which says so
         }
         let id = format!("{} {name}", kind.kind());
         let hash = hex(&Sha256::digest(value))[..10].to_string();
         let mut child = child.clone();
         child.meta_mut().name = Some(format!("{name}-{hash}"));
+        let before = self.children.len();
         self.add_of(&kind, &child)?;
-        if let Some(added) = self.children.last_mut() {
+        if let Some(added) = self.children.get_mut(before) {
             added.once = Some((id, hash));
         }
         Ok(())
@@ -168,7 +175,8 @@ impl<K: Object> Children<K> {
             for child in of_wave {
                 let state = match &child.once {
                     Some((id, hash)) if known.get(id) == Some(hash) => Ok(Readiness::Ready),
-                    _ => applier.apply(child).await,
+                    Some(_) => applier.apply_once(child).await,
+                    None => applier.apply(child).await,
                 };
                 if let (Some((id, hash)), Ok(Readiness::Ready)) = (&child.once, &state) {
                     done.insert(id.clone(), hash.clone());
@@ -199,8 +207,9 @@ impl<K: Object> Children<K> {
         let state = match state {
             Ok(state) => state,
             Err(error) => {
+                let error = with_rule(error);
                 let state = Readiness::in_progress("ApplyFailed", error.chain());
-                progress.failed.get_or_insert(error);
+                progress.failed.add(error);
                 state
             }
         };

@@ -52,6 +52,7 @@ pub(super) enum Cause {
     Undone,
     Returns,
     Standstill,
+    Reconciled,
 }
 
 // === impl History ===
@@ -133,6 +134,7 @@ impl fmt::Display for Cause {
             Self::Undone => "somebody else undoes what is written",
             Self::Returns => "the same states are written again and again",
             Self::Standstill => "the object is written again and again without any time passing",
+            Self::Reconciled => "it is reconciled again and again without any time passing",
         })
     }
 }
