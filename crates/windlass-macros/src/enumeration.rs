@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, Fields, ItemEnum, Result, Variant, parse_quote};
 
-use crate::field::{self, Container};
+use crate::field::{self, Container, cfgs};
 use crate::rule::{Rules, join};
 use crate::serde_attribute::{self, Serde};
 use crate::type_item::{Output, rule_tokens};
@@ -15,22 +15,14 @@ pub fn describe(item: &mut ItemEnum, root: &TokenStream, rules: &Rules) -> Resul
     let doc = text::doc(&item.attrs);
     let serde = serde_attribute::read(&item.attrs)?;
     let has_data = item.variants.iter().any(|variant| !matches!(variant.fields, Fields::Unit));
-    let external = serde.tag.is_none() && !serde.untagged;
+    let external = serde.tag.is_none() && serde.untagged.is_none();
     let rename = rename(item, &serde, has_data && external);
     let rename_fields = serde.rename_all_fields.clone().unwrap_or_else(|| "camelCase".into());
     if serde.rename_all_fields.is_none() && has_data {
         item.attrs.push(parse_quote!(#[serde(rename_all_fields = "camelCase")]));
     }
     let owner = item.ident.clone();
-    let mut container = Container {
-        root,
-        owner: &owner,
-        rename_all: &rename_fields,
-        optional: rules.optional,
-        plain: item.generics.params.is_empty(),
-        prefix: String::new(),
-        shared: !external,
-    };
+    let plain = item.generics.params.is_empty();
     if item.variants.is_empty() {
         return Err(Error::new_spanned(&item.ident, "an enum without variants has no values"));
     }
@@ -38,7 +30,16 @@ pub fn describe(item: &mut ItemEnum, root: &TokenStream, rules: &Rules) -> Resul
     let mut errors = same_names(item, &rename)?;
     let mut functions = Vec::new();
     for variant in &mut item.variants {
-        container.prefix = format!("{}_", names::variant("snake_case", &variant.ident.to_string()));
+        let own = serde_attribute::read(&variant.attrs)?.rename_all;
+        let container = Container {
+            root,
+            owner: &owner,
+            rename_all: own.as_deref().unwrap_or(&rename_fields),
+            optional: rules.optional,
+            plain,
+            prefix: format!("{}_", names::variant("snake_case", &variant.ident.to_string())),
+            shared: !external,
+        };
         match describe_variant(variant, &container, &rename, has_data && external, &mut functions) {
             Ok(tokens) => variants.extend(tokens),
             Err(error) => errors.push(error),
@@ -48,7 +49,7 @@ pub fn describe(item: &mut ItemEnum, root: &TokenStream, rules: &Rules) -> Resul
     let tagging = match (&serde.tag, &serde.content) {
         (Some(tag), Some(content)) => quote!(#root::Tagging::Adjacent(#tag, #content)),
         (Some(tag), None) => quote!(#root::Tagging::Internal(#tag)),
-        _ if serde.untagged => quote!(#root::Tagging::Untagged),
+        _ if serde.untagged.is_some() => quote!(#root::Tagging::Untagged),
         _ => quote!(#root::Tagging::External),
     };
     let rules = rule_tokens(rules, root, &[])?;
@@ -69,7 +70,7 @@ fn same_names(item: &ItemEnum, rename: &str) -> Result<Vec<Error>> {
     let mut errors = Vec::new();
     for variant in &item.variants {
         let serde = serde_attribute::read(&variant.attrs)?;
-        if serde.skip || serde.untagged {
+        if serde.skip || serde.untagged.is_some() || !cfgs(&variant.attrs).is_empty() {
             continue;
         }
         let own = || names::variant(rename, &variant.ident.to_string());
@@ -107,6 +108,14 @@ fn describe_variant(
     if serde.skip {
         return Ok(None);
     }
+    if let Some(span) = serde.untagged {
+        let message =
+            "a variant without a tag can be anything, put `untagged` on the enum or remove it";
+        return Err(Error::new(span, message));
+    }
+    if let Some(span) = serde.with {
+        return Err(Error::new(span, "put `with` on the field of the variant"));
+    }
     let entries = field::take(&mut variant.attrs)?;
     if let Some(entry) = entries.first() {
         return Err(Error::new(entry.key.span(), "put rules on the fields of a variant"));
@@ -119,8 +128,10 @@ fn describe_variant(
             if are_fields {
                 let module = quote!(#root::unit).to_string().replace(' ', "");
                 variant.attrs.push(parse_quote!(#[serde(with = #module)]));
+                quote!(#root::Content::Nothing)
+            } else {
+                quote!(#root::Content::Unit)
             }
-            quote!(#root::Content::Unit)
         }
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
             let described = field::describe(&mut fields.unnamed[0], container)?;
@@ -142,5 +153,6 @@ fn describe_variant(
             quote!(#root::Content::Fields(&[#(#tokens),*]))
         }
     };
-    Ok(Some(quote!(#root::Variant { name: #name, doc: #doc, content: #content })))
+    let cfgs = cfgs(&variant.attrs);
+    Ok(Some(quote!(#(#cfgs)* #root::Variant { name: #name, doc: #doc, content: #content })))
 }

@@ -1,6 +1,6 @@
 //! One field: its rules, its schema, and the serde attributes it gets.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::rule::{Place, Reader, Rules};
 use crate::serde_attribute::{self, Serde};
 use crate::shape::{self, Shape};
-use crate::{names, text};
+use crate::{names, subschema, text};
 
 /// What a type says about all its fields.
 pub struct Container<'a> {
@@ -58,6 +58,13 @@ pub struct Described {
     pub kind: Type,
     /// Whether the type does not decide about its fields.
     pub is_open: bool,
+    /// The `#[cfg(..)]` attributes.
+    pub cfgs: Vec<syn::Attribute>,
+}
+
+/// Returns the `#[cfg(..)]` attributes: what they exclude is in no schema.
+pub fn cfgs(attributes: &[syn::Attribute]) -> Vec<syn::Attribute> {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect()
 }
 
 /// Describes a field, and takes its `#[k8s(..)]` attributes away; `None` if it is not part of the JSON.
@@ -77,6 +84,7 @@ pub fn describe(field: &mut syn::Field, container: &Container<'_>) -> Result<Opt
     if !rules.schemaless {
         allowed(&field.ty, &shown, rules.allow_float)?;
     }
+    typed(&serde, &rules, &shown)?;
     let name =
         serde.rename.clone().unwrap_or_else(|| names::field(container.rename_all, &plain_name));
     let required = is_required(&field.ty, &rules, &serde, container);
@@ -88,7 +96,9 @@ pub fn describe(field: &mut syn::Field, container: &Container<'_>) -> Result<Opt
     let doc = text::doc(&field.attrs);
     let list = &rules.tokens;
     let flatten = serde.flatten;
+    let cfgs = cfgs(&field.attrs);
     let tokens = quote! {
+        #(#cfgs)*
         #root::Field {
             name: #name,
             doc: #doc,
@@ -100,7 +110,7 @@ pub fn describe(field: &mut syn::Field, container: &Container<'_>) -> Result<Opt
     };
     let ident = field.ident.clone();
     let (partial, has_default) = (rules.partial, rules.default.is_some());
-    let is_open = rules.schemaless || rules.preserve_unknown || serde.with;
+    let is_open = rules.schemaless || rules.preserve_unknown || serde.with.is_some();
     let rules = rules.tokens;
     let described = Described {
         ident,
@@ -115,8 +125,22 @@ pub fn describe(field: &mut syn::Field, container: &Container<'_>) -> Result<Opt
         flatten,
         kind: field.ty.clone(),
         is_open,
+        cfgs,
     };
     Ok(Some(described))
+}
+
+/// Fails if a function writes a value, and nothing says as what.
+pub fn typed(serde: &Serde, rules: &Rules, name: &str) -> Result<()> {
+    match serde.with {
+        Some(span) if !rules.typed => Err(Error::new(
+            span,
+            format!(
+                "nothing says what `{name}` is in JSON, add its type: `#[k8s(type = \"string\")]`"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Takes the `#[k8s(..)]` attributes away and returns their arguments.
@@ -183,6 +207,10 @@ pub fn allowed(kind: &Type, name: &str, allow_float: bool) -> Result<()> {
 }
 
 fn is_required(kind: &Type, rules: &Rules, serde: &Serde, container: &Container<'_>) -> bool {
+    if serde.flatten {
+        // A flattened field is read even if it has a default, unless it is an `Option`.
+        return shape::option(kind).is_none();
+    }
     if rules.required {
         return true;
     }
@@ -236,7 +264,9 @@ fn default(
     let is_free = serde.default.is_none() && shape::option(kind).is_none() && container.plain;
     if let (Some(literal), true, false) = (literal, is_free, name.is_empty()) {
         let function = format_ident!("__default_{}{}", container.prefix, name);
+        let cfgs = cfgs(&field.attrs);
         functions.push(quote! {
+            #(#cfgs)*
             fn #function() -> #kind { #literal }
         });
         let path = format!("{}::{function}", container.owner);
@@ -271,21 +301,19 @@ fn presence(
 ) {
     let root = container.root;
     let is_option = shape::option(&field.ty).is_some();
-    let converts = matches!(shape::of(&field.ty), Shape::Duration | Shape::Bytes);
-    if converts && !serde.with && !rules.schemaless {
-        let module = match shape::of(&field.ty) {
-            Shape::Duration => quote!(#root::duration),
-            _ => quote!(#root::bytes),
-        };
-        let module = module.to_string().replace(' ', "");
-        field.attrs.push(parse_quote!(#[serde(with = #module)]));
+    if !rules.schemaless {
+        convert(field, serde, root);
     }
     if serde.flatten {
         return;
     }
     let has_default = serde.default.is_some() || field.attrs.iter().any(is_serde_default);
     if is_option && !has_default {
-        field.attrs.push(parse_quote!(#[serde(default)]));
+        // Of a type with parameters, a plain `default` would demand that they have one, too.
+        field.attrs.push(match container.plain {
+            true => parse_quote!(#[serde(default)]),
+            false => parse_quote!(#[serde(default = "::core::option::Option::default")]),
+        });
     }
     if is_option && !required && !serde.skip_serializing_if {
         field
@@ -298,6 +326,19 @@ fn presence(
         if let (Some(empty), false) = (is_empty(&field.ty), serde.skip_serializing_if) {
             field.attrs.push(parse_quote!(#[serde(skip_serializing_if = #empty)]));
         }
+    }
+}
+
+/// Lets serde write durations and bytes as text.
+pub fn convert(field: &mut syn::Field, serde: &Serde, root: &TokenStream) {
+    let module = match shape::of(&field.ty) {
+        Shape::Duration => quote!(#root::duration),
+        Shape::Bytes => quote!(#root::bytes),
+        _ => return,
+    };
+    if serde.with.is_none() {
+        let module = module.to_string().replace(' ', "");
+        field.attrs.push(parse_quote!(#[serde(with = #module)]));
     }
 }
 
@@ -331,18 +372,5 @@ fn schema(
     if rules.schemaless {
         return quote!(#root::any);
     }
-    of_type(root, &field.ty, serde.with)
-}
-
-/// The expression for the schema of a type.
-pub fn of_type(root: &TokenStream, kind: &Type, converted: bool) -> TokenStream {
-    let kind = shape::bare(kind);
-    match shape::of(kind) {
-        Shape::Duration if !converted => quote!(#root::duration::schema),
-        Shape::Bytes if !converted => quote!(#root::bytes::schema),
-        _ => {
-            let span = kind.span().resolved_at(Span::call_site());
-            quote::quote_spanned!(span=> #root::schemars::SchemaGenerator::subschema_for::<#kind>)
-        }
-    }
+    subschema::of_type(root, &field.ty, serde.with.is_some())
 }

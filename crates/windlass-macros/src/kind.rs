@@ -65,6 +65,10 @@ impl Kind {
         let Item::Struct(structure) = item else {
             return Err(Error::new_spanned(item, "`#[api(..)]` belongs on the struct of the spec"));
         };
+        if !structure.generics.params.is_empty() {
+            let message = "a kind has one schema, so its spec has no parameters, write the types";
+            return Err(Error::new_spanned(&structure.generics, message));
+        }
         let mut errors = Vec::new();
         for (at, entry) in entries.iter().enumerate() {
             let name = entry.name();
@@ -428,6 +432,9 @@ fn check_names(group: &LitStr, version: &LitStr, kind: &LitStr, spec: &Ident) ->
 /// The names of the fields of the spec in JSON; none if some of them come from another type.
 fn spec_fields(structure: &syn::ItemStruct) -> Result<Vec<String>> {
     let container = serde_attribute::read(&structure.attrs)?;
+    if container.from.is_some() {
+        return Ok(Vec::new());
+    }
     let rule = container.rename_all.as_deref().unwrap_or("camelCase");
     let mut found = Vec::new();
     for field in &structure.fields {

@@ -10,6 +10,7 @@ mod column;
 mod consistency;
 mod enumeration;
 mod field;
+mod format;
 mod json;
 mod kind;
 mod names;
@@ -21,6 +22,7 @@ mod rule;
 mod serde_attribute;
 mod shape;
 mod structure;
+mod subschema;
 mod text;
 mod type_item;
 

@@ -8,6 +8,7 @@ use syn::{Error, LitStr, Result, Type};
 use crate::argument::{PRESERVE, cel, docs, keyword, members, one_of, ui};
 use crate::attribute::{self, Entry};
 use crate::consistency;
+use crate::format;
 use crate::json::{self, Json};
 use crate::shape::{self, Shape};
 
@@ -88,6 +89,8 @@ pub struct Rules {
     pub optional: bool,
     /// `schemaless`.
     pub schemaless: bool,
+    /// `type`, `int_or_string` or `schemaless`: the type in JSON does not follow from that in Rust.
+    pub typed: bool,
     /// `preserve_unknown`.
     pub preserve_unknown: bool,
     /// `allow_float`.
@@ -136,6 +139,7 @@ impl Reader<'_> {
             Some(kind) if !entries.iter().any(reshaped) => shape::of(kind),
             _ => Shape::Other,
         };
+        rules.typed = entries.iter().any(reshaped);
         let mut errors = Vec::new();
         for (at, entry) in entries.iter().enumerate() {
             let name = entry.name();
@@ -220,6 +224,12 @@ impl Reader<'_> {
                 }
                 if !matches!(shape, Shape::Integer | Shape::Float) {
                     self.applies(entry, shape, Shape::String)?;
+                }
+                if let Some(close) = format::misspelt(&format.value()) {
+                    return Err(entry.error(format_args!(
+                        "no format is called `{}`, did you mean `{close}`?",
+                        format.value()
+                    )));
                 }
                 rules.push(quote!(#root::Rule::Format(#format)));
             }

@@ -106,12 +106,18 @@ pub fn last(path: &TypePath) -> Option<String> {
 
 /// Returns `true` if any type inside satisfies the condition.
 pub fn any(kind: &Type, condition: &dyn Fn(&Type) -> bool) -> bool {
-    condition(kind)
-        || match kind {
-            Type::Path(path) => arguments(path).any(|inner| any(inner, condition)),
-            Type::Array(array) => any(&array.elem, condition),
-            _ => false,
-        }
+    !all(kind, condition).is_empty()
+}
+
+/// Returns all types inside that satisfy the condition.
+pub fn all<'a>(kind: &'a Type, condition: &dyn Fn(&Type) -> bool) -> Vec<&'a Type> {
+    let inner: Vec<&Type> = match kind {
+        Type::Path(path) => arguments(path).collect(),
+        Type::Array(array) => vec![&array.elem],
+        _ => Vec::new(),
+    };
+    let own = condition(kind).then_some(kind).into_iter();
+    own.chain(inner.into_iter().flat_map(|inner| all(inner, condition))).collect()
 }
 
 // === impl Shape ===

@@ -2,12 +2,13 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Error, Fields, Ident, ItemStruct, Result, Type};
+use syn::{Attribute, Error, Field, Fields, Ident, Item, ItemStruct, Result, Type};
 
 use crate::field::{self, Container};
 use crate::rule::{Rules, join};
+use crate::shape::Shape;
 use crate::type_item::{Output, rule_tokens};
-use crate::{serde_attribute, shape, text};
+use crate::{serde_attribute, shape, subschema, text, type_item};
 
 /// Describes a struct, and takes its attributes away.
 pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Result<Output> {
@@ -23,6 +24,15 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
         prefix: String::new(),
         shared: false,
     };
+    if let Some(tag) = &serde.tag {
+        return Err(Error::new(tag.span(), "`tag` belongs on enums, a struct has no variants"));
+    }
+    if let (Some(span), Fields::Named(_)) = (serde.transparent, &item.fields) {
+        return Err(Error::new(
+            span,
+            "`transparent` belongs on a struct with one unnamed field: `struct Name(Type)`",
+        ));
+    }
     match &mut item.fields {
         Fields::Named(fields) => {
             let mut described = Vec::new();
@@ -34,7 +44,9 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
                 }
             }
             for (at, field) in described.iter().enumerate() {
-                let twice = described[..at].iter().any(|other| other.name == field.name);
+                let twice = described[..at].iter().any(|other| {
+                    other.name == field.name && other.cfgs.is_empty() && field.cfgs.is_empty()
+                });
                 if let (Some(ident), true, false) = (&field.ident, twice, field.flatten) {
                     let message = format!("two fields have the name `{}` in JSON", field.name);
                     errors.push(Error::new(ident.span(), message));
@@ -57,17 +69,7 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
             Ok(Output { schema, functions, nested, names })
         }
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
-            let inner = &mut fields.unnamed[0];
-            let more = field::take(&mut inner.attrs)?;
-            if let Some(entry) = more.first() {
-                let message = "put the rules of a type with one unnamed field on the type";
-                return Err(Error::new(entry.key.span(), message));
-            }
-            field::allowed(&inner.ty, &owner.to_string(), rules.allow_float)?;
-            let inner = field::of_type(root, &inner.ty, false);
-            let rules = rule_tokens(rules, root, &[])?;
-            let schema = quote!(#root::newtype(generator, #doc, #inner, &[#(#rules),*]));
-            Ok(Output { schema, functions: Vec::new(), nested: Vec::new(), names: None })
+            newtype(&mut fields.unnamed[0], &owner, &doc, root, rules)
         }
         Fields::Unnamed(fields) => {
             let message = "a struct of several unnamed fields is a list of values of different types, name the fields";
@@ -78,6 +80,29 @@ pub fn describe(item: &mut ItemStruct, root: &TokenStream, rules: &Rules) -> Res
             "a struct without fields has no JSON, write `{}` after its name",
         )),
     }
+}
+
+/// Describes a struct with one unnamed field.
+fn newtype(
+    field: &mut Field,
+    owner: &Ident,
+    doc: &str,
+    root: &TokenStream,
+    rules: &Rules,
+) -> Result<Output> {
+    let more = field::take(&mut field.attrs)?;
+    if let Some(entry) = more.first() {
+        let message = "put the rules of a type with one unnamed field on the type";
+        return Err(Error::new(entry.key.span(), message));
+    }
+    field::allowed(&field.ty, &owner.to_string(), rules.allow_float)?;
+    let serde = serde_attribute::read(&field.attrs)?;
+    field::typed(&serde, rules, &owner.to_string())?;
+    field::convert(field, &serde, root);
+    let inner = subschema::of_type(root, &field.ty, serde.with.is_some());
+    let rules = rule_tokens(rules, root, &[])?;
+    let schema = quote!(#root::newtype(generator, #doc, #inner, &[#(#rules),*]));
+    Ok(Output { schema, functions: Vec::new(), nested: Vec::new(), names: None })
 }
 
 /// The names of the fields as an expression; none if there can be others.
@@ -99,8 +124,48 @@ fn names_of(
         } else {
             quote!(#root::fields::Probe::<#inner>::FIELDS)
         };
-        quote!(#root::fields::Name { name: #name, depth: #depth, fields: #fields })
+        let cfgs = &field.cfgs;
+        quote!(#(#cfgs)* #root::fields::Name { name: #name, depth: #depth, fields: #fields })
     };
     let names = fields.iter().map(name);
     Some(quote!(&[#(#names),*]))
+}
+
+/// Describes a type that is read and written as another one, of which its fields say nothing.
+pub fn describe_converted(
+    item: &mut Item,
+    kind: &Type,
+    root: &TokenStream,
+    rules: &Rules,
+) -> Result<Output> {
+    let name = type_item::item_ident(item).to_string();
+    let mut attributes: Vec<&mut Vec<Attribute>> = Vec::new();
+    match item {
+        Item::Struct(item) => {
+            attributes.extend(item.fields.iter_mut().map(|field| &mut field.attrs));
+        }
+        Item::Enum(item) => {
+            for variant in &mut item.variants {
+                attributes.push(&mut variant.attrs);
+                attributes.extend(variant.fields.iter_mut().map(|field| &mut field.attrs));
+            }
+        }
+        _ => {}
+    }
+    for attributes in attributes {
+        if let Some(entry) = field::take(attributes)?.first() {
+            let message = format!("`{name}` is converted by serde, put rules on the type");
+            return Err(Error::new(entry.key.span(), message));
+        }
+    }
+    field::allowed(kind, &name, rules.allow_float)?;
+    if shape::of(kind) == Shape::Bytes {
+        let message = "`Vec<u8>` is a list of numbers here, use `Bytes`";
+        return Err(Error::new_spanned(kind, message));
+    }
+    let doc = text::doc(type_item::attributes_of(item)?);
+    let inner = subschema::of_plain_type(root, kind);
+    let rules = rule_tokens(rules, root, &[])?;
+    let schema = quote!(#root::newtype(generator, #doc, #inner, &[#(#rules),*]));
+    Ok(Output { schema, functions: Vec::new(), nested: Vec::new(), names: None })
 }

@@ -54,7 +54,10 @@ fn expand_item(arguments: TokenStream, mut item: Item, is_api: bool) -> Result<T
     let attributes = attributes_of(&mut item)?;
     entries.extend(field::take(attributes)?);
     let name = item_ident(&item).to_string();
-    let inner = newtype_of(&item).cloned();
+    let newtype = newtype_of(&item).cloned();
+    let serde = crate::serde_attribute::read(attributes_of(&mut item)?)?;
+    let converted = serde.converted(newtype.as_ref())?.cloned();
+    let inner = converted.clone().or(newtype);
     let default_root = quote!(::windlass::__private);
     let reader =
         Reader { root: &default_root, place: Place::Type, name: &name, kind: inner.as_ref() };
@@ -63,14 +66,18 @@ fn expand_item(arguments: TokenStream, mut item: Item, is_api: bool) -> Result<T
     let root = root_path.map_or_else(|| default_root.clone(), |path| quote!(#path::__private));
     let reader = Reader { root: &root, ..reader };
     let rules = reader.read(&entries)?;
-    let output = match &mut item {
-        Item::Struct(item) => structure::describe(item, &root, &rules)?,
-        Item::Enum(item) => enumeration::describe(item, &root, &rules)?,
+    let output = match (&mut item, &converted) {
+        (item, Some(kind)) => structure::describe_converted(item, kind, &root, &rules)?,
+        (Item::Struct(item), None) => structure::describe(item, &root, &rules)?,
+        (Item::Enum(item), None) => enumeration::describe(item, &root, &rules)?,
         _ => unreachable_item(&item)?,
     };
     let derives = derive(&mut item, &root)?;
     let schema = json_schema(&item, &root, &output);
     let wants_partial = rules.partial || kind.as_ref().is_some_and(|(kind, _)| kind.is_partial());
+    if let (Some(kind), true) = (&converted, wants_partial) {
+        return Err(Error::new_spanned(kind, "a type that serde converts cannot be `partial`"));
+    }
     let partial = partial_struct(&item, &output, &root, wants_partial)?;
     let kind = kind.map(|(kind, _)| kind.expand(&item, &root, &derives)).transpose()?;
     Ok(quote!(#item #schema #partial #kind))
@@ -234,7 +241,7 @@ fn strip(item: &mut Item) {
 }
 
 /// The attributes of a struct or an enum.
-fn attributes_of(item: &mut Item) -> Result<&mut Vec<Attribute>> {
+pub fn attributes_of(item: &mut Item) -> Result<&mut Vec<Attribute>> {
     match item {
         Item::Struct(item) => Ok(&mut item.attrs),
         Item::Enum(item) => Ok(&mut item.attrs),

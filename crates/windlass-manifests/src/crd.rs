@@ -11,7 +11,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::schema::{Field, Object};
-use crate::schema::{Rule, SchemaOf, UI, object};
+use crate::schema::{Rule, SchemaOf, UI, keys, object};
 
 mod check;
 mod documentation;
@@ -160,6 +160,7 @@ impl Definition<'_> {
     /// Returns the manifest of the definition.
     pub fn crd(&self) -> CustomResourceDefinition {
         let mut schema = self.root();
+        keys::add_rules(&mut schema);
         let columns = self.columns.iter().map(|column| column.to_value(&schema)).collect();
         documentation::fit(&mut schema);
         clean(&mut schema);

@@ -85,8 +85,8 @@ pub fn definitions(old: &[Value], new: &[Value]) -> Vec<Change> {
     report.changes
 }
 
-/// Returns the fields that a definition with several versions and without conversion loses when an
-/// object is written through another version than the stored one.
+/// Returns how the versions of a definition without conversion differ: objects are written in one and
+/// stored in another, so both have to allow the same values.
 pub fn unconverted(definition: &Value) -> Vec<Change> {
     let mut report = Report::default();
     definition::unconverted(&Value::Null, definition, &mut report);

@@ -55,12 +55,12 @@ pub struct Difference {
 /// What has to be done with a file on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It does not exist yet.
-    Create,
+    /// It does not exist yet; the text is a unified diff.
+    Create(String),
     /// Its content differs; the text is a unified diff.
     Update(String),
-    /// It was generated before and is not any more.
-    Remove,
+    /// It was generated before and is not any more; the text is a unified diff.
+    Remove(String),
     /// It belongs to the author, and nothing is done.
     Keep,
 }
@@ -118,7 +118,7 @@ impl Files {
         let mut found = Vec::new();
         for (path, file) in &self.files {
             let change = match read(&below(root, path)?)? {
-                None => Change::Create,
+                None => Change::Create(diff(path, "", &file.content)),
                 Some(text) if text == file.content => continue,
                 Some(text) if file.marked && !self.is_marked(&text) => Change::Keep,
                 Some(text) => Change::Update(diff(path, &text, &file.content)),
@@ -128,11 +128,15 @@ impl Files {
         let mut stale = Vec::new();
         self.stale(root, &PathBuf::from(OWNED), 0, &mut stale)?;
         if !self.files.contains_key(OWNED_PAGE)
-            && read(&root.join(OWNED_PAGE))?.is_some_and(|content| self.is_marked(&content))
+            && let Some(content) = read(&root.join(OWNED_PAGE))?
+            && self.is_marked(&content)
         {
-            stale.push(OWNED_PAGE.to_owned());
+            stale.push((OWNED_PAGE.to_owned(), content));
         }
-        found.extend(stale.into_iter().map(|path| Difference { path, change: Change::Remove }));
+        found.extend(stale.into_iter().map(|(path, content)| {
+            let change = Change::Remove(diff(&path, &content, ""));
+            Difference { path, change }
+        }));
         found.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(found)
     }
@@ -147,8 +151,10 @@ impl Files {
             let path = below(root, &difference.path)?;
             match &difference.change {
                 Change::Keep => {}
-                Change::Remove => fs::remove_file(&path).map_err(|e| named("remove", &path, &e))?,
-                Change::Create | Change::Update(_) => {
+                Change::Remove(_) => {
+                    fs::remove_file(&path).map_err(|e| named("remove", &path, &e))?;
+                }
+                Change::Create(_) | Change::Update(_) => {
                     let content = self.get(&difference.path).unwrap_or_default();
                     if let Some(parent) = path.parent() {
                         fs::create_dir_all(parent).map_err(|e| named("create", parent, &e))?;
@@ -160,13 +166,13 @@ impl Files {
         Ok(differences)
     }
 
-    /// Finds marked files that are not generated any more.
+    /// Finds marked files that are not generated any more, with their content.
     fn stale(
         &self,
         root: &Path,
         at: &Path,
         depth: usize,
-        found: &mut Vec<String>,
+        found: &mut Vec<(String, String)>,
     ) -> io::Result<()> {
         let directory = root.join(at);
         let entries = match fs::read_dir(&directory) {
@@ -184,9 +190,10 @@ impl Files {
             let Some(text) = path.to_str().map(|path| path.replace('\\', "/")) else { continue };
             if kind.is_file()
                 && !self.files.contains_key(&text)
-                && read(&root.join(&path))?.is_some_and(|content| self.is_marked(&content))
+                && let Some(content) = read(&root.join(&path))?
+                && self.is_marked(&content)
             {
-                found.push(text);
+                found.push((text, content));
             }
         }
         Ok(())
@@ -258,8 +265,11 @@ mod tests {
         let mut fewer = Files::new("op");
         fewer.add_plain("config/b.json", "{}\n");
         let removed = fewer.write(root.path()).unwrap();
-        let path = "config/a/a.yaml".to_owned();
-        assert_eq!(removed, [Difference { path, change: Change::Remove }]);
+        let [Difference { path, change: Change::Remove(diff) }] = &removed[..] else {
+            panic!("{removed:?}")
+        };
+        assert_eq!(path, "config/a/a.yaml");
+        assert!(diff.contains("\n-a: 2\n") || diff.contains("\n-a: 1\n"), "{diff}");
         assert!(!root.path().join("config/a/a.yaml").exists());
     }
 

@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Map, Value, json};
 
-use crate::schema::{INT_OR_STRING, PRESERVE};
+use crate::schema::{INT_OR_STRING, PRESERVE, cel};
 
 /// Below this depth, only required fields are filled in.
 const DEPTH_MAX: usize = 12;
@@ -127,9 +127,9 @@ impl Generator {
         };
         if let Some(of) = rest {
             let wanted = fields.len().max(least) + self.more(depth);
-            for number in 0..wanted {
+            for key in keys(schema, wanted) {
                 if fields.len() < most.min(wanted) {
-                    fields.insert(format!("key-{number}"), self.value(of, depth + 1)?);
+                    fields.insert(key, self.value(of, depth + 1)?);
                 }
             }
         }
@@ -167,7 +167,9 @@ impl Generator {
     fn string(&mut self, schema: &Value) -> Option<String> {
         let least = count(&schema["minLength"]).unwrap_or(0);
         let most = count(&schema["maxLength"]).unwrap_or(usize::MAX);
-        let format = schema["format"].as_str().filter(|name| windlass_text::format::known(name));
+        let one = schema["anyOf"][0]["format"].as_str();
+        let format = schema["format"].as_str().or(one);
+        let format = format.filter(|name| windlass_text::format::known(name));
         let patterns: Vec<_> = schema["allOf"]
             .as_array()
             .into_iter()
@@ -251,6 +253,21 @@ impl Generator {
     }
 }
 
+/// So many keys of a map, or as many as are known, if a rule says what they look like.
+fn keys(schema: &Value, wanted: usize) -> Vec<String> {
+    let rules = schema["x-kubernetes-validations"].as_array().into_iter().flatten();
+    let mut known = rules.filter_map(|rule| cel::keys_in(rule["rule"].as_str()?));
+    let Some((mut keys, patterns)) = known.next() else {
+        return (0..wanted).map(|number| format!("key-{number}")).collect();
+    };
+    for pattern in patterns.iter().filter_map(|text| windlass_text::pattern::compile(text).ok()) {
+        let fitting = TEXTS.iter().filter(|text| pattern.is_match(text));
+        keys.extend(fitting.map(|text| (*text).to_owned()));
+    }
+    keys.truncate(wanted);
+    keys
+}
+
 fn count(value: &Value) -> Option<usize> {
     usize::try_from(value.as_u64()?).ok()
 }
@@ -278,4 +295,26 @@ fn formatted(format: &str) -> Option<&'static str> {
         "uuid5" => "9b2c6b1e-3c4d-5e5f-8a9b-0c1d2e3f4a5b",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_the_form_that_their_rule_asks_for() {
+        let map = |rule: Value| {
+            json!({
+                "type": "object", "minProperties": 2, "additionalProperties": {"type": "string"},
+                "x-kubernetes-validations": [rule],
+            })
+        };
+        let keys = |schema: &Value| -> Vec<String> {
+            let value = value(schema, 7).expect("found");
+            value.as_object().expect("a map").keys().cloned().collect()
+        };
+        let numbers = keys(&map(cel::keys(&[], &["^[0-9]+$"])));
+        assert!(numbers.len() > 1 && numbers.iter().all(|key| key.parse::<u32>().is_ok()));
+        assert_eq!(keys(&map(cel::keys(&["a", "b"], &[]))), ["a", "b"]);
+    }
 }

@@ -194,7 +194,7 @@ impl Api {
         }
     }
 
-    /// Whether objects belong to a namespace.
+    /// Returns `true` if objects belong to a namespace.
     pub fn namespaced(&self) -> bool {
         self.text("/spec/scope") == "Namespaced"
     }
@@ -217,17 +217,17 @@ impl Api {
         &self.stored()["schema"]["openAPIV3Schema"]
     }
 
-    /// Whether objects have a status subresource.
+    /// Returns `true` if objects have a status subresource.
     pub fn has_status(&self) -> bool {
         self.stored()["subresources"].get("status").is_some()
     }
 
-    /// Whether objects are converted between versions by a webhook.
+    /// Returns `true` if objects are converted between versions by a webhook.
     pub fn converts_by_webhook(&self) -> bool {
         self.text("/spec/conversion/strategy") == "Webhook"
     }
 
-    /// Whether the status has conditions.
+    /// Returns `true` if the status has conditions.
     pub fn has_conditions(&self) -> bool {
         let path = "/properties/status/properties/conditions/items/properties/type";
         self.schema().pointer(path).is_some()

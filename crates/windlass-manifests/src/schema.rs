@@ -19,6 +19,8 @@ pub mod fields;
 pub mod unit;
 
 pub(crate) mod cel;
+mod flatten;
+pub(crate) mod keys;
 mod overlay;
 mod rule;
 mod structural;
@@ -37,6 +39,9 @@ const STRUCTURAL: &str = "x-windlass-structural";
 
 /// Marks a schema that comes from Kubernetes' own types, whose documentation may be dropped.
 pub(crate) const FOREIGN: &str = "x-windlass-foreign";
+
+/// Holds what the keys of a map look like.
+const KEYS: &str = "x-windlass-keys";
 
 /// Holds the maximum of a `u32` in a format that is wider than `int32`.
 const WIDE: &str = "x-windlass-wide";
@@ -122,7 +127,7 @@ fn fields(generator: &mut SchemaGenerator, fields: &[Field<'_>]) -> Map<String, 
     for field in fields {
         let mut value = field_schema(generator, field.schema);
         if field.flatten {
-            flatten(&mut schema, value, field.required);
+            flatten::flatten(&mut schema, value, field.required);
             continue;
         }
         describe(&mut value, field.doc);
@@ -135,7 +140,10 @@ fn fields(generator: &mut SchemaGenerator, fields: &[Field<'_>]) -> Map<String, 
         if field.rules.iter().any(|rule| matches!(rule, Rule::Immutable)) && !field.required {
             rule::push_cel(&mut schema, cel::immutable_once_set(field.name));
         }
-        entry(&mut schema, "properties").insert(field.name.into(), Value::Object(value));
+        let twice = entry(&mut schema, "properties").insert(field.name.into(), value.into());
+        if twice.is_some() {
+            flatten::twice(&mut schema, field.name);
+        }
         if field.required {
             require(&mut schema, field.name);
         }
@@ -146,33 +154,6 @@ fn fields(generator: &mut SchemaGenerator, fields: &[Field<'_>]) -> Map<String, 
 fn field_schema(generator: &mut SchemaGenerator, of: SchemaOf) -> Map<String, Value> {
     let schema = of(generator);
     structural(schema.to_value(), generator.definitions())
-}
-
-/// Adds what `value` describes to an object: the fields of a flattened field.
-fn flatten(schema: &mut Map<String, Value>, mut value: Map<String, Value>, required: bool) {
-    if let Some(Value::Object(properties)) = value.remove("properties") {
-        entry(schema, "properties").extend(properties);
-    }
-    if let Some(Value::Array(names)) = value.remove("required")
-        && required
-    {
-        names.iter().filter_map(Value::as_str).for_each(|name| require(schema, name));
-    }
-    if let Some(Value::Array(rules)) = value.remove(rule::VALIDATIONS) {
-        rules.into_iter().for_each(|rule| rule::push_cel(schema, rule));
-    }
-    for key in ["minProperties", "maxProperties"] {
-        if let Some(bound) = value.remove(key) {
-            rule::bound(schema, key, bound);
-        }
-    }
-    let open = value.contains_key("additionalProperties") || value.contains_key(PRESERVE);
-    if open {
-        schema.insert(PRESERVE.into(), true.into());
-    }
-    if let Some(reference) = value.remove("$ref") {
-        schema.insert("$ref".into(), reference);
-    }
 }
 
 fn describe(schema: &mut Map<String, Value>, doc: &str) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Report, schema, text, texts, version};
+use super::{Effect, Report, schema, text, texts, version};
 
 /// Pairs definitions by name. What is left is paired by kind if one of each side is left: then the
 /// group or the plural changed.
@@ -120,6 +120,12 @@ fn conversion(old: &Value, new: &Value, report: &mut Report) {
             "conversion changes from Webhook to None, so objects of other versions are read without \
              being converted",
         ),
+        ("Webhook", "None") => {
+            let why = "conversion changes from Webhook to None, and there is one version, so nothing \
+                       was converted";
+            report.safe("", "conversion", why);
+        }
+        ("Webhook", "Webhook") => webhook(old, new, report),
         (before, after) if before != after => report.safe(
             "",
             "conversion",
@@ -127,6 +133,46 @@ fn conversion(old: &Value, new: &Value, report: &mut Report) {
         ),
         _ => {}
     }
+}
+
+/// Where the conversion webhook is and what it is sent. The CA is left out, because the tool that
+/// manages the certificate writes it.
+fn webhook(old: &Value, new: &Value, report: &mut Report) {
+    let of = |definition: &Value| definition["spec"]["conversion"]["webhook"].clone();
+    let (before, after) = (of(old), of(new));
+    let (from, to) = (address(&before["clientConfig"]), address(&after["clientConfig"]));
+    if from != to {
+        let message = format!(
+            "the address of the conversion webhook changes from {from} to {to}; the new one must answer \
+             before objects are read"
+        );
+        report.safe("", "conversion", message);
+    }
+    const REVIEWS: &str = "conversionReviewVersions";
+    let (was, is) = (texts(&before[REVIEWS]), texts(&after[REVIEWS]));
+    if was != is {
+        let message = format!(
+            "{REVIEWS} changes from [{}] to [{}]; the webhook is sent the first of them that the API \
+             server knows",
+            was.join(", "),
+            is.join(", ")
+        );
+        report.safe("", "conversion", message);
+    }
+}
+
+/// The URL of a webhook, or its service in the form of one.
+fn address(config: &Value) -> String {
+    if let Some(url) = config["url"].as_str() {
+        return url.to_owned();
+    }
+    let service = &config["service"];
+    if !service.is_object() {
+        return "nowhere".to_owned();
+    }
+    let (name, namespace) = (text(service, "/name"), text(service, "/namespace"));
+    let port = service["port"].as_u64().unwrap_or(443);
+    format!("{name}.{namespace}.svc:{port}{}", text(service, "/path"))
 }
 
 fn versions(old: &Value, new: &Value, report: &mut Report) {
@@ -190,29 +236,49 @@ fn storage(old: &Value, new: &Value, report: &mut Report) {
         let at = report.changes.len();
         schema::compare(version::schema(before), version::schema(after), report);
         let moved: Vec<_> = report.changes.drain(at..).collect();
-        let breaking = moved.into_iter().filter(|change| change.effect == super::Effect::Breaking);
+        let breaking = moved.into_iter().filter(|change| change.effect == Effect::Breaking);
         report.changes.extend(breaking);
         report.version.clear();
     }
 }
 
-/// Fields that versions without conversion lose, and did not lose before.
+/// Differences between versions that nothing converts, and that were not there before.
+///
+/// An object is written in any served version and stored in one, so both have to allow the same
+/// values and give them the same meaning.
 pub(super) fn unconverted(old: &Value, new: &Value, report: &mut Report) {
-    let before = losses(old);
-    for (served, storage, path, known_to) in losses(new).difference(&before) {
-        let other = if known_to == served { storage } else { served };
-        report.version = format!("{served} to {storage}");
+    let before = differences(old);
+    let mut reported = BTreeSet::new();
+    for one in differences(new) {
+        if before.contains(&one)
+            || !reported.insert((one.served.clone(), one.path.clone(), one.rule))
+        {
+            continue;
+        }
+        report.version = format!("{} to {}", one.served, one.storage);
+        let Difference { from, to, path, message, .. } = &one;
         let message = format!(
-            "the field is in {known_to} and not in {other}, and without conversion a write through \
-             {served} loses it; declare a conversion"
+            "{from} and {to} differ and nothing converts between them: from {from} to {to}, {message}; \
+             declare a conversion, or make the schemas equal"
         );
         report.breaking(path, "conversion", message);
     }
     report.version.clear();
 }
 
-/// `(served version, storage version, path, the version that has the field)`.
-fn losses(definition: &Value) -> BTreeSet<(String, String, String, String)> {
+/// What an object of version `from` can lose when it is read as version `to`.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Difference {
+    served: String,
+    storage: String,
+    path: String,
+    rule: &'static str,
+    from: String,
+    to: String,
+    message: String,
+}
+
+fn differences(definition: &Value) -> BTreeSet<Difference> {
     let mut found = BTreeSet::new();
     let Some(storage) = version::storage(definition) else { return found };
     if strategy(definition) != "None" {
@@ -221,16 +287,19 @@ fn losses(definition: &Value) -> BTreeSet<(String, String, String, String)> {
     let stored = text(storage, "/name");
     let others = version::all(definition).iter().filter(|other| other["served"] == true);
     for other in others.filter(|other| text(other, "/name") != stored) {
-        let name = text(other, "/name");
-        let sides = [(storage, other, stored), (other, storage, name)];
-        for (one, two, known_to) in sides {
-            let mut paths = Vec::new();
-            schema::lost(version::schema(one), version::schema(two), "", &mut paths);
-            found.extend(
-                paths
-                    .into_iter()
-                    .map(|path| (name.to_owned(), stored.to_owned(), path, known_to.to_owned())),
-            );
+        for (from, to) in [(storage, other), (other, storage)] {
+            let mut compared = Report::default();
+            schema::compare(version::schema(from), version::schema(to), &mut compared);
+            let breaking = compared.changes.into_iter().filter(|c| c.effect == Effect::Breaking);
+            found.extend(breaking.map(|change| Difference {
+                served: text(other, "/name").to_owned(),
+                storage: stored.to_owned(),
+                path: change.path,
+                rule: change.rule,
+                from: text(from, "/name").to_owned(),
+                to: text(to, "/name").to_owned(),
+                message: change.message,
+            }));
         }
     }
     found

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use windlass_text::format::is_supported;
 
+use super::schema::EMBEDDED;
 use super::{Report, logic, text, texts};
 
 type Schema = Map<String, Value>;
@@ -343,8 +344,7 @@ fn merging(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
 }
 
 fn embedded(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
-    const RULE: &str = "x-kubernetes-embedded-resource";
-    let set = |schema: &Schema| schema.get(RULE).is_some_and(|value| value == true);
+    let set = |schema: &Schema| schema.get(EMBEDDED).is_some_and(|value| value == true);
     let why = match (set(old), set(new)) {
         (false, true) => {
             "the value becomes an embedded object, so values without apiVersion and kind are refused"
@@ -354,5 +354,5 @@ fn embedded(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
         }
         _ => return,
     };
-    report.breaking(path, RULE, why);
+    report.breaking(path, EMBEDDED, why);
 }

@@ -1,11 +1,15 @@
 //! Two schemas, field by field.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
 use super::{EMPTY, Report, keyword, texts};
 use crate::schema::{INT_OR_STRING, PRESERVE};
+
+/// The keyword of an object of another kind.
+pub(super) const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
 type Schema = Map<String, Value>;
 
@@ -43,16 +47,71 @@ const KNOWN: [&str; 32] = [
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
     "x-kubernetes-map-type",
-    "x-kubernetes-embedded-resource",
+    EMBEDDED,
     PRESERVE,
     INT_OR_STRING,
 ];
 
-pub(super) fn compare(old: &Schema, new: &Schema, report: &mut Report) {
-    node(old, new, "", report);
+/// What a schema describes. Objects have some fields whether their schema names them or not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A whole object of the kind.
+    Root,
+    /// An object of another kind within it.
+    Embedded,
+    /// The metadata of one of these.
+    Metadata,
+    /// Everything else.
+    Field,
 }
 
-fn node(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+// === impl Place ===
+
+impl Place {
+    /// The schema of a field that every object has at this place.
+    fn implied(self, name: &str) -> Option<&'static Schema> {
+        static TEXT: LazyLock<Schema> = LazyLock::new(|| of_type("string"));
+        static OBJECT: LazyLock<Schema> = LazyLock::new(|| of_type("object"));
+        match (self, name) {
+            (Self::Root | Self::Embedded, "apiVersion" | "kind")
+            | (Self::Metadata, "name" | "generateName") => Some(&TEXT),
+            (Self::Root | Self::Embedded, "metadata") => Some(&OBJECT),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if no object is without this field. The name of an object is generated before
+    /// its schema is checked; an embedded object need not have one.
+    fn always_has(self, path: &str, name: &str) -> bool {
+        match self {
+            Self::Root => self.implied(name).is_some(),
+            Self::Embedded => matches!(name, "apiVersion" | "kind"),
+            Self::Metadata => name == "name" && path == ".metadata",
+            Self::Field => false,
+        }
+    }
+
+    /// What the schema of a field describes.
+    fn below(self, name: &str, old: &Schema, new: &Schema) -> Self {
+        if is_set(old, EMBEDDED) && is_set(new, EMBEDDED) {
+            return Self::Embedded;
+        }
+        match self {
+            Self::Root | Self::Embedded if name == "metadata" => Self::Metadata,
+            _ => Self::Field,
+        }
+    }
+}
+
+fn of_type(kind: &str) -> Schema {
+    Map::from_iter([("type".to_owned(), kind.into())])
+}
+
+pub(super) fn compare(old: &Schema, new: &Schema, report: &mut Report) {
+    node(old, new, "", Place::Root, report);
+}
+
+fn node(old: &Schema, new: &Schema, path: &str, place: Place, report: &mut Report) {
     let (before, after) = (kind(old), kind(new));
     if before != after {
         let effect = match (before, after) {
@@ -68,10 +127,11 @@ fn node(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     }
     keyword::compare(old, new, path, report);
     preserve(old, new, path, report);
-    required(old, new, path, report);
-    properties(old, new, path, report);
+    required(old, new, path, place, report);
+    properties(old, new, path, place, report);
     if let (Some(old), Some(new)) = (child(old, "items"), child(new, "items")) {
-        node(old, new, &format!("{path}[*]"), report);
+        let place = Place::Field.below("", old, new);
+        node(old, new, &format!("{path}[*]"), place, report);
     }
     additional(old, new, path, report);
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -118,12 +178,15 @@ fn preserve(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     }
 }
 
-fn required(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+fn required(old: &Schema, new: &Schema, path: &str, place: Place, report: &mut Report) {
     let names = |schema: &Schema| -> BTreeSet<String> {
         let list = schema.get("required").unwrap_or(&Value::Null);
         texts(list).into_iter().map(str::to_owned).collect()
     };
-    let (before, after) = (names(old), names(new));
+    let (mut before, mut after) = (names(old), names(new));
+    for names in [&mut before, &mut after] {
+        names.retain(|name| !place.always_has(path, name));
+    }
     for name in after.difference(&before) {
         let path = format!("{path}.{name}");
         let property = child(new, "properties").and_then(|all| child(all, name));
@@ -140,16 +203,15 @@ fn required(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     }
 }
 
-fn properties(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
+fn properties(old: &Schema, new: &Schema, path: &str, place: Place, report: &mut Report) {
     let before = child(old, "properties").unwrap_or(&EMPTY);
     let after = child(new, "properties").unwrap_or(&EMPTY);
     for (name, value) in before {
         let path = format!("{path}.{name}");
         let Some(value) = value.as_object() else { continue };
-        if let Some(other) = after.get(name).and_then(Value::as_object) {
-            node(value, other, &path, report);
-        } else if let Some(rest) = rest(new) {
-            node(value, rest, &path, report);
+        let other = after.get(name).and_then(Value::as_object).or_else(|| place.implied(name));
+        if let Some(other) = other.or_else(|| rest(new)) {
+            node(value, other, &path, place.below(name, value, other), report);
         } else if is_set(new, PRESERVE) {
             let why = "the field is no longer described, and its values are kept";
             report.safe(&path, "field", why);
@@ -163,8 +225,8 @@ fn properties(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
         let path = format!("{path}.{name}");
         // Objects may have any value there already.
         let Some(value) = after[name].as_object() else { continue };
-        if let Some(rest) = rest(old) {
-            node(rest, value, &path, report);
+        if let Some(other) = place.implied(name).or_else(|| rest(old)) {
+            node(other, value, &path, place.below(name, other, value), report);
         } else if is_set(old, PRESERVE) {
             let why =
                 "the field gets a schema where any value was allowed, so stored values may not fit";
@@ -177,8 +239,8 @@ fn properties(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
 
 /// The schema of fields that `properties` does not name. `true` allows everything.
 fn rest(schema: &Schema) -> Option<&Schema> {
-    static ANYTHING: std::sync::LazyLock<Schema> =
-        std::sync::LazyLock::new(|| Map::from_iter([(PRESERVE.to_owned(), true.into())]));
+    static ANYTHING: LazyLock<Schema> =
+        LazyLock::new(|| Map::from_iter([(PRESERVE.to_owned(), true.into())]));
     match schema.get("additionalProperties")? {
         Value::Bool(true) => Some(&ANYTHING),
         Value::Object(schema) => Some(schema),
@@ -188,7 +250,10 @@ fn rest(schema: &Schema) -> Option<&Schema> {
 
 fn additional(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     match (rest(old), rest(new)) {
-        (Some(old), Some(new)) => node(old, new, &format!("{path}.*"), report),
+        (Some(old), Some(new)) => {
+            let place = Place::Field.below("", old, new);
+            node(old, new, &format!("{path}.*"), place, report);
+        }
         (Some(_), None) if is_set(new, PRESERVE) => {
             report.safe(path, "additionalProperties", "values of the map are no longer checked");
         }
@@ -203,34 +268,5 @@ fn additional(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
         }
         (None, Some(_)) => report.safe(path, "additionalProperties", "further keys are allowed"),
         (None, None) => {}
-    }
-}
-
-/// The paths of fields that `from` keeps and `to` would drop.
-pub(super) fn lost(from: &Schema, to: &Schema, path: &str, paths: &mut Vec<String>) {
-    for (name, value) in child(from, "properties").into_iter().flatten() {
-        let Some(value) = value.as_object() else { continue };
-        let path = format!("{path}.{name}");
-        let other = child(to, "properties").and_then(|all| child(all, name)).or_else(|| rest(to));
-        match other {
-            Some(other) => lost(value, other, &path, paths),
-            None if is_set(to, PRESERVE) => {}
-            // Every object has these, whether the schema names them or not.
-            None if matches!(path.as_str(), ".apiVersion" | ".kind" | ".metadata") => {}
-            None => paths.push(path),
-        }
-    }
-    if let Some(value) = child(from, "items")
-        && let Some(other) = child(to, "items")
-    {
-        lost(value, other, &format!("{path}[*]"), paths);
-    }
-    match (rest(from), rest(to)) {
-        (Some(value), Some(other)) => lost(value, other, &format!("{path}.*"), paths),
-        (Some(_), None) if !is_set(to, PRESERVE) => paths.push(format!("{path}.*")),
-        (None, None) if is_set(from, PRESERVE) && !is_set(to, PRESERVE) => {
-            paths.push(format!("{path}.*"));
-        }
-        _ => {}
     }
 }

@@ -7,6 +7,9 @@ use windlass_apiserver::custom::{Part, compile};
 use super::*;
 use crate::generate;
 
+mod crdify;
+mod versions;
+
 /// A definition with one version and this schema of the spec.
 fn definition(spec: &Value) -> Value {
     with_versions(json!([version("v1", true, spec)]))
@@ -309,93 +312,6 @@ fn a_default_goes_with_a_field_that_is_no_longer_described() {
 fn effects(old: &Value, new: &Value) -> Vec<String> {
     let line = |c: &Change| format!("{:?} {} {} {}", c.effect, c.rule, c.version, c.path);
     diff(old, new).iter().map(|c| line(c).trim_end().to_lowercase()).collect()
-}
-
-#[test]
-fn versions_names_and_subresources_have_rules() {
-    let spec = json!({"type": "object", "properties": {"a": {"type": "string"}}});
-    let old = definition(&spec);
-    let change = |pointer: &str, value: Value| {
-        let mut new = old.clone();
-        *new.pointer_mut(pointer).unwrap() = value;
-        effects(&old, &new)
-    };
-    assert_eq!(change("/spec/scope", json!("Cluster")), ["breaking scope"]);
-    assert_eq!(change("/spec/group", json!("other.com")), ["breaking group"]);
-    assert_eq!(change("/spec/names/kind", json!("Other")), ["breaking kind"]);
-    assert_eq!(change("/spec/names/singular", json!("t")), ["safe singular"]);
-    assert_eq!(change("/spec/versions/0/served", json!(false)), ["breaking served v1"]);
-    let mut renamed = old.clone();
-    renamed["metadata"]["name"] = json!("gadgets.example.com");
-    renamed["spec"]["names"]["plural"] = json!("gadgets");
-    assert_eq!(effects(&old, &renamed), ["breaking plural"]);
-    assert_eq!(definitions(std::slice::from_ref(&old), &[])[0].rule, "definition");
-    assert!(!breaks(&definitions(&[], std::slice::from_ref(&old))));
-    let part = |key: &str, value: Value| {
-        let mut new = old.clone();
-        new["spec"]["versions"][0][key] = value;
-        (effects(&old, &new), effects(&new, &old))
-    };
-    let (there, back) = part("subresources", json!({"scale": {"specReplicasPath": ".spec.n"}}));
-    assert_eq!(
-        (there, back),
-        (vec!["safe subresources v1".into()], vec!["breaking subresources v1".into()])
-    );
-    let (there, back) = part("subresources", json!({"status": {}}));
-    assert_eq!(
-        (there, back),
-        (vec!["breaking subresources v1".into()], vec!["breaking subresources v1".into()])
-    );
-    let (there, back) = part("selectableFields", json!([{"jsonPath": ".spec.a"}]));
-    assert_eq!(there, ["safe selectablefields v1 .spec.a"]);
-    assert_eq!(back, ["breaking selectablefields v1 .spec.a"]);
-    let (there, back) =
-        part("additionalPrinterColumns", json!([{"name": "A", "jsonPath": ".spec.a"}]));
-    assert_eq!(
-        (there, back),
-        (
-            vec!["safe additionalprintercolumns v1".into()],
-            vec!["safe additionalprintercolumns v1".into()]
-        )
-    );
-}
-
-#[test]
-fn a_version_is_removed_only_when_nothing_uses_it() {
-    let spec = json!({"type": "object", "properties": {"a": {"type": "string"}}});
-    let both = with_versions(json!([version("v1", false, &spec), version("v2", true, &spec)]));
-    let new = with_versions(json!([version("v2", true, &spec)]));
-    assert_eq!(effects(&both, &new), ["breaking version v1"], "served");
-    let mut unserved = both.clone();
-    unserved["spec"]["versions"][0]["served"] = json!(false);
-    assert_eq!(effects(&unserved, &new), ["safe version v1"]);
-    unserved["status"]["storedVersions"] = json!(["v1", "v2"]);
-    let removed = diff(&unserved, &new);
-    assert_eq!(removed[0].effect, Effect::Breaking);
-    assert!(removed[0].message.contains("storedVersions"), "{}", removed[0]);
-}
-
-#[test]
-fn versions_that_differ_need_a_conversion() {
-    let one = json!({"type": "object", "properties": {"a": {"type": "string"}}});
-    let two = json!({"type": "object", "properties": {"b": {"type": "string"}}});
-    let old = definition(&one);
-    let mut new = with_versions(json!([version("v1", false, &one), version("v2", true, &two)]));
-    assert_eq!(
-        effects(&old, &new),
-        [
-            "safe version v2",
-            "safe storage",
-            "breaking field v1 to v2 .spec.a",
-            "breaking conversion v1 to v2 .spec.a",
-            "breaking conversion v1 to v2 .spec.b",
-        ]
-    );
-    let mut back = new.clone();
-    new["spec"]["conversion"] = json!({"strategy": "Webhook"});
-    assert_eq!(effects(&old, &new), ["safe conversion", "safe version v2", "safe storage"]);
-    back["spec"]["conversion"] = json!({"strategy": "None"});
-    assert_eq!(effects(&new, &back)[0], "breaking conversion");
 }
 
 // === Properties ===

@@ -76,7 +76,7 @@ impl Webhook {
         }
     }
 
-    /// Whether a failure of the webhook fails the request.
+    /// Returns `true` if a failure of the webhook fails the request.
     fn fails_closed(&self) -> bool {
         self.entry.failure_policy.as_deref() != Some("Ignore")
     }
@@ -158,7 +158,7 @@ impl Model {
         format!("{}-webhook-server-cert", self.name)
     }
 
-    /// Whether the operator has a webhook server: for admission or for conversion.
+    /// Returns `true` if the operator has a webhook server: for admission or for conversion.
     pub fn serves_webhooks(&self) -> bool {
         !self.webhooks.is_empty() || self.apis.iter().any(|api| api.converts_by_webhook())
     }

@@ -1,4 +1,25 @@
 //! Durations as the text of Go: `1h30m`, `250ms`.
+//!
+//! A field of type `std::time::Duration` is written as text by itself. Inside of a list or a map it
+//! would be an object of seconds and nanoseconds, which does not compile; use `kube::core::Duration`
+//! there.
+//!
+//! ```
+//! # extern crate windlass_manifests as windlass;
+//! #[windlass::k8s]
+//! pub struct Retries {
+//!     pub timeout: std::time::Duration,
+//!     pub delays: Vec<kube::core::Duration>,
+//! }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! # extern crate windlass_manifests as windlass;
+//! #[windlass::k8s]
+//! pub struct Retries {
+//!     pub delays: Vec<std::time::Duration>,
+//! }
+//! ```
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,6 +35,18 @@ pub trait DurationField: Sized {
     /// Makes a value of a duration, if it can hold it.
     fn from_duration(duration: Option<kube::core::Duration>) -> Option<Self>;
 }
+
+/// A duration that is written as text wherever it is: inside of lists and maps, too.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not written as text here",
+    label = "use `kube::core::Duration` inside of lists, maps and types that serde converts"
+)]
+pub trait Text {}
+
+impl Text for kube::core::Duration {}
+
+/// Compiles for a duration that is written as text wherever it is.
+pub fn is_text<T: Text>() {}
 
 /// The schema of a duration.
 pub fn schema(_: &mut SchemaGenerator) -> Schema {

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{UI, WIDE, cel, entry};
+use super::{UI, WIDE, cel, entry, unsupported};
 
 pub(crate) const VALIDATIONS: &str = "x-kubernetes-validations";
 pub(crate) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -100,7 +100,12 @@ pub(super) fn counts_fields(
 
 /// Applies rules: first those that decide about the type.
 pub(super) fn apply_all(schema: &mut Map<String, Value>, rules: &[Rule<'_>]) {
-    let decides = |rule: &&Rule<'_>| matches!(rule, Rule::Type(_) | Rule::IntOrString);
+    let is_numeric = |format: &str| matches!(format, "" | "int32" | "int64");
+    let decides = |rule: &&Rule<'_>| match rule {
+        Rule::Type(_) | Rule::IntOrString => true,
+        Rule::Format(format) => is_numeric(format),
+        _ => false,
+    };
     let counts = |rule: &&Rule<'_>| matches!(rule, Rule::OneOf(..));
     rules.iter().filter(decides).for_each(|rule| apply(schema, rule));
     rules
@@ -166,6 +171,15 @@ fn widen(schema: &mut Map<String, Value>) {
     }
 }
 
+/// Gives a `u32` with a bound that only 64 bits hold the format of those.
+fn widen_for(schema: &mut Map<String, Value>, value: &Value) {
+    if schema.contains_key(WIDE) && value.as_f64().is_some_and(|value| value > f64::from(i32::MAX))
+    {
+        schema.insert("format".into(), "int64".into());
+        widen(schema);
+    }
+}
+
 fn is_number(schema: &Map<String, Value>) -> bool {
     schema.get("type").is_some_and(|kind| kind == "integer" || kind == "number")
 }
@@ -177,6 +191,7 @@ fn parse(text: &str) -> Value {
 
 /// Sets a bound unless a stricter one is there.
 pub(super) fn bound(schema: &mut Map<String, Value>, keyword: &str, value: Value) {
+    widen_for(schema, &value);
     if !is_stricter(schema.get(keyword), keyword, &value) {
         return;
     }
@@ -184,7 +199,9 @@ pub(super) fn bound(schema: &mut Map<String, Value>, keyword: &str, value: Value
     schema.insert(keyword.into(), value);
 }
 
-fn exclusive(schema: &mut Map<String, Value>, keyword: &str, value: Value) {
+/// Sets an exclusive bound unless a stricter one is there.
+pub(super) fn exclusive(schema: &mut Map<String, Value>, keyword: &str, value: Value) {
+    widen_for(schema, &value);
     let equal = schema.get(keyword).and_then(Value::as_f64) == value.as_f64();
     if equal || is_stricter(schema.get(keyword), keyword, &value) {
         schema.insert(keyword.into(), value);
@@ -222,15 +239,19 @@ fn narrow(schema: &mut Map<String, Value>, keyword: &str, value: Value) {
     }
 }
 
-/// Sets the values that are allowed, as far as they were allowed before.
+/// Sets the values that are allowed, which were all allowed before.
 fn choose(schema: &mut Map<String, Value>, values: Value) {
-    let (Some(Value::Array(current)), Value::Array(values)) = (schema.get("enum"), &values) else {
-        schema.insert("enum".into(), values);
+    if let (Some(Value::Array(known)), Value::Array(values)) = (schema.get("enum"), &values)
+        && let Some(other) = values.iter().find(|value| !value.is_null() && !known.contains(value))
+    {
+        let known: Vec<String> = known.iter().map(Value::to_string).collect();
+        *schema = unsupported(format_args!(
+            "`enum` lists {other}, but the values of the type are {}",
+            known.join(", ")
+        ));
         return;
-    };
-    let both: Vec<Value> = values.iter().filter(|value| current.contains(value)).cloned().collect();
-    let both = if both.is_empty() { values.clone() } else { both };
-    schema.insert("enum".into(), Value::Array(both));
+    }
+    schema.insert("enum".into(), values);
 }
 
 /// Sets the type, without what only applies to the type before.

@@ -5,14 +5,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::rule::{INT_OR_STRING, PRESERVE};
-use super::{FOREIGN, STRUCTURAL, WIDE, overlay, union};
+use super::rule::{INT_OR_STRING, PRESERVE, bound};
+use super::{FOREIGN, KEYS, STRUCTURAL, WIDE, overlay, union};
 
 /// How deep types may be nested before a schema is taken for endless.
 const DEPTH_MAX: usize = 128;
 
 /// The keywords of a structural schema, and ours.
-const KEYWORDS: [&str; 40] = [
+const KEYWORDS: [&str; 41] = [
     "$ref",
     "additionalProperties",
     "allOf",
@@ -51,6 +51,7 @@ const KEYWORDS: [&str; 40] = [
     "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-validations",
     FOREIGN,
+    KEYS,
     WIDE,
     super::UI,
 ];
@@ -64,7 +65,7 @@ pub(crate) fn unsupported(why: impl std::fmt::Display) -> Map<String, Value> {
 
 /// Makes a schema structural, with the definitions that it may refer to.
 pub(crate) fn structural(schema: Value, definitions: &Map<String, Value>) -> Map<String, Value> {
-    Resolver { definitions, open: Vec::new() }.resolve(schema)
+    Resolver { definitions, open: Vec::new() }.resolve(schema, false)
 }
 
 struct Resolver<'a> {
@@ -76,7 +77,8 @@ struct Resolver<'a> {
 // === impl Resolver ===
 
 impl Resolver<'_> {
-    fn resolve(&mut self, schema: Value) -> Map<String, Value> {
+    /// Makes a schema structural; that of a map is never the `definition` of a type.
+    fn resolve(&mut self, schema: Value, definition: bool) -> Map<String, Value> {
         let mut schema = match schema {
             Value::Object(schema) => schema,
             Value::Bool(false) => return unsupported("no value is allowed here"),
@@ -97,6 +99,7 @@ impl Resolver<'_> {
         if let Some(Value::Array(parts)) = schema.remove("allOf") {
             self.all_of(&mut schema, parts);
         }
+        keys(&mut schema, definition);
         self.children(&mut schema);
         rewrite(&mut schema);
         schema
@@ -114,7 +117,7 @@ impl Resolver<'_> {
         let mut definition = definition.clone();
         let foreign = overlay::apply(&name, &mut definition);
         self.open.push(name);
-        let mut schema = self.resolve(definition);
+        let mut schema = self.resolve(definition, true);
         self.open.pop();
         if foreign {
             schema.insert(FOREIGN.into(), true.into());
@@ -132,7 +135,7 @@ impl Resolver<'_> {
         let branches: Vec<Map<String, Value>> = branches
             .into_iter()
             .filter(|branch| !is_null(branch))
-            .map(|branch| self.resolve(branch))
+            .map(|branch| self.resolve(branch, false))
             .collect();
         for (keyword, value) in union::untagged(branches) {
             schema.entry(keyword).or_insert(value);
@@ -141,7 +144,7 @@ impl Resolver<'_> {
 
     fn all_of(&mut self, schema: &mut Map<String, Value>, parts: Vec<Value>) {
         for part in parts {
-            let mut part = self.resolve(part);
+            let mut part = self.resolve(part, true);
             let properties = part.remove("properties");
             let required = part.remove("required");
             if let Some(Value::Object(properties)) = properties {
@@ -162,21 +165,44 @@ impl Resolver<'_> {
     fn children(&mut self, schema: &mut Map<String, Value>) {
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             for value in properties.values_mut() {
-                *value = Value::Object(self.resolve(value.take()));
+                *value = Value::Object(self.resolve(value.take(), false));
             }
-        }
-        if let Some(Value::Object(patterns)) = schema.remove("patternProperties")
-            && let Some(value) = patterns.into_iter().next().map(|(_, value)| value)
-        {
-            schema.insert("additionalProperties".into(), value);
         }
         for keyword in ["items", "additionalProperties"] {
             if let Some(value) = schema.get_mut(keyword)
                 && *value != false
             {
-                *value = Value::Object(self.resolve(value.take()));
+                *value = Value::Object(self.resolve(value.take(), false));
             }
         }
+    }
+}
+
+/// Describes the values of a map alone, with a note about its keys: `schemars` lists the values of
+/// an enum as properties, and says by patterns what other keys look like.
+fn keys(schema: &mut Map<String, Value>, definition: bool) {
+    let patterns = match schema.remove("patternProperties") {
+        Some(Value::Object(patterns)) => patterns,
+        _ => Map::new(),
+    };
+    let is_closed = schema.get("additionalProperties").is_some_and(|open| *open == false);
+    let none = Map::new();
+    let named = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let mut values = patterns.values().chain(named.values());
+    let Some(value) = values.next().cloned() else { return };
+    let is_uniform = !schema.contains_key("required") && values.all(|other| *other == value);
+    let is_map = is_uniform && (named.is_empty() || is_closed && !definition);
+    if is_map && is_closed {
+        let names: Vec<&String> = named.keys().collect();
+        let patterns: Vec<&String> = patterns.keys().collect();
+        let note = json!({ "names": names, "patterns": patterns });
+        schema.insert(KEYS.into(), note);
+    }
+    if is_map {
+        schema.remove("properties");
+    }
+    if is_map || !patterns.is_empty() {
+        schema.insert("additionalProperties".into(), value);
     }
 }
 
@@ -216,8 +242,16 @@ fn rewrite(schema: &mut Map<String, Value>) {
         schema.insert("x-kubernetes-list-type".into(), "set".into());
     }
     types(schema);
+    exclusive(schema);
     format(schema);
     additional_properties(schema);
+    if let Some(inner) = schema.remove("not") {
+        match negated(inner) {
+            Ok(Some(inner)) => drop(schema.insert("not".into(), inner)),
+            Ok(None) => {}
+            Err(why) => *schema = why,
+        }
+    }
     schema.retain(|keyword, _| KEYWORDS.contains(&keyword.as_str()));
     let described = ["type", "$ref", "enum", "anyOf", INT_OR_STRING, PRESERVE];
     if !described.iter().any(|keyword| schema.contains_key(*keyword)) {
@@ -257,9 +291,49 @@ fn types(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Writes the width of integers as bounds; the API server knows the formats `int32` and `int64`.
+/// Writes exclusive bounds as OpenAPI 3.0 does: a bound, and whether it is exclusive.
+fn exclusive(schema: &mut Map<String, Value>) {
+    for (exclusive, keyword) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        if schema.get(exclusive).is_some_and(Value::is_number)
+            && let Some(value) = schema.remove(exclusive)
+        {
+            super::rule::exclusive(schema, keyword, value);
+        }
+    }
+}
+
+/// Makes what a value must not be structural; `None` if that is nothing.
+fn negated(inner: Value) -> Result<Option<Value>, Map<String, Value>> {
+    let mut inner = match inner {
+        Value::Bool(false) => return Ok(None),
+        Value::Object(inner) => inner,
+        _ => Map::new(),
+    };
+    if let Some(value) = inner.remove("const") {
+        inner.insert("enum".into(), json!([value]));
+    }
+    inner.retain(|keyword, _| KEYWORDS.contains(&keyword.as_str()));
+    match inner.is_empty() {
+        true => Err(unsupported("no value is allowed here, `not` excludes all of them")),
+        false => Ok(Some(Value::Object(inner))),
+    }
+}
+
+/// Writes the width of integers as bounds, unless stricter ones are there; the API server knows the
+/// formats `int32` and `int64`. A format of text that it does not know is left out.
 fn format(schema: &mut Map<String, Value>) {
     let Some(format) = schema.get("format").and_then(Value::as_str) else { return };
+    if schema.get("type").is_some_and(|kind| kind == "string") {
+        match format {
+            "ip" => {
+                schema.insert("anyOf".into(), json!([{ "format": "ipv4" }, { "format": "ipv6" }]));
+            }
+            known if windlass_text::format::known(known) => return,
+            _ => {}
+        }
+        schema.remove("format");
+        return;
+    }
     let wide = format == "uint32";
     let (format, bounds) = match format {
         "int8" => (None, Some((i64::from(i8::MIN), i64::from(i8::MAX)))),
@@ -276,12 +350,18 @@ fn format(schema: &mut Map<String, Value>) {
     if let Some(format) = format {
         schema.insert("format".into(), format.into());
     }
+    let limits = ["minimum", "maximum"].map(|keyword| schema.remove(keyword));
     if let Some((minimum, maximum)) = bounds {
         schema.insert("minimum".into(), minimum.into());
         schema.insert("maximum".into(), maximum.into());
     }
     if wide {
         schema.insert(WIDE.into(), u32::MAX.into());
+    }
+    for (keyword, limit) in ["minimum", "maximum"].into_iter().zip(limits) {
+        if let Some(limit) = limit {
+            bound(schema, keyword, limit);
+        }
     }
 }
 

@@ -51,8 +51,10 @@ pub struct Variant<'a> {
 /// What a variant holds.
 #[derive(Clone, Copy)]
 pub enum Content<'a> {
-    /// Nothing.
+    /// Nothing: the name alone is the value.
     Unit,
+    /// An empty object, beside variants with data.
+    Nothing,
     /// A value.
     Value(SchemaOf, &'a [Rule<'a>]),
     /// Fields.
@@ -84,6 +86,7 @@ pub fn union(generator: &mut SchemaGenerator, union: &Union<'_>) -> Schema {
 fn part<'a>(generator: &mut SchemaGenerator, variant: &Variant<'a>) -> Part<'a> {
     let schema = match variant.content {
         Content::Unit => None,
+        Content::Nothing => return Part { name: variant.name, schema: Some(empty_object()) },
         Content::Value(inner, rules) => {
             let mut schema = field_schema(generator, inner);
             rule::apply_all(&mut schema, rules);

@@ -9,8 +9,11 @@ mod cases;
 mod compare;
 
 mod accepted;
+mod judge;
 mod partial;
+mod readable;
 mod shapes;
 mod traps;
+mod unusual;
 mod verdicts;
 mod webhooks;

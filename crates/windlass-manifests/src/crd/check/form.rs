@@ -103,6 +103,9 @@ fn parts(
         }
     }
     if let Some(inner) = part.get("not") {
+        if inner.as_object().is_some_and(Map::is_empty) {
+            report.add(path, "an empty `not` refuses every value");
+        }
         one(schema, inner, "not", path, depth, report);
     }
 }
