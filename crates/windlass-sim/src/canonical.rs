@@ -23,7 +23,7 @@ const SERVER_FIELDS: &[&str] =
     &["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"];
 
 /// Fields whose values the cluster allocates.
-const ALLOCATED: &[&str] = &[
+pub(crate) const ALLOCATED: &[&str] = &[
     "podIP",
     "podIPs",
     "hostIP",
@@ -142,7 +142,7 @@ fn mask(object: &mut Value, run: &Outcome, key: &ObjectKey, own_status: bool) {
 }
 
 /// The schema of a custom resource.
-fn schema_of<'a>(run: &'a Outcome, resource: &str) -> &'a Value {
+pub(crate) fn schema_of<'a>(run: &'a Outcome, resource: &str) -> &'a Value {
     let defined = |definition: &&Value| {
         let spec = &definition["spec"];
         let (group, plural) = (spec["group"].as_str(), spec["names"]["plural"].as_str());

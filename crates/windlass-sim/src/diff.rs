@@ -38,6 +38,8 @@ fn compare(
     all: &mut Vec<Difference>,
 ) {
     match (expected, found) {
+        // Before the paths of all fields in it are written out.
+        (a, b) if a == b => {}
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
             for (field, value) in a {
                 compare(join(&path, field), Some(value), b.get(field), all);
@@ -51,7 +53,6 @@ fn compare(
                 compare(format!("{path}[{place}]"), a.get(place), b.get(place), all);
             }
         }
-        (a, b) if a == b => {}
         (a, b) => {
             let (expected, found) = (a.cloned(), b.cloned());
             all.push(Difference { path, expected, found });
@@ -59,7 +60,8 @@ fn compare(
     }
 }
 
-fn join(path: &str, field: &str) -> String {
+/// The path of a field below another path.
+pub(crate) fn join(path: &str, field: &str) -> String {
     let plain = field.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     match (path, plain) {
         ("", true) => field.to_owned(),

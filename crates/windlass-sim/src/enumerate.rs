@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::Value;
 
 use crate::plan::{Fault, Plan};
 use crate::sim::{Outcome, kind_of};
 use crate::site::Site;
 use crate::trace::{Record, What};
 
-/// The most boundary values of fields that are tried.
-const TRANSITIONS_MAX: usize = 30;
+mod values;
+
+/// The most other values of fields that are tried.
+const TRANSITIONS_MAX: usize = 60;
 /// The most faults of a random plan.
 const FAULTS_MAX: usize = 3;
 /// Two faults are near each other if so many requests are between them at most.
@@ -199,7 +200,7 @@ fn transitions(reference: &Outcome) -> Vec<Site> {
             if key.resource != resource || going {
                 continue;
             }
-            for (field, value) in values(schema, &object["spec"], "spec") {
+            for (field, value) in values::of(schema, &object["spec"]) {
                 sites.push(Site {
                     replica: "user".into(),
                     verb: "set".into(),
@@ -211,75 +212,8 @@ fn transitions(reference: &Outcome) -> Vec<Site> {
             }
         }
     }
-    sites.retain(|site| !site.subresource.contains(char::is_whitespace));
+    // The text of a plan is split at these.
+    sites.retain(|site| !site.subresource.contains(|c: char| c.is_whitespace() || c == ';'));
     sites.truncate(TRANSITIONS_MAX);
     sites
-}
-
-/// Other values of the fields of an object: bounds, other words of an enumeration, none.
-fn values(schema: &Value, object: &Value, path: &str) -> Vec<(String, Value)> {
-    let mut found = Vec::new();
-    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let path = format!("{path}/{name}");
-        let now = &object[name];
-        let mut other = |value: Value| {
-            if value != *now {
-                found.push((path.clone(), value));
-            }
-        };
-        let required = schema["required"].as_array().into_iter().flatten().any(|r| r == name);
-        if !required && !now.is_null() {
-            other(Value::Null);
-        }
-        for word in field["enum"].as_array().into_iter().flatten().filter(|word| !word.is_null()) {
-            other(word.clone());
-        }
-        match field["type"].as_str() {
-            Some("integer") => {
-                for bound in ["minimum", "maximum"] {
-                    if let Some(bound) = field[bound].as_f64().filter(|b| b.abs() < 1000.0) {
-                        other(Value::from(bound as i64));
-                    }
-                }
-            }
-            Some("boolean") => other(Value::Bool(now != &Value::Bool(true))),
-            Some("object") if now.is_object() => found.extend(values(field, now, &path)),
-            _ => {}
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn other_values_of_a_spec_follow_from_its_schema() {
-        let schema = json!({"required": ["size"], "properties": {
-            "size": {"type": "integer", "minimum": 1.0, "maximum": 5.0},
-            "mode": {"type": "string", "enum": ["a", "b"]},
-            "on": {"type": "boolean"},
-            "deep": {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0.0}}},
-        }});
-        let object = json!({"size": 5, "mode": "a", "deep": {"n": 3}});
-        let found: Vec<String> = values(&schema, &object, "spec")
-            .into_iter()
-            .map(|(path, value)| format!("{path}={value}"))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                "spec/deep=null",
-                "spec/deep/n=null",
-                "spec/deep/n=0",
-                "spec/mode=null",
-                "spec/mode=\"b\"",
-                "spec/on=true",
-                "spec/size=1"
-            ]
-        );
-    }
 }

@@ -24,6 +24,11 @@ const CLOSING: &[&str] = &[
     "release",
     "revoke",
     "deregister",
+    "unregister",
+    "uninstall",
+    "unsubscribe",
+    "purge",
+    "disable",
     "terminate",
     "detach",
     "cancel",
@@ -67,7 +72,7 @@ pub(crate) struct Entry {
 /// Anywhere else this is `call.await`.
 ///
 /// `operation` is the system and the verb, such as `s3.put`. A verb such as `delete`, `remove` or
-/// `release` ends the existence of what has this key or this id, one such as `get` or `list` changes
+/// `release`, also as the first word of a longer name such as `deleteBucket`, ends the existence of what has this key or this id, one such as `get` or `list` changes
 /// nothing, and all others begin it. What the call
 /// returns is the id that the other system has chosen: two calls with equal key and equal result
 /// made one thing, as with an idempotency key. Return `()` if the key is the identity.
@@ -190,7 +195,8 @@ impl Ledger {
         self.calls += 1;
         let before = self.open.len();
         let (system, verb) = operation.rsplit_once('.').unwrap_or((operation, ""));
-        let first = verb.split(['-', '_']).next().unwrap_or_default();
+        let first = first_word(verb);
+        let first = first.as_str();
         if READING.contains(&first) {
             return false;
         }
@@ -214,6 +220,14 @@ impl Ledger {
     }
 }
 
+/// The first word of a name in kebab, snake or camel case, in small letters.
+fn first_word(name: &str) -> String {
+    let mut chars = name.chars();
+    let first = chars.next().into_iter();
+    let rest = chars.take_while(|c| !matches!(c, '-' | '_') && !c.is_uppercase());
+    first.chain(rest).flat_map(char::to_lowercase).collect()
+}
+
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.system, self.key)?;
@@ -234,7 +248,12 @@ mod tests {
         assert!(enter("lb.create", "web", "lb-2"));
         assert!(enter("s3.put", "a", ""));
         assert!(enter("lb.delete", "lb-1", ""));
-        assert!(enter("s3.delete-bucket", "a", ""));
+        assert!(enter("s3.deleteBucket", "a", ""));
+        for closing in ["idp.unregister", "idp.UninstallChart", "idp.purge_cache", "idp.disable-it"]
+        {
+            assert!(enter("idp.create", "a", "") && enter(closing, "a", ""), "{closing}");
+        }
+        assert!(!enter("idp.getUser", "a", ""), "changes nothing");
         let open: Vec<_> = ledger.open().iter().map(ToString::to_string).collect();
         assert_eq!(open, ["lb web (lb-2)"]);
     }

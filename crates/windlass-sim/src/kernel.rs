@@ -12,6 +12,7 @@ use windlass_apiserver::ApiServer;
 
 use crate::external::Ledger;
 use crate::plan::{Fault, Plan};
+use crate::sent::Sent;
 use crate::site::Site;
 use crate::trace::{Answer, Record, What};
 
@@ -22,7 +23,10 @@ pub(crate) use names::Head;
 pub(crate) use views::{Release, Sight};
 
 /// Requests of the operator after which a run is stopped: something loops.
-const REQUESTS_MAX: u32 = 3_000;
+pub(crate) const REQUESTS_MAX: u32 = 3_000;
+/// Requests of leases, Events and expected background writes after which a run is stopped; they add up in a long
+/// scenario.
+pub(crate) const BACKGROUND_MAX: u32 = 30_000;
 
 /// The state of one run.
 pub(crate) struct Kernel {
@@ -52,6 +56,8 @@ pub(crate) struct State {
     /// Counts what has to be quiet for a rest.
     pub activity: u64,
     pub requests: u32,
+    /// How many of the requests are about leases, Events and what is expected to be written.
+    background: u32,
     pub replicas: Vec<Life>,
     names: names::Names,
     views: views::Views,
@@ -63,6 +69,13 @@ pub(crate) struct State {
     pub steps: usize,
     /// The revisions right after the user's last two steps, the newer one first.
     pub step_revisions: [u64; 2],
+}
+
+/// Why a run was stopped: too many requests of this sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    Requests,
+    Background,
 }
 
 /// A fault of the plan.
@@ -111,8 +124,9 @@ pub(crate) struct Write {
     pub status: u16,
     /// The object as the replica knew it.
     pub sight: Option<Sight>,
-    /// A uid or a version in the request restricts it to the object that was read.
-    pub guarded: bool,
+    /// The field manager that the request names.
+    pub manager: String,
+    pub sent: Sent,
     /// The fault that hit this request.
     pub fault: Option<Fault>,
 }
@@ -181,6 +195,15 @@ impl Kernel {
         }
     }
 
+    /// Notes why the reconcile with this place in the trace runs.
+    pub(crate) fn caused(&self, place: usize, why: String) {
+        if let Some(Record { what: What::Reconcile { causes, .. }, .. }) =
+            self.state.lock().trace.get_mut(place)
+        {
+            *causes = why;
+        }
+    }
+
     /// Counts a site and returns the fault that the plan has for it.
     pub(crate) fn arrive(&self, site: &mut Site) -> Option<Fault> {
         let mut state = self.state.lock();
@@ -211,8 +234,8 @@ impl Kernel {
             let paused = {
                 let state = self.state.lock();
                 let life = &state.replicas[replica];
-                let loops = state.requests > REQUESTS_MAX;
-                match life.number == actor.life && life.alive && !loops {
+                let running = state.stopped().is_none();
+                match life.number == actor.life && life.alive && running {
                     false => None,
                     true => match life.paused_until.filter(|until| *until > Instant::now()) {
                         None => return,
@@ -319,6 +342,22 @@ impl Kernel {
 // === impl State ===
 
 impl State {
+    /// Counts a request of the operator.
+    pub(crate) fn request(&mut self, resource: &str) {
+        self.requests += 1;
+        let background = crate::site::is_background(resource) || self.expected.contains(resource);
+        self.background += u32::from(background);
+    }
+
+    /// Why the run has to stop, if it has to.
+    pub(crate) fn stopped(&self) -> Option<Stopped> {
+        match () {
+            () if self.requests - self.background > REQUESTS_MAX => Some(Stopped::Requests),
+            () if self.background > BACKGROUND_MAX => Some(Stopped::Background),
+            () => None,
+        }
+    }
+
     /// The user has ended a step.
     pub(crate) fn stepped(&mut self, revision: u64) {
         self.steps += 1;

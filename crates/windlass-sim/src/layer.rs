@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::{BoxError, Service};
 use windlass_apiserver::request::{Query, RequestInfo};
@@ -20,6 +20,7 @@ use windlass_apiserver::request::{Query, RequestInfo};
 use crate::kernel::{Actor, Head, Kernel, Write};
 use crate::plan::Fault;
 use crate::reconciles;
+use crate::sent::Sent;
 use crate::site::Site;
 use crate::trace::{Answer, What};
 use crate::watch;
@@ -85,7 +86,7 @@ impl Layer {
             kernel.record(&actor, What::Fault(fault, site.clone()));
         }
         if actor.replica.is_some() {
-            kernel.state.lock().requests += 1;
+            kernel.state.lock().request(&site.resource);
         }
         let request = Request::from_parts(parts, Full::new(body));
         let began = Instant::now();
@@ -260,7 +261,8 @@ impl Exchange {
             to,
             status: status.as_u16(),
             sight,
-            guarded: self.is_guarded(),
+            manager: self.query.get("fieldManager").unwrap_or_default().to_owned(),
+            sent: self.sent(),
             fault: self.fault,
         };
         kernel.state.lock().writes.push(write);
@@ -269,20 +271,12 @@ impl Exchange {
         }
     }
 
-    /// Returns `true` if the request names the version or the uid that it expects.
-    fn is_guarded(&self) -> bool {
-        let body = self.request.body().clone();
-        let body = futures::executor::block_on(body.collect()).map(|b| b.to_bytes());
-        let body: Value =
-            body.ok().and_then(|b| serde_json::from_slice(&b).ok()).unwrap_or_default();
-        let set = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-        let (meta, wanted) = (&body["metadata"], &body["preconditions"]);
-        if self.info.verb == "update" {
-            return set(&meta["resourceVersion"]); // a uid does not protect from a lost update
-        }
-        [&meta["resourceVersion"], &meta["uid"], &wanted["uid"], &wanted["resourceVersion"]]
-            .into_iter()
-            .any(set)
+    fn sent(&self) -> Sent {
+        let content_type = self.request.headers().get(header::CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let body = futures::executor::block_on(self.request.body().clone().collect());
+        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        Sent::read(&self.info.verb, content_type, &body)
     }
 
     fn answered(&self, status: u16, revision: Option<u64>, lost: Option<&'static str>) {

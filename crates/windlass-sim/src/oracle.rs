@@ -88,6 +88,29 @@ pub(crate) struct Check<'a> {
 
 // === impl Oracle ===
 
+impl Oracle {
+    /// All oracles, in the order of reports.
+    pub(crate) const ALL: [Self; 17] = [
+        Self::Completes,
+        Self::Converges,
+        Self::NoLeak,
+        Self::NoWrongDelete,
+        Self::Quiet,
+        Self::Bounded,
+        Self::OneOwner,
+        Self::Truthful,
+        Self::NoPanic,
+        Self::NoTerminal,
+        Self::NoStuckFinalizer,
+        Self::Rbac,
+        Self::SameFromZero,
+        Self::Rollback,
+        Self::Always,
+        Self::Eventually,
+        Self::Sometimes,
+    ];
+}
+
 impl fmt::Display for Oracle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
@@ -125,9 +148,21 @@ pub(crate) fn judge(check: &Check<'_>) -> Verdict {
     verdict
 }
 
-/// Compares the end of an additional run with that of the reference, for another oracle.
-pub(crate) fn compare_ends(check: &Check<'_>, oracle: Oracle) -> Verdict {
+/// Compares the end of the reference with that of a run from nothing: what is different depends on the
+/// way, and what is there in addition was left behind.
+pub(crate) fn compare_with_zero(check: &Check<'_>) -> Verdict {
     let mut verdict = Verdict::default();
-    converges::compare(check, (oracle, oracle), &mut verdict);
+    converges::compare(check, (Oracle::SameFromZero, Oracle::NoLeak), &mut verdict);
+    for violation in &mut verdict.violations {
+        violation.text = violation.text.replace("without the fault", "from nothing");
+        for line in &mut violation.details {
+            *line = line.replace("without the fault", "from nothing");
+        }
+    }
     verdict
+}
+
+/// A violation if a run was stopped because the operator sends requests without end.
+pub(crate) fn looping(run: &Outcome) -> Option<Violation> {
+    bounded::looping(run)
 }

@@ -101,6 +101,11 @@ impl Fault {
         NAMES.iter().find(|(fault, _)| *fault == self).map_or("", |(_, name)| name)
     }
 
+    /// The words for all faults.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(_, name)| *name)
+    }
+
     pub(crate) fn crashes(self) -> bool {
         matches!(self, Self::CrashBefore | Self::CrashAfter | Self::StaleRestart)
     }
@@ -195,7 +200,7 @@ impl FromStr for Fault {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = NAMES.iter().find(|(_, name)| *name == text);
         known.map(|(fault, _)| *fault).ok_or_else(|| {
-            let names: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
+            let names: Vec<_> = Self::names().collect();
             format!("there is no fault {text:?}; the faults are {}", names.join(", "))
         })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id};
+use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, Interest};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, SubscriberExt};
@@ -41,6 +41,8 @@ struct Reconciles {
 
 struct Open {
     number: u32,
+    /// The place of its beginning in the trace.
+    place: usize,
     key: String,
     error: Option<(String, bool)>,
 }
@@ -105,9 +107,21 @@ impl<S: Subscriber> Layer<S> for Reconciles {
             state.reconciles.0 += 1;
             state.reconciles.0
         };
-        let what = What::Reconcile { number, key: key.clone(), controller };
-        self.kernel.record(&self.actor(), what);
-        self.open.lock().insert(id.into_u64(), Open { number, key, error: None });
+        let what =
+            What::Reconcile { number, key: key.clone(), controller, causes: field("causes") };
+        let place = self.kernel.record(&self.actor(), what);
+        self.open.lock().insert(id.into_u64(), Open { number, place, key, error: None });
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
+        let Some(place) = self.open.lock().get(&id.into_u64()).map(|open| open.place) else {
+            return;
+        };
+        let mut fields = Fields::default();
+        values.record(&mut fields);
+        if let Some(causes) = fields.0.remove("causes") {
+            self.kernel.caused(place, causes);
+        }
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {

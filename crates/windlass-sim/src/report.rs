@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use windlass::Result;
-
-use crate::explore::Ground;
 use crate::oracle::{Oracle, Violation};
 use crate::plan::Plan;
-use crate::sim::{Outcome, Sim};
+use crate::sim::Outcome;
 
 mod likely;
+mod looked;
 mod shown;
 mod timeline;
 
@@ -40,14 +38,24 @@ pub struct Report {
     pub unreached: Vec<String>,
     /// Files of kept plans whose sites do not occur any more.
     pub outdated: Vec<String>,
+    /// What is wrong with kept plans that cannot be read, and with a replayed one that does not happen.
+    pub unreadable: Vec<String>,
     /// Properties stated with `sometimes` that never held.
     pub never: Vec<String>,
+    /// Properties that were stated and never looked at.
+    pub unseen: Vec<String>,
+    /// Nothing ran, because the scenario is not the one that is replayed.
+    pub skipped: bool,
+    /// Rights of the operator's role that no run has used.
+    pub unused: Vec<String>,
     /// How often each oracle looked.
     pub looked: BTreeMap<Oracle, u64>,
     /// How many requests the operator sends without faults.
     pub requests: u32,
     /// How long the exploration took.
     pub elapsed: Duration,
+    /// The name of the test that explores.
+    test: Option<String>,
 }
 
 /// A run that violates an oracle.
@@ -58,8 +66,8 @@ pub struct Failure {
     /// The violations.
     pub violations: Vec<Violation>,
     pub(crate) shrunk: Option<Shrunk>,
-    /// The file in which the plan is kept.
-    pub(crate) kept: Option<String>,
+    /// The file in which the plan is kept, or why it is not.
+    pub(crate) kept: Option<Result<String, String>>,
     timeline: Vec<String>,
     likely: Option<&'static str>,
 }
@@ -87,10 +95,15 @@ impl Report {
             nondeterministic: None,
             unreached: Vec::new(),
             outdated: Vec::new(),
+            unreadable: Vec::new(),
             never: Vec::new(),
+            unseen: Vec::new(),
+            skipped: false,
+            unused: Vec::new(),
             looked: BTreeMap::new(),
             requests: 0,
             elapsed: Duration::ZERO,
+            test: test_name(),
         }
     }
 
@@ -100,10 +113,12 @@ impl Report {
     }
 
     /// Returns `true` if no oracle was violated, and nothing was passed without having been looked
-    /// at.
+    /// at. An exploration in which no plan ran proves nothing.
     pub fn is_ok(&self) -> bool {
-        let complete = self.outdated.is_empty() && self.never.is_empty();
-        self.failures.is_empty() && self.nondeterministic.is_none() && complete
+        let stated = self.never.is_empty() && self.unseen.is_empty();
+        let kept = self.outdated.is_empty() && self.unreadable.is_empty();
+        let ran = self.ran > 0 || self.skipped;
+        ran && stated && kept && self.failures.is_empty() && self.nondeterministic.is_none()
     }
 
     /// Returns `true` if one of the failures violates this oracle.
@@ -120,6 +135,7 @@ impl Report {
             false => format!("{} of {} plans", number(*ran), number(*plans)),
         };
         match self.failures.len() {
+            0 if *ran == 0 => write!(f, "no plan ran, so nothing is proved")?,
             0 => write!(f, "{of} pass")?,
             1 => write!(f, "1 of {} plans fails", number(*ran))?,
             n => write!(f, "{} of {} plans fail", number(n), number(*ran))?,
@@ -142,9 +158,22 @@ impl fmt::Display for Report {
         if let Some(difference) = &self.nondeterministic {
             return write!(f, "{}: {difference}", self.name);
         }
+        if self.skipped {
+            return writeln!(
+                f,
+                "{}: not explored, because another scenario is replayed",
+                self.name
+            );
+        }
         self.summary(f)?;
         for name in &self.never {
             writeln!(f, "\n  Sometimes: \"{name}\" was not true in any state of any run")?;
+        }
+        for name in &self.unseen {
+            writeln!(f, "\n  Stated: \"{name}\" was not looked at in any run")?;
+        }
+        for text in &self.unreadable {
+            writeln!(f, "\n  {text}")?;
         }
         for file in &self.outdated {
             writeln!(
@@ -168,7 +197,11 @@ impl fmt::Display for Report {
             writeln!(f, "  {count} plans prove nothing, because their site did not occur:")?;
             self.unreached.iter().take(5).try_for_each(|plan| writeln!(f, "    {plan}"))?;
         }
-        Ok(())
+        looked::lines(&self.looked).iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        match self.unused.is_empty() {
+            true => Ok(()),
+            false => writeln!(f, "  Rights that were never used: {}", self.unused.join(", ")),
+        }
     }
 }
 
@@ -176,16 +209,7 @@ impl fmt::Display for Report {
 
 impl Failure {
     /// A failure with its timeline and a likely reason.
-    pub(crate) fn new<F>(
-        ground: &Ground<'_, F>,
-        plan: Plan,
-        violations: Vec<Violation>,
-        outcome: &Outcome,
-    ) -> Self
-    where
-        F: AsyncFn(&mut Sim) -> Result<()> + Sync,
-    {
-        let _ = ground;
+    pub(crate) fn new(plan: Plan, violations: Vec<Violation>, outcome: &Outcome) -> Self {
         let timeline = timeline::of(outcome);
         let likely = likely::reason(&plan, violations[0].oracle);
         Self { plan, violations, shrunk: None, kept: None, timeline, likely }
@@ -215,15 +239,27 @@ impl Failure {
         if let Some(likely) = self.likely {
             writeln!(f, "  Likely: {likely}")?;
         }
-        let Report { name, seed, .. } = report;
-        writeln!(f, "  Replay: WINDLASS_REPLAY='{name}@{seed}: {}' cargo test {name}", self.plan)?;
-        if let Some(file) = &self.kept {
+        let Report { name, seed, test, .. } = report;
+        // A run without faults is not replayed: the test is it.
+        if self.plan != Plan::default() {
+            let filter = match test {
+                Some(test) => format!("{test} -- --exact --nocapture"),
+                None => format!("{name} -- --nocapture"),
+            };
             writeln!(
                 f,
-                "  Kept:   {file} (runs with every cargo test; delete it if it is of no use)"
+                "  Replay: WINDLASS_REPLAY='{name}@{seed}: {}' cargo test {filter}",
+                self.plan
             )?;
         }
-        Ok(())
+        match &self.kept {
+            None => Ok(()),
+            Some(Ok(file)) => writeln!(
+                f,
+                "  Kept:   {file} (runs with every cargo test; delete it if it is of no use)"
+            ),
+            Some(Err(error)) => writeln!(f, "  The plan could not be kept: {error}"),
+        }
     }
 }
 
@@ -250,6 +286,12 @@ impl fmt::Display for Shrunk {
             self.tries,
         )
     }
+}
+
+/// The name of the test that runs on this thread; `None` if the thread does not say.
+fn test_name() -> Option<String> {
+    let thread = std::thread::current();
+    thread.name().filter(|name| *name != "main").map(str::to_owned)
 }
 
 /// `1,904`.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use windlass::Result;
 
 use crate::plan::Plan;
+use crate::role::Role;
 use crate::sim::{Base, Intent, Mode, Outcome, Sim};
 
 /// What a run needs besides the scenario and the plan.
@@ -17,6 +18,8 @@ pub(crate) struct Settings {
     pub controllers: Option<BTreeSet<&'static str>>,
     /// A cluster that has started, which every run continues; `None` starts one per run.
     pub base: Option<Arc<Base>>,
+    /// The role of the operator, if a run has found it out.
+    pub role: Option<Role>,
 }
 
 /// Runs the scenario under a plan.
@@ -47,7 +50,12 @@ where
 pub(crate) fn base(probe: &Outcome, settings: &Settings) -> Option<Base> {
     let runtime = runtime().ok()?;
     let setup = (probe.definitions.clone(), probe.role.clone());
-    let base = runtime.block_on(Base::start(setup, settings.seed, settings.controllers.clone()));
+    let base = runtime.block_on(Base::start(
+        setup,
+        settings.seed,
+        settings.controllers.clone(),
+        probe.embedded.clone(),
+    ));
     base.ok()
 }
 
@@ -68,6 +76,7 @@ where
             let mut sim = Sim::new(plan, settings.seed, mode);
             sim.controllers.clone_from(&settings.controllers);
             sim.base.clone_from(&settings.base);
+            sim.known_role.clone_from(&settings.role);
             let result = scenario(&mut sim).await;
             sim.finish(result).await
         })

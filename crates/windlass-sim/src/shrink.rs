@@ -8,7 +8,7 @@ use crate::explore::Ground;
 use crate::oracle::{Oracle, Violation};
 use crate::plan::Plan;
 use crate::report::{Failure, Shrunk};
-use crate::sim::{Outcome, Sim};
+use crate::sim::Sim;
 
 /// The most runs that are spent on one failure.
 const TRIES_MAX: u32 = 60;
@@ -27,10 +27,13 @@ where
     shrunk.faults.1 = plan.faults.len();
     shrunk.steps = (steps, steps - plan.skipped.len());
     let ground = skipping.as_ref().unwrap_or(ground);
-    let (outcome, found) = ground.try_plan(&plan);
+    let (outcome, found) = match plan.skipped.is_empty() || skipping.is_some() {
+        true => ground.run_plan(&plan),
+        false => ground.try_plan(&plan),
+    };
     shrunk.took = began.elapsed();
-    let found = if found.is_empty() { violations } else { found };
-    let mut failure = Failure::new(ground, plan, found, &outcome);
+    let found = if found.violations.is_empty() { violations } else { found.violations };
+    let mut failure = Failure::new(plan, found, &outcome);
     failure.shrunk = Some(shrunk);
     failure
 }
@@ -40,9 +43,9 @@ where
     F: AsyncFn(&mut Sim) -> Result<()> + Sync,
 {
     *tries += 1;
-    let (outcome, violations): (Outcome, _) = ground.try_plan(plan);
+    let (outcome, verdict) = ground.run_plan(plan);
     let reached = crate::explore::unreached(&outcome).is_none();
-    reached && violations.iter().any(|violation| violation.oracle == oracle)
+    reached && verdict.violations.iter().any(|violation| violation.oracle == oracle)
 }
 
 /// Drops faults as long as the run still fails.
@@ -81,7 +84,7 @@ where
         let mut smaller = plan.clone();
         smaller.skipped.insert(0, step);
         *tries += 1;
-        let Some(skipping) = ground.skipping(&smaller.skipped) else { continue };
+        let Ok(skipping) = ground.skipping(&smaller.skipped) else { continue };
         if fails(&skipping, &smaller, oracle, tries) {
             plan = smaller;
             smallest = Some(skipping);

@@ -10,11 +10,12 @@ use kube::CustomResourceExt;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass::client::Patch;
-use windlass::{Error, Key, Kind, Manager, Object, Result};
+use windlass::{Error, Key, Kind, Manager, Object, Operator, Result};
 
 use crate::kernel::Kernel;
 use crate::plan::Plan;
 use crate::replica::Factory;
+use crate::role::Role;
 use crate::trace::What;
 use crate::world::World;
 
@@ -65,6 +66,8 @@ pub struct Sim {
     pub(crate) controllers: Option<BTreeSet<&'static str>>,
     /// A cluster that has started, which this run continues.
     pub(crate) base: Option<Arc<Base>>,
+    /// The role of the operator, if an earlier run has found it out.
+    pub(crate) known_role: Option<Role>,
     pub(crate) asserts: Vec<Assert>,
     live: Option<Live>,
     steps: usize,
@@ -75,13 +78,17 @@ pub struct Sim {
 pub(crate) struct Setup {
     pub definitions: Vec<Value>,
     pub factory: Option<Factory>,
+    /// Controllers of the embedded cluster that are the operator.
+    pub embedded: Vec<&'static str>,
     pub replicas: usize,
     /// Resources that the operator writes all the time.
     pub expected: BTreeSet<String>,
     /// Fields that are left out of comparisons: the resource and a JSON pointer.
     pub masks: Vec<(String, String)>,
-    pub role: Option<Vec<PolicyRule>>,
+    pub role: Option<Role>,
     pub terminal_expected: bool,
+    /// The operator cannot be described.
+    pub invalid: Option<String>,
     /// A setting that came too late.
     pub late: Option<&'static str>,
 }
@@ -125,6 +132,7 @@ impl Sim {
             mode,
             controllers: None,
             base: None,
+            known_role: None,
             asserts: Vec::new(),
             live: None,
             steps: 0,
@@ -148,6 +156,33 @@ impl Sim {
         self.declare("operator", |setup| setup.factory = Some(Arc::new(operator)))
     }
 
+    /// Sets the operator as the function that `main` runs, with the role that is generated for it: what
+    /// its manifests do not allow fails.
+    ///
+    /// The definitions of its kinds are still installed with [`install`](Self::install): conversions
+    /// and webhooks are not called.
+    pub fn runs<F>(&mut self, operator: F) -> &mut Self
+    where
+        F: Fn() -> Operator + Send + Sync + 'static,
+    {
+        let role = match self.known_role.take() {
+            Some(role) => Ok(role),
+            None => operator().model().map(|model| Role::of_model(&model)),
+        };
+        match role {
+            Ok(role) => self.declare("runs", |setup| setup.role = Some(role)),
+            Err(error) => self.declare("runs", |setup| setup.invalid = Some(error.to_string())),
+        };
+        self.operator(move |client| operator().manager(client))
+    }
+
+    /// Sets controllers of the embedded cluster as the operator, by the names that
+    /// [`Cluster::controllers`](windlass_cluster::Cluster::controllers) lists: they run under faults,
+    /// and the others as always.
+    pub fn embedded(&mut self, controllers: &[&'static str]) -> &mut Self {
+        self.declare("embedded", |setup| setup.embedded = controllers.to_vec())
+    }
+
     /// Sets how many replicas of the operator run; 1 by default.
     pub fn replicas(&mut self, replicas: usize) -> &mut Self {
         self.declare("replicas", |setup| setup.replicas = replicas.max(1))
@@ -168,7 +203,8 @@ impl Sim {
 
     /// Lets the operator do what these rules allow, and nothing else.
     pub fn role(&mut self, rules: Vec<PolicyRule>) -> &mut Self {
-        self.declare("role", |setup| setup.role = Some(rules))
+        let role = Role::of_rules(&rules);
+        self.declare("role", |setup| setup.role = Some(role))
     }
 
     /// Declares that reconciles may fail for good, as with a spec that cannot be fulfilled.

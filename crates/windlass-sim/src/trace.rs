@@ -39,6 +39,8 @@ pub(crate) enum What {
         number: u32,
         key: String,
         controller: String,
+        /// Why the runtime reconciles the key, in words; may be empty.
+        causes: String,
     },
     Reconciled {
         number: u32,

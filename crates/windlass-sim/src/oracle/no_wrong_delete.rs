@@ -71,7 +71,7 @@ fn of_the_user(check: &Check<'_>, deletions: &[Deletion<'_>], verdict: &mut Verd
 fn of_a_successor(deletions: &[Deletion<'_>], verdict: &mut Verdict) {
     for deletion in deletions {
         let Some(sight) = &deletion.write.sight else { continue };
-        if deletion.write.guarded || sight.uid.is_empty() || sight.uid == deletion.uid {
+        if deletion.write.sent.guarded || sight.uid.is_empty() || sight.uid == deletion.uid {
             continue;
         }
         let text = format!(

@@ -13,14 +13,15 @@ use crate::sim::Outcome;
 use crate::trace::What;
 use crate::world::{Change, ObjectKey};
 
-/// How often two writers may take turns with a field.
-const TURNS_MAX: u32 = 2;
+mod fights;
+mod stripped;
 
 pub(super) fn check(check: &Check<'_>, verdict: &mut Verdict) {
     verdict.looked(Oracle::OneOwner, check.run.history.len());
     applied_fields(check.run, verdict);
     lost_updates(check.run, verdict);
-    fights(check.run, verdict);
+    stripped::check(check.run, verdict);
+    fights::check(check.run, verdict);
     after_the_lease(check, verdict);
 }
 
@@ -99,7 +100,7 @@ fn lost_updates(run: &Outcome, verdict: &mut Verdict) {
             continue;
         }
         let Some(after) = &change.after else { continue };
-        if write.site.verb != "update" || write.guarded {
+        if write.site.verb != "update" || write.sent.guarded {
             continue;
         }
         // A reconcile decides on what it read since it began.
@@ -134,40 +135,6 @@ fn began(run: &Outcome, reconcile: u32) -> Option<Duration> {
         What::Reconcile { number, .. } if *number == reconcile => Some(record.at),
         _ => None,
     })
-}
-
-/// Two writers do not take turns with a field.
-fn fights(run: &Outcome, verdict: &mut Verdict) {
-    /// The last change of a field, and how often it was taken back.
-    #[derive(Default)]
-    struct Turns {
-        writer: String,
-        before: Option<Value>,
-        count: u32,
-    }
-    let mut fields = BTreeMap::<(&ObjectKey, String), Turns>::new();
-    for (change, write) in run.changes() {
-        let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
-        if crate::site::is_background(&change.key.resource) {
-            continue;
-        }
-        let writer = write.map_or("the cluster", |write| write.actor.as_str());
-        for difference in changed(before, after) {
-            let turns = fields.entry((&change.key, difference.path.clone())).or_default();
-            let other = !turns.writer.is_empty() && turns.writer != writer;
-            let between = format!("{} and {writer}", turns.writer);
-            if other && turns.before == difference.found && between.contains("operator") {
-                turns.count += 1;
-            }
-            if turns.count > TURNS_MAX {
-                let text =
-                    format!("{between} take turns with {} of {}", difference.path, change.key);
-                verdict.add(Oracle::OneOwner, text, Vec::new());
-                return;
-            }
-            (turns.writer, turns.before) = (writer.to_owned(), difference.expected);
-        }
-    }
 }
 
 /// A replica that has lost its lease writes nothing.

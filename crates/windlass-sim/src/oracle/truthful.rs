@@ -17,6 +17,7 @@ pub(super) fn check(check: &Check<'_>, verdict: &mut Verdict) {
     observed(check.run, verdict);
     backwards(check.run, verdict);
     at_rest(check.run, verdict);
+    counted(check.run, verdict);
     too_early(check.run, verdict);
 }
 
@@ -57,19 +58,101 @@ fn backwards(run: &Outcome, verdict: &mut Verdict) {
     }
 }
 
-/// At rest, what claims to be ready has workloads that are available.
+/// At rest, what claims to be ready has workloads that are available, pods that are ready and a job
+/// that is complete.
 fn at_rest(run: &Outcome, verdict: &mut Verdict) {
     for (key, object) in run.end.objects.iter().filter(|(_, object)| claim(object).is_some()) {
-        for (child_key, child) in children(&run.end, object) {
-            let (wanted, available) = replicas(child_key, child);
-            if available < wanted {
-                let text = format!(
-                    "{key} claims to be ready, but {available} of {wanted} pods of {child_key} are"
-                );
+        if is_built_in(run, key) {
+            continue;
+        }
+        let mut jobs = Vec::new();
+        for (child_key, child) in owned(&run.end, object) {
+            let text = match child_key.resource.as_str() {
+                "pods" => unready(child).map(|why| format!("{child_key} {why}")),
+                "jobs.batch" if child["spec"]["suspend"] != true => {
+                    jobs.push((child_key, child));
+                    None
+                }
+                _ if is_workload(child_key) => {
+                    let (wanted, available) = replicas(child_key, child);
+                    let lacks = available < wanted;
+                    lacks.then(|| format!("{available} of {wanted} pods of {child_key} are"))
+                }
+                _ => None,
+            };
+            if let Some(text) = text {
+                let text = format!("{key} claims to be ready, but {text}");
                 verdict.add(Oracle::Truthful, text, Vec::new());
             }
         }
+        // Older jobs are kept for their history.
+        if let Some((job, _)) = jobs.first()
+            && !jobs.iter().any(|(_, job)| is_true(job, "Complete"))
+        {
+            let text = format!("{key} claims to be ready, but {job} is not complete");
+            verdict.add(Oracle::Truthful, text, Vec::new());
+        }
     }
+}
+
+/// Kinds of the cluster itself: a Deployment is available while some of its pods are not.
+fn is_built_in(run: &Outcome, key: &ObjectKey) -> bool {
+    let custom = run.definitions.iter().filter_map(crate::sim::kind_of);
+    !custom
+        .into_iter()
+        .any(|kind| crate::site::resource(kind.group(), kind.plural()) == key.resource)
+}
+
+/// Why a pod is not ready, if it is one that runs and should be.
+fn unready(pod: &Value) -> Option<&'static str> {
+    let always = pod["spec"]["restartPolicy"].as_str().is_none_or(|policy| policy == "Always");
+    match pod["status"]["phase"].as_str() {
+        Some("Succeeded") => None,
+        Some("Failed") if !always => None,
+        Some("Failed") => Some("has failed"),
+        _ if is_true(pod, "Ready") => None,
+        _ => Some("is not ready"),
+    }
+}
+
+fn is_true(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|c| c["type"] == condition && c["status"] == "True")
+}
+
+/// At rest, a status that counts ready or available pods has the count of one of the workloads that
+/// the object owns, of all of them together, or of the pods that it owns itself.
+fn counted(run: &Outcome, verdict: &mut Verdict) {
+    for (key, object) in &run.end.objects {
+        let claimed = ["readyReplicas", "availableReplicas"]
+            .into_iter()
+            .find_map(|field| Some((field, object["status"][field].as_i64()?)));
+        let Some((field, claimed)) = claimed.filter(|_| !is_built_in(run, key)) else { continue };
+        let mut counts = Vec::new();
+        let mut pods = (0, 0);
+        for (child_key, child) in owned(&run.end, object) {
+            if is_workload(child_key) {
+                counts.push(replicas(child_key, child).1);
+            } else if child_key.resource == "pods" {
+                pods = (pods.0 + 1, pods.1 + i64::from(is_true(child, "Ready")));
+            }
+        }
+        if counts.len() > 1 {
+            counts.push(counts.iter().sum());
+        }
+        if pods.0 > 0 {
+            counts.push(pods.1);
+        }
+        if !counts.is_empty() && !counts.contains(&claimed) {
+            let text = format!("{key} has {field} {claimed}, and there are {}", list(&counts));
+            verdict.add(Oracle::Truthful, text, Vec::new());
+        }
+    }
+}
+
+fn list(counts: &[i64]) -> String {
+    counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
 /// Nothing claims to be ready for a generation because of what was true for an earlier one.
@@ -86,7 +169,7 @@ fn too_early(run: &Outcome, verdict: &mut Verdict) {
             makers.insert(&change.key, by_operator);
         }
         let (Some(claimed), true) = (claim(after), by_operator) else { continue };
-        if claim(before) == Some(claimed) {
+        if claim(before) == Some(claimed) || is_built_in(run, &change.key) {
             continue;
         }
         for (key, child) in children(&world, after) {
@@ -112,14 +195,24 @@ fn unfinished(key: &ObjectKey, workload: &Value) -> Option<String> {
         return Some(format!("it is at generation {newest}, and its status at {observed}"));
     }
     let status = |field: &str| workload["status"][field].as_i64().unwrap_or_default();
-    if key.resource == "deployments.apps" {
-        let (wanted, _) = replicas(key, workload);
-        let (updated, all) = (status("updatedReplicas"), status("replicas"));
-        if updated < wanted || all > updated {
-            return Some(format!("{updated} of {wanted} pods are updated, and {all} exist"));
-        }
-    }
-    None
+    let (wanted, _) = replicas(key, workload);
+    let (updated, all) = match key.resource.as_str() {
+        "deployments.apps" => (status("updatedReplicas"), status("replicas")),
+        // Not every rollout of these is meant to reach all pods.
+        _ if holds_back(workload) => return None,
+        "statefulsets.apps" => (status("updatedReplicas"), status("replicas")),
+        "daemonsets.apps" => (status("updatedNumberScheduled"), wanted),
+        _ => return None,
+    };
+    let unfinished = updated < wanted || all > updated;
+    unfinished.then(|| format!("{updated} of {wanted} pods are updated, and {all} exist"))
+}
+
+/// Returns `true` if a workload replaces its pods only when somebody deletes them, or only some of them.
+fn holds_back(workload: &Value) -> bool {
+    let strategy = &workload["spec"]["updateStrategy"];
+    strategy["type"] == "OnDelete"
+        || strategy["rollingUpdate"]["partition"].as_i64().unwrap_or_default() > 0
 }
 
 /// The generation for which an object claims to be ready.
@@ -144,12 +237,20 @@ fn children<'a>(
     world: &'a World,
     owner: &Value,
 ) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
+    owned(world, owner).filter(|(key, _)| is_workload(key))
+}
+
+fn is_workload(key: &ObjectKey) -> bool {
+    WORKLOADS.contains(&key.resource.as_str())
+}
+
+/// The objects that an object owns.
+fn owned<'a>(world: &'a World, owner: &Value) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
     let uid = owner["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     world.objects.iter().filter_map(move |(key, object)| {
         let owners = object["metadata"]["ownerReferences"].as_array();
         let owned = owners.into_iter().flatten().any(|owner| owner["uid"] == *uid);
-        let workload = WORKLOADS.contains(&key.resource.as_str());
-        (owned && workload && !uid.is_empty()).then_some((key, &**object))
+        (owned && !uid.is_empty()).then_some((key, &**object))
     })
 }
 
@@ -170,6 +271,63 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// A run that ends with a Deployment's worth of children below one custom object.
+    fn ended(status: Value, children: &[(&str, Value)]) -> Vec<String> {
+        let definition = json!({"spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "App", "plural": "apps"},
+            "versions": [{"name": "v1", "storage": true}]}});
+        let mut run = Outcome { definitions: vec![definition], ..Outcome::default() };
+        let key = |resource: &str| ObjectKey {
+            resource: resource.into(),
+            namespace: "default".into(),
+            name: "web".into(),
+        };
+        let app = json!({"metadata": {"uid": "1", "generation": 1}, "status": status});
+        run.end.objects.insert(key("apps.example.com"), app.into());
+        for (resource, child) in children {
+            let mut child = child.clone();
+            child["metadata"] = json!({"ownerReferences": [{"uid": "1"}]});
+            run.end.objects.insert(key(resource), child.into());
+        }
+        let mut verdict = Verdict::default();
+        at_rest(&run, &mut verdict);
+        counted(&run, &mut verdict);
+        verdict.violations.into_iter().map(|violation| violation.text).collect()
+    }
+
+    #[test]
+    fn a_claim_is_compared_with_pods_jobs_and_all_workloads() {
+        let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        let up = |kind: &str| json!({"status": {"conditions": [{"type": kind, "status": "True"}]}});
+        let pending = json!({"status": {"phase": "Pending"}});
+        let sets =
+            |ready: i32| json!({"spec": {"replicas": 2}, "status": {"readyReplicas": ready}});
+        for (resource, good, bad) in [
+            ("pods", up("Ready"), pending.clone()),
+            ("jobs.batch", up("Complete"), up("Failed")),
+            ("statefulsets.apps", sets(2), sets(1)),
+            ("replicasets.apps", sets(2), sets(1)),
+        ] {
+            assert_eq!(ended(ready.clone(), &[(resource, good)]), [""; 0], "{resource}");
+            assert_eq!(ended(ready.clone(), &[(resource, bad.clone())]).len(), 1, "{resource}");
+            assert_eq!(ended(json!({}), &[(resource, bad)]), [""; 0], "it claims nothing");
+        }
+        let done = json!({"status": {"phase": "Succeeded"}});
+        assert_eq!(ended(ready, &[("pods", done)]), [""; 0]);
+    }
+
+    #[test]
+    fn a_count_is_that_of_what_the_object_owns() {
+        let set = json!({"spec": {"replicas": 2}, "status": {"readyReplicas": 2}});
+        let count = |n: i32| json!({"readyReplicas": n});
+        let sets = [("statefulsets.apps", set.clone()), ("deployments.apps", set)];
+        assert_eq!(ended(count(2), &sets[..1]), [""; 0]);
+        assert_eq!(ended(count(4), &sets), [""; 0], "of both together");
+        assert_eq!(ended(count(2), &sets), [""; 0], "of one of them");
+        assert_eq!(ended(count(3), &sets).len(), 1);
+        assert_eq!(ended(count(3), &[]), [""; 0], "it owns nothing");
+    }
 
     #[test]
     fn a_claim_is_a_condition_a_flag_or_a_phase() {

@@ -9,13 +9,8 @@ const LINES_MAX: usize = 40;
 /// The lines of a timeline.
 pub(super) fn of(outcome: &Outcome) -> Vec<String> {
     let end = outcome.phases.rest;
-    let lines: Vec<String> = outcome
-        .trace
-        .iter()
-        .enumerate()
-        .filter(|(_, record)| record.at <= end)
-        .filter_map(|(place, record)| line(outcome, place, record))
-        .collect();
+    let records = outcome.trace.iter().filter(|record| record.at <= end);
+    let lines: Vec<String> = records.filter_map(|record| line(outcome, record)).collect();
     if lines.len() <= LINES_MAX {
         return lines;
     }
@@ -41,7 +36,7 @@ pub(super) fn of(outcome: &Outcome) -> Vec<String> {
     shown
 }
 
-fn line(outcome: &Outcome, place: usize, record: &Record) -> Option<String> {
+fn line(outcome: &Outcome, record: &Record) -> Option<String> {
     let fault = |site: &crate::Site| {
         let hit = outcome.faults.iter().find(|(_, at, fired)| at == site && *fired);
         hit.map(|(fault, ..)| format!("   ⚡ {}", fault.name())).unwrap_or_default()
@@ -66,11 +61,13 @@ fn line(outcome: &Outcome, place: usize, record: &Record) -> Option<String> {
             text.push_str(&hit);
         }
         What::External { site, .. } => text.push_str(&fault(site)),
-        What::Reconcile { number, key, .. } => {
+        What::Reconcile { number, causes, .. } => {
             if !matters(outcome, *number) {
                 return None;
             }
-            text.push_str(&cause(outcome, place, key));
+            if !causes.is_empty() {
+                text.push_str(&format!("   because: {}", crate::diff::shorten(causes)));
+            }
         }
         What::Reconciled { error: None, .. } => return None,
         What::Fault(_, site) if site.verb != "event" => return None,
@@ -88,24 +85,4 @@ fn matters(outcome: &Outcome, reconcile: u32) -> bool {
         What::Reconciled { number, error: Some(_), .. } => *number == reconcile,
         _ => false,
     })
-}
-
-/// What came before a reconcile: a retry, or the last event.
-fn cause(outcome: &Outcome, place: usize, key: &str) -> String {
-    for record in outcome.trace[..place].iter().rev() {
-        match &record.what {
-            What::Reconciled { key: other, error, .. } if other == key => {
-                return match error {
-                    Some(_) => "   a retry".into(),
-                    None => String::new(),
-                };
-            }
-            What::Event { site, revision } => {
-                return format!("   after {} {} r{revision}", site.resource, site.object);
-            }
-            What::Started => return "   after the start".into(),
-            _ => {}
-        }
-    }
-    String::new()
 }

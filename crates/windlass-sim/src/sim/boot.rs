@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::core::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::sleep;
 use tracing::subscriber::DefaultGuard;
 use windlass::client::Patch;
@@ -18,21 +17,20 @@ use super::Sim;
 use crate::external;
 use crate::kernel::{Actor, Kernel};
 use crate::layer::Layer;
+use crate::role::Role;
 use crate::world::World;
 use crate::{reconciles, replica};
 
 /// The time at which every simulation starts.
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 const USER_TOKEN: &str = "user";
-/// The name of the operator's account.
-const ACCOUNT: &str = "system:serviceaccount:default:operator";
 
 /// A cluster that has started and has nothing to do: where the runs of an exploration begin.
 pub(crate) struct Base {
     snapshot: Snapshot,
     world: World,
     definitions: Vec<Value>,
-    role: Option<Vec<PolicyRule>>,
+    role: Option<Role>,
 }
 
 /// A cluster that runs.
@@ -54,6 +52,9 @@ pub(crate) struct Live {
 impl Sim {
     /// Starts the cluster and the operator, unless they run.
     pub(super) async fn begin(&mut self) -> Result<()> {
+        if let Some(invalid) = &self.setup.invalid {
+            return Err(Error::Invalid(invalid.clone()));
+        }
         if let Some(late) = self.setup.late {
             let text = format!("`{late}` has to be called before the first step of the scenario");
             return Err(Error::Invalid(text));
@@ -61,24 +62,29 @@ impl Sim {
         if self.live.is_some() {
             return Ok(());
         }
-        let Some(factory) = self.setup.factory.clone() else {
+        if self.setup.factory.is_none() && self.setup.embedded.is_empty() {
             return Err(Error::Invalid(
                 "the scenario sets no operator: call `sim.operator`".into(),
             ));
-        };
+        }
         let (definitions, role) = (&self.setup.definitions, &self.setup.role);
         let base = self.base.as_ref().filter(|base| base.fits(definitions, role.as_ref()));
         let server = match base {
             Some(base) => base.snapshot.start(),
             None => {
-                let server = server(self.seed, role.is_some())?;
+                let server = server(self.seed, role.as_ref())?;
                 prepare(&server, definitions, role.as_ref()).await?;
                 server
             }
         };
         let kernel = Kernel::new(server.clone(), self.seed, &self.plan, self.setup.replicas);
         kernel.state.lock().expected.clone_from(&self.setup.expected);
-        let cluster = cluster(&server, self.controllers.as_ref()).await;
+        let embedded = self.setup.embedded.clone();
+        let cluster = cluster(&server, self.controllers.as_ref(), &embedded).await;
+        let factory = self.setup.factory.clone().unwrap_or_else(|| {
+            let server = server.clone();
+            Arc::new(move |client| Cluster::controllers_on(&server, client, &embedded))
+        });
         let user = Layer::client(&kernel, Actor::user(), USER_TOKEN);
         let live = Live {
             client: Client::new(user).field_owner("user"),
@@ -104,13 +110,14 @@ impl Sim {
 impl Base {
     /// Starts a cluster with what a scenario installs, and keeps its state once nothing moves.
     pub(crate) async fn start(
-        (definitions, role): (Vec<Value>, Option<Vec<PolicyRule>>),
+        (definitions, role): (Vec<Value>, Option<Role>),
         seed: u64,
         controllers: Option<BTreeSet<&'static str>>,
+        embedded: Vec<&'static str>,
     ) -> Result<Self> {
-        let server = server(seed, role.is_some())?;
+        let server = server(seed, role.as_ref())?;
         prepare(&server, &definitions, role.as_ref()).await?;
-        let cluster = cluster(&server, controllers.as_ref()).await;
+        let cluster = cluster(&server, controllers.as_ref(), &embedded).await;
         sleep(Duration::from_secs(1)).await;
         let snapshot = server.snapshot();
         if let Some(cluster) = cluster {
@@ -126,16 +133,13 @@ impl Base {
     }
 
     /// Returns `true` if a scenario that installs this can continue here.
-    fn fits(&self, definitions: &[Value], role: Option<&Vec<PolicyRule>>) -> bool {
+    fn fits(&self, definitions: &[Value], role: Option<&Role>) -> bool {
         self.definitions == definitions && self.role.as_ref() == role
     }
 }
 
-fn server(seed: u64, restricted: bool) -> Result<ApiServer> {
-    let operator = match restricted {
-        true => User::new(ACCOUNT, &["system:serviceaccounts", "system:authenticated"]),
-        false => User::admin("operator"),
-    };
+fn server(seed: u64, role: Option<&Role>) -> Result<ApiServer> {
+    let operator = role.map_or_else(|| User::admin("operator"), Role::user);
     let tokens =
         vec![(USER_TOKEN.to_owned(), User::admin("user")), (replica::TOKEN.to_owned(), operator)];
     let start_time = EPOCH.parse().map_err(Error::other)?;
@@ -145,11 +149,7 @@ fn server(seed: u64, restricted: bool) -> Result<ApiServer> {
 }
 
 /// Installs the definitions, and gives the operator the rights of its role.
-async fn prepare(
-    server: &ApiServer,
-    definitions: &[Value],
-    role: Option<&Vec<PolicyRule>>,
-) -> Result<()> {
+async fn prepare(server: &ApiServer, definitions: &[Value], role: Option<&Role>) -> Result<()> {
     let client = Client::new(server.client());
     for definition in definitions {
         let kind = Kind::new(
@@ -160,26 +160,22 @@ async fn prepare(
         );
         put(&client, &kind.cluster_scoped(), definition.clone()).await?;
     }
-    let Some(rules) = role else { return Ok(()) };
-    let group = "rbac.authorization.k8s.io";
-    let role = Kind::new(group, "v1", "ClusterRole", "clusterroles").cluster_scoped();
-    let rules = serde_json::to_value(rules)?;
-    put(&client, &role, json!({"metadata": {"name": "operator"}, "rules": rules})).await?;
-    let binding = Kind::new(group, "v1", "ClusterRoleBinding", "clusterrolebindings");
-    let subject = json!({"kind": "User", "name": ACCOUNT, "apiGroup": group});
-    let reference = json!({"kind": "ClusterRole", "name": "operator", "apiGroup": group});
-    let object = json!({
-        "metadata": {"name": "operator"}, "roleRef": reference, "subjects": [subject],
-    });
-    put(&client, &binding.cluster_scoped(), object).await
+    for object in role.into_iter().flat_map(|role| &role.objects) {
+        let kind =
+            Role::kind(object).ok_or_else(|| Error::from("an object of a role has no kind"))?;
+        put(&client, &kind, object.clone()).await?;
+    }
+    Ok(())
 }
 
-/// Starts the embedded controllers.
+/// Starts the embedded controllers, apart from those that are the operator.
 async fn cluster(
     server: &ApiServer,
     controllers: Option<&BTreeSet<&'static str>>,
+    embedded: &[&str],
 ) -> Option<Cluster> {
-    let wanted = |name: &str| controllers.is_none_or(|set| set.contains(name));
+    let wanted =
+        |name: &str| !embedded.contains(&name) && controllers.is_none_or(|set| set.contains(name));
     let nodes = usize::from(wanted("node"));
     let without: Vec<String> = Cluster::controllers()
         .into_iter()

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -11,11 +10,13 @@ use windlass::client::Patch;
 use windlass::{Key, Kind, Result};
 
 use super::settle::Rest;
+use super::zero::merge_patch;
 use super::{Assert, AssertKind, Mode, Sim};
 use crate::external::Ledger;
-use crate::kernel::{Actor, Kernel, Write};
+use crate::kernel::{Actor, Kernel, Stopped, Write};
 use crate::plan::Fault;
 use crate::replica;
+use crate::role::Role;
 use crate::site::Site;
 use crate::trace::{Record, What};
 use crate::world::{Change, World, history};
@@ -43,10 +44,13 @@ pub(crate) struct Outcome {
     pub restless: Option<String>,
     pub asserts: Vec<Asserted>,
     pub requests: u32,
+    /// The run was stopped because of too many requests.
+    pub stopped: Option<Stopped>,
     pub steps: usize,
     pub expected: BTreeSet<String>,
     pub masks: Vec<(String, String)>,
-    pub role: Option<Vec<PolicyRule>>,
+    pub role: Option<Role>,
+    pub embedded: Vec<&'static str>,
     pub terminal_expected: bool,
     pub definitions: Vec<Value>,
     pub replicas: usize,
@@ -85,6 +89,7 @@ impl Sim {
             expected: self.setup.expected.clone(),
             masks: std::mem::take(&mut self.setup.masks),
             role: self.setup.role.take(),
+            embedded: self.setup.embedded.clone(),
             terminal_expected: self.setup.terminal_expected,
             definitions: self.setup.definitions.clone(),
             replicas: self.setup.replicas,
@@ -113,6 +118,7 @@ impl Sim {
         outcome.writes = std::mem::take(&mut state.writes);
         outcome.ledger = state.ledger.clone();
         outcome.requests = state.requests;
+        outcome.stopped = state.stopped();
         let faults = state.faults.iter();
         outcome.faults = faults.map(|p| (p.fault, p.site.clone(), p.fired)).collect();
         drop(state);
@@ -172,7 +178,15 @@ impl Sim {
             self.rest(Duration::from_secs(20), Duration::from_secs(600)).await?;
             kernel
                 .record(&Actor::user(), What::Step(format!("set {pointer} of {key} to {before}")));
-            api.patch(&key, &Patch::Merge(nested(&pointer, before))).await?;
+            let Some(object) = api.get(&key).await? else { continue };
+            let now = serde_json::to_value(&*object)?;
+            let now = now.pointer(&pointer).cloned().unwrap_or_default();
+            // As a merge patch, which removes what the other value has in addition.
+            let back = merge_patch(&json!({"value": now}), &json!({"value": before}));
+            if let Some(back) = back {
+                let back = Patch::Merge(nested(&pointer, back["value"].clone()));
+                api.patch(&key, &back).await?;
+            }
             self.rest(Duration::from_secs(20), Duration::from_secs(600)).await?;
         }
         Ok(())
@@ -313,7 +327,7 @@ pub(crate) fn kind_of(definition: &Value) -> Option<Kind> {
 fn nested(pointer: &str, value: Value) -> Value {
     pointer.split('/').skip(1).collect::<Vec<_>>().into_iter().rev().fold(value, |inner, field| {
         let mut outer = json!({});
-        outer[field] = inner;
+        outer[field.replace("~1", "/").replace("~0", "~")] = inner;
         outer
     })
 }

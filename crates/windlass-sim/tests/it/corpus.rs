@@ -16,12 +16,12 @@ use windlass_sim::{Explore, Oracle, Report, Sim, named};
 
 mod c01_config_then_flag;
 mod c02_create_then_mark;
-mod c04_password_then_secret;
+pub mod c04_password_then_secret;
 mod c05_external_id_in_status;
 mod c07_finalizer_late;
 mod c08_cleanup_errors_ignored;
 pub mod c10_generate_name;
-mod c11_conflict_is_done;
+pub mod c11_conflict_is_done;
 mod c12_put_without_version;
 mod c13_delete_by_name;
 mod c15_stale_pod_pvc;
@@ -29,10 +29,11 @@ mod c17_count_from_cache;
 mod c19_generation_only;
 mod c20_not_under_the_lease;
 mod c22_now_in_status;
-mod c24_replicas_fight;
+pub mod c24_replicas_fight;
 mod c25_only_adds;
 mod c27_ready_too_early;
 mod c29_index_zero;
+mod c30_stuck_after_bad_spec;
 mod green;
 
 /// The custom resource of all operators of the corpus.

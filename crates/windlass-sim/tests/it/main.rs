@@ -6,5 +6,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod children;
 mod corpus;
+mod embedded;
+mod endtoend;
 mod memcached;
+mod migration;
+mod owners;
 mod report;

@@ -3,17 +3,13 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use memcached_operator::{Memcached, MemcachedSpec};
+use memcached_operator::{Memcached, MemcachedSpec, operator};
 use serde_json::json;
-use windlass::{Manager, Result};
-use windlass_sim::{Explore, Sim};
-
-fn operator(client: kube::Client) -> Manager {
-    Manager::new(client).name("memcached-operator").add(memcached_operator::controller())
-}
+use windlass::Result;
+use windlass_sim::{Explore, Oracle, Sim};
 
 async fn memcached(sim: &mut Sim) -> Result<()> {
-    sim.install::<Memcached>().operator(operator);
+    sim.install::<Memcached>().runs(operator);
     sim.apply(&Memcached::new("sample", MemcachedSpec { size: 3 })).await?;
     sim.settle("three pods").await?;
     sim.delete_any::<Pod>().await?;
@@ -32,4 +28,5 @@ fn memcached_survives_the_single_faults_of_half_a_minute() {
     println!("{report}");
     println!("{:.1} plans per second", report.ran as f64 / report.elapsed.as_secs_f64());
     assert!(report.is_ok(), "\n{report}");
+    assert!(report.looked[&Oracle::Rbac] > 0, "\n{report}");
 }

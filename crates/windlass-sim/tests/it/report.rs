@@ -1,5 +1,6 @@
 //! What a report says, and that nothing passes unseen.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -8,7 +9,8 @@ use windlass::{Context, Next, Result};
 use windlass_sim::{Explore, Fault, Oracle, Report, Sim};
 
 use crate::corpus::c10_generate_name::bad;
-use crate::corpus::{App, app, config_map, operator};
+use crate::corpus::{self, App, app, config_map, operator};
+use crate::endtoend::three_steps;
 
 const EXPECTED: &str = include_str!("report.txt");
 const GUIDE: &str = include_str!("../../../../docs/sim.md");
@@ -34,9 +36,71 @@ where
 
 #[test]
 fn a_report_has_the_oracle_the_fault_the_timeline_and_the_replay() {
-    let text = lost("generate-name", generate_name).to_string();
+    let text = as_test("generate_name", || lost("generate-name", generate_name));
     assert_eq!(text.trim(), EXPECTED.trim(), "the report is now:\n{text}");
     assert!(GUIDE.contains(EXPECTED.trim()), "docs/sim.md shows another report");
+}
+
+/// Runs on a thread with the name of the test, so that the replay line is the same however many threads
+/// the tests have.
+fn as_test(name: &str, explore: fn() -> Report) -> String {
+    let thread = std::thread::Builder::new().name(name.into());
+    let report = thread.spawn(explore).expect("a thread starts").join().expect("it does not panic");
+    report.to_string()
+}
+
+/// Compares a report with a file. With `WINDLASS_REPORTS` set, writes the file instead.
+fn assert_report(file: &str, text: &str) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reports");
+    let file = directory.join(format!("{file}.txt"));
+    if std::env::var_os("WINDLASS_REPORTS").is_some() {
+        std::fs::write(&file, text).expect("the file can be written");
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(text, expected, "{} is now:\n{text}", file.display());
+}
+
+fn found(
+    name: &str,
+    oracle: Oracle,
+    scenario: impl AsyncFn(&mut Sim) -> Result<()> + Sync,
+) -> Report {
+    let report = Explore::of(name, scenario).all_singles().until(oracle).run();
+    assert!(report.violates(oracle), "{report}");
+    report
+}
+
+#[test]
+fn a_field_that_differs_is_shown_with_both_values() {
+    let text = as_test("conflicts", || {
+        found("conflict-is-done", Oracle::Converges, corpus::c11_conflict_is_done::bad_scenario)
+    });
+    assert_report("conflict", &text);
+}
+
+#[test]
+fn a_call_to_an_external_system_is_in_the_timeline() {
+    let text = as_test("passwords", || {
+        let scenario = corpus::c04_password_then_secret::bad_scenario;
+        found("password-then-secret", Oracle::Truthful, scenario)
+    });
+    assert_report("external", &text);
+}
+
+#[test]
+fn a_failure_that_needs_no_fault_says_so() {
+    let text = as_test("autoscaler", || {
+        found("replicas-fight", Oracle::OneOwner, corpus::c24_replicas_fight::bad_scenario)
+    });
+    assert!(text.contains("No fault is needed"), "{text}");
+    assert_report("no-fault", &text);
+}
+
+#[test]
+fn a_failure_is_shown_with_the_steps_that_it_needs() {
+    let text = as_test("children", || found("children", Oracle::NoLeak, three_steps));
+    assert!(text.contains("from 3 steps to 1"), "{text}");
+    assert_report("steps", &text);
 }
 
 #[test]

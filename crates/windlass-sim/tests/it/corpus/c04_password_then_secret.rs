@@ -91,6 +91,11 @@ macro_rules! scenario {
     };
 }
 
+pub async fn bad_scenario(sim: &mut Sim) -> Result<()> {
+    let scenario = scenario!(bad);
+    scenario(sim).await
+}
+
 #[test]
 fn a_password_that_nobody_knows_is_found() {
     flagged("password-then-secret", Oracle::Truthful, scenario!(bad));

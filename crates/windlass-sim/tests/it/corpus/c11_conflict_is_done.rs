@@ -36,6 +36,11 @@ macro_rules! scenario {
     };
 }
 
+pub async fn bad_scenario(sim: &mut Sim) -> Result<()> {
+    let scenario = scenario!(true);
+    scenario(sim).await
+}
+
 #[test]
 fn a_conflict_that_is_taken_for_success_is_found() {
     flagged("conflict-is-done", Oracle::Converges, scenario!(true));

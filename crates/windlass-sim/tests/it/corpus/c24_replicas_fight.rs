@@ -53,6 +53,11 @@ macro_rules! scenario {
     };
 }
 
+pub async fn bad_scenario(sim: &mut Sim) -> Result<()> {
+    let scenario = scenario!(bad);
+    scenario(sim).await
+}
+
 #[test]
 fn a_fight_with_an_autoscaler_is_found() {
     flagged("replicas-fight", Oracle::OneOwner, scenario!(bad));
