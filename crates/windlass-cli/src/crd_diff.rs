@@ -1,7 +1,8 @@
 //! `windlass crd diff`: is a change of definitions safe for stored objects and existing clients?
 //!
 //! `source` reads definitions from files, a git revision or a cluster, `objects` checks stored
-//! objects against the new definitions, and the rules are those of `windlass_manifests::diff`.
+//! objects against the new definitions, with `converter` for those that a webhook converts, and the
+//! rules are those of `windlass_manifests::diff`.
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use windlass_manifests::diff::{self, Change, Effect};
 use crate::failure::Failure;
 use crate::target_cluster::NamedArgs;
 
+mod converter;
 mod objects;
 mod source;
 

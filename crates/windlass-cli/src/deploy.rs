@@ -12,6 +12,8 @@ use crate::objects::Objects;
 use crate::program::Installation;
 use crate::project::{Project, ProjectArgs};
 use crate::removal;
+use crate::report::{Line, Report, ReportArgs};
+use crate::signals::{REPEAT, uninterrupted};
 use crate::target_cluster::TargetArgs;
 use crate::waiting::{Wait, duration};
 
@@ -23,6 +25,9 @@ pub struct DeployArgs {
 
     #[command(flatten)]
     target: TargetArgs,
+
+    #[command(flatten)]
+    report: ReportArgs,
 
     /// The image of the operator.
     #[arg(long, value_name = "IMAGE")]
@@ -46,6 +51,9 @@ pub struct UndeployArgs {
     #[command(flatten)]
     target: TargetArgs,
 
+    #[command(flatten)]
+    report: ReportArgs,
+
     /// The namespace of the operator.
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
@@ -65,41 +73,53 @@ pub struct UndeployArgs {
 
 /// Applies all manifests of the operator and waits until it is ready.
 pub fn deploy(args: DeployArgs) -> Result<(), Failure> {
-    block_on(async {
-        let project = Project::find(&args.project).await?;
-        let action = format!("deploy {}", project.binary);
-        let cluster = args.target.connect_or_dev(&project, &action).await?;
-        note!("cluster: {}", cluster.shown);
-        let settings = Installation { image: args.image, namespace: args.namespace };
-        let mut wanted = program(&project).await?.installation(&settings).await?;
-        wanted.sort_by_key(rank);
-        let mut objects = Objects::new(cluster.client).keep_local_conversion(cluster.development);
-        apply(&mut objects, &wanted, args.timeout, &mut |line| say!("{line}")).await?;
-        say!("{} is ready", project.binary);
-        Ok(())
-    })
+    block_on(uninterrupted(install_all(args), REPEAT))
+}
+
+async fn install_all(args: DeployArgs) -> Result<(), Failure> {
+    let project = Project::find(&args.project).await?;
+    let action = format!("deploy {}", project.binary);
+    let cluster = args.target.connect_or_dev(&project, &action).await?;
+    let mut report = Report::new(args.report, &cluster.shown);
+    let settings = Installation { image: args.image, namespace: args.namespace };
+    let mut wanted = program(&project).await?.installation(&settings).await?;
+    wanted.sort_by_key(rank);
+    let mut objects =
+        Objects::new(cluster.client.clone()).keep_local_conversion(cluster.development);
+    let lines = &mut |line: Line<'_>| report.take(line);
+    let applied = apply(&mut objects, &wanted, args.timeout, lines).await;
+    if applied.is_ok() {
+        report.take(Line::Note(&format!("{} is ready", project.binary)));
+    }
+    report.finish();
+    applied
 }
 
 /// Removes the operator.
 pub fn undeploy(args: UndeployArgs) -> Result<(), Failure> {
-    block_on(async {
-        let project = Project::find(&args.project).await?;
-        let more = match (args.delete_resources, args.crds) {
-            (false, false) => "",
-            (true, false) => " and delete all its custom resources",
-            (false, true) => " and its definitions",
-            (true, true) => " and its definitions, and delete all its custom resources",
-        };
-        let action = format!("remove {}{more}", project.binary);
-        let cluster = args.target.connect_or_dev(&project, &action).await?;
-        note!("cluster: {}", cluster.shown);
-        let settings = Installation { image: None, namespace: args.namespace };
-        let installed = program(&project).await?.installation(&settings).await?;
-        let mut lines = |line: &str| say!("{line}");
-        let mut wait = Wait::new(args.timeout, &mut lines);
-        let mut objects = Objects::new(cluster.client);
-        remove_all(&mut objects, installed, args.delete_resources, args.crds, &mut wait).await
-    })
+    block_on(uninterrupted(uninstall_all(args), REPEAT))
+}
+
+async fn uninstall_all(args: UndeployArgs) -> Result<(), Failure> {
+    let project = Project::find(&args.project).await?;
+    let more = match (args.delete_resources, args.crds) {
+        (false, false) => "",
+        (true, false) => " and delete all its custom resources",
+        (false, true) => " and its definitions",
+        (true, true) => " and its definitions, and delete all its custom resources",
+    };
+    let action = format!("remove {}{more}", project.binary);
+    let cluster = args.target.connect_or_dev(&project, &action).await?;
+    let mut report = Report::new(args.report, &cluster.shown);
+    let settings = Installation { image: None, namespace: args.namespace };
+    let installed = program(&project).await?.installation(&settings).await?;
+    let lines = &mut |line: Line<'_>| report.take(line);
+    let mut wait = Wait::new(args.timeout, lines);
+    let mut objects = Objects::new(cluster.client.clone());
+    let (delete, crds) = (args.delete_resources, args.crds);
+    let removed = remove_all(&mut objects, installed, delete, crds, &mut wait).await;
+    report.finish();
+    removed
 }
 
 /// Removes an operator: its custom resources while it runs, its webhooks before it, then the

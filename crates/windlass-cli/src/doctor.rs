@@ -17,6 +17,7 @@ use crate::dev::sources::Sources;
 use crate::failure::Failure;
 use crate::program::Program;
 use crate::project::{Project, ProjectArgs};
+use crate::signals::uninterrupted;
 use crate::text::plain;
 
 /// The oldest Rust that builds an operator.
@@ -72,7 +73,8 @@ enum Status {
 pub fn run(args: DoctorArgs) -> Result<u8, Failure> {
     let mut findings = Vec::new();
     block_on(async {
-        findings = examine(&args.project).await;
+        let examined = async { Ok(examine(&args.project).await) };
+        findings = uninterrupted(examined, "nothing was changed").await?;
         Ok(())
     })?;
     match args.output {
@@ -243,7 +245,7 @@ async fn program(project: &Project) -> Vec<Finding> {
         }
     });
     let hint = "write them with `windlass manifests`";
-    findings.push(match project.root.join("config").is_dir() {
+    findings.push(match project.root.join("config/crd").is_dir() {
         false => Finding::warn("manifests", "none are written".into(), hint),
         true => match program.check_manifests(&project.root).await {
             Ok(()) => Finding::ok("manifests", "up to date".into()),

@@ -1,6 +1,5 @@
 //! `windlass explore`: the explorations of this project, over all plans and on all cores.
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -48,24 +47,46 @@ pub fn run(args: ExploreArgs) -> Result<u8, Failure> {
             "`{replay}` is not a plan to replay: expected `SCENARIO@SEED: FAULTS` as reports print it"
         )));
     }
-    if !Path::new("Cargo.toml").exists() {
-        return Err(Failure::usage(
-            "there is no Cargo.toml here; run `windlass explore` in the directory of an operator",
-        ));
-    }
+    let here = std::env::current_dir()
+        .map_err(|error| Failure::other(format!("cannot find the current directory: {error}")))?;
+    let root = here.ancestors().find(|directory| directory.join("Cargo.toml").is_file());
+    let root = root.ok_or_else(|| {
+        Failure::usage(
+            "there is no Cargo.toml here or above; run `windlass explore` in an operator project",
+        )
+    })?;
     let mut command = child::cargo();
-    command.args(arguments(&args, Path::new("tests/explore.rs").exists()));
+    command.current_dir(root);
+    command.args(arguments(&args, root.join("tests/explore.rs").exists()));
     let jobs = args.jobs.or_else(|| {
         std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok())
     });
-    match &args.replay {
-        Some(plan) => command.env("WINDLASS_REPLAY", plan),
-        None => command
+    let grace = Duration::from_secs(20);
+    let Some(plan) = &args.replay else {
+        command
             .env("WINDLASS_SIM_SECS", args.secs.map_or("all".to_owned(), |n| n.to_string()))
             .env("WINDLASS_SIM_JOBS", jobs.unwrap_or(1).to_string())
-            .env("WINDLASS_SIM_PROGRESS", "1"),
+            .env("WINDLASS_SIM_PROGRESS", "1");
+        return child::run(command, "cargo", grace);
     };
-    child::run(command, "cargo", Duration::from_secs(20))
+    // The exploration that replays the plan creates the file; those of other scenarios do nothing.
+    let directory = tempfile::tempdir()
+        .map_err(|error| Failure::other(format!("cannot create a temporary directory: {error}")))?;
+    let replayed = directory.path().join("replayed");
+    command.env("WINDLASS_REPLAY", plan).env("WINDLASS_REPLAYED", &replayed);
+    let code = child::run(command, "cargo", grace)?;
+    check_replayed(code, plan, replayed.exists())
+}
+
+/// Fails if all tests pass because none of them explores the scenario of a plan.
+fn check_replayed(code: u8, plan: &str, found: bool) -> Result<u8, Failure> {
+    let scenario = plan.split('@').next().unwrap_or_default().trim();
+    match code == 0 && !found {
+        false => Ok(code),
+        true => Err(Failure::other(format!(
+            "no test explores the scenario {scenario:?}; check the name, and the package with --package"
+        ))),
+    }
 }
 
 /// The arguments of cargo.
@@ -99,6 +120,15 @@ mod tests {
             package: None,
             release: false,
         }
+    }
+
+    #[test]
+    fn a_replay_that_no_test_has_seen_fails() {
+        let plan = "web@7: error operator get pods default/a #1";
+        assert!(matches!(check_replayed(0, plan, true), Ok(0)));
+        assert!(matches!(check_replayed(101, plan, false), Ok(101)), "cargo has said why");
+        let error = check_replayed(0, plan, false).unwrap_err().to_string();
+        assert!(error.contains("no test explores the scenario \"web\""), "{error}");
     }
 
     #[test]

@@ -28,6 +28,11 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
+    /// The same failure with the status 1.
+    pub fn without_code(self) -> Self {
+        Self { code: 1, ..self }
+    }
+
     /// An error with all its causes.
     pub fn of(error: &dyn Error) -> Self {
         let mut message = error.to_string();

@@ -12,6 +12,8 @@ use crate::objects::{Objects, reference};
 use crate::program::Program;
 use crate::project::{Project, ProjectArgs};
 use crate::removal;
+use crate::report::{Line, Report, ReportArgs};
+use crate::signals::{REPEAT, uninterrupted};
 use crate::target_cluster::TargetArgs;
 use crate::waiting::{Lines, Wait, duration};
 
@@ -23,6 +25,9 @@ pub struct InstallArgs {
 
     #[command(flatten)]
     target: TargetArgs,
+
+    #[command(flatten)]
+    report: ReportArgs,
 
     /// How long to wait until the definitions are served.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
@@ -38,6 +43,9 @@ pub struct UninstallArgs {
     #[command(flatten)]
     target: TargetArgs,
 
+    #[command(flatten)]
+    report: ReportArgs,
+
     /// Delete the custom resources as well; without it, nothing is removed while some exist.
     #[arg(long)]
     delete_resources: bool,
@@ -49,33 +57,48 @@ pub struct UninstallArgs {
 
 /// Applies the definitions.
 pub fn install(args: InstallArgs) -> Result<(), Failure> {
-    block_on(async {
-        let project = Project::find(&args.project).await?;
-        let action = format!("install the definitions of {}", project.binary);
-        let cluster = args.target.connect_or_dev(&project, &action).await?;
-        note!("cluster: {}", cluster.shown);
-        let definitions = program(&project).await?.definitions().await?;
-        let mut objects = Objects::new(cluster.client).keep_local_conversion(cluster.development);
-        apply(&mut objects, &definitions, args.timeout, &mut |line| say!("{line}")).await
-    })
+    block_on(uninterrupted(install_definitions(args), REPEAT))
+}
+
+async fn install_definitions(args: InstallArgs) -> Result<(), Failure> {
+    let project = Project::find(&args.project).await?;
+    let action = format!("install the definitions of {}", project.binary);
+    let cluster = args.target.connect_or_open(&project, &action).await?;
+    let mut report = Report::new(args.report, &cluster.shown);
+    let definitions = program(&project).await?.definitions().await?;
+    let mut objects =
+        Objects::new(cluster.client.clone()).keep_local_conversion(cluster.development);
+    let lines = &mut |line: Line<'_>| report.take(line);
+    let applied = apply(&mut objects, &definitions, args.timeout, lines).await;
+    report.finish();
+    cluster.close().await?;
+    applied
 }
 
 /// Removes the definitions.
 pub fn uninstall(args: UninstallArgs) -> Result<(), Failure> {
-    block_on(async {
-        let project = Project::find(&args.project).await?;
-        let more = if args.delete_resources { " and all their objects" } else { "" };
-        let action = format!("remove the definitions of {}{more}", project.binary);
-        let cluster = args.target.connect_or_dev(&project, &action).await?;
-        note!("cluster: {}", cluster.shown);
-        let definitions = program(&project).await?.definitions().await?;
-        let mut objects = Objects::new(cluster.client);
-        let mut lines = |line: &str| say!("{line}");
-        let mut wait = Wait::new(args.timeout, &mut lines);
+    block_on(uninterrupted(remove_definitions(args), REPEAT))
+}
+
+async fn remove_definitions(args: UninstallArgs) -> Result<(), Failure> {
+    let project = Project::find(&args.project).await?;
+    let more = if args.delete_resources { " and all their objects" } else { "" };
+    let action = format!("remove the definitions of {}{more}", project.binary);
+    let cluster = args.target.connect_or_open(&project, &action).await?;
+    let mut report = Report::new(args.report, &cluster.shown);
+    let definitions = program(&project).await?.definitions().await?;
+    let mut objects = Objects::new(cluster.client.clone());
+    let lines = &mut |line: Line<'_>| report.take(line);
+    let mut wait = Wait::new(args.timeout, lines);
+    let mut removed =
         removal::custom_resources(&mut objects, &definitions, args.delete_resources, &mut wait)
-            .await?;
-        removal::remove(&mut objects, &definitions, &mut wait).await
-    })
+            .await;
+    if removed.is_ok() {
+        removed = removal::remove(&mut objects, &definitions, &mut wait).await;
+    }
+    report.finish();
+    cluster.close().await?;
+    removed
 }
 
 /// Builds the operator of a project.
@@ -92,7 +115,7 @@ pub async fn apply(
 ) -> Result<(), Failure> {
     for object in wanted {
         let outcome = objects.apply(object).await?;
-        lines(&format!("{} {}", reference(object), outcome.word()));
+        lines(Line::Done { object: &reference(object), action: outcome.word() });
     }
     Wait::new(timeout, lines).ready(objects, wanted).await
 }

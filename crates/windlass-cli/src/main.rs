@@ -50,7 +50,10 @@ mod private_file;
 mod process;
 mod program;
 mod project;
+#[cfg(test)]
+mod reference;
 mod removal;
+mod report;
 mod run;
 mod scaffold;
 mod signals;
@@ -70,7 +73,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Cli {
     /// Log to standard error: a level (error, warn, info, debug, trace) or directives such as
     /// `info,windlass_apiserver=debug`. The default is the variable `RUST_LOG`, then `warn` (of
-    /// `demo`, `dev` and `run`: `error`).
+    /// `demo`, `dev`, `install`, `run` and `uninstall`: `error`).
     #[arg(long, value_name = "FILTER", global = true)]
     log: Option<String>,
 
@@ -149,7 +152,11 @@ fn main() -> ExitCode {
     };
     // These stop servers and controllers on purpose: what those say to it is not for people.
     let default = match cli.command {
-        Command::Demo(_) | Command::Dev(_) | Command::Run(_) => "error",
+        Command::Demo(_)
+        | Command::Dev(_)
+        | Command::Install(_)
+        | Command::Run(_)
+        | Command::Uninstall(_) => "error",
         _ => "warn",
     };
     let outcome = log::init(cli.log.as_deref(), default).and_then(|()| match cli.command {

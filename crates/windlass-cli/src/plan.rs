@@ -25,11 +25,13 @@ use crate::objects::Objects;
 use crate::private_file::{private_temp_dir, write_private};
 use crate::program::Program;
 use crate::project::{Project, ProjectArgs};
-use crate::signals::Signals;
+use crate::signals::uninterrupted;
 use crate::target_cluster::NamedArgs;
 
 /// The exit status if something would be lost.
 const DESTRUCTIVE: u8 = 2;
+/// What a signal leaves behind.
+const UNCHANGED: &str = "nothing was changed";
 
 /// Show what the operator would do, without doing it.
 ///
@@ -73,29 +75,24 @@ enum Output {
 
 /// Runs the command.
 pub fn run(args: PlanArgs) -> Result<u8, Failure> {
+    // The status 2 says that something would be lost, and nothing else.
+    plan(&args).map_err(Failure::without_code)
+}
+
+fn plan(args: &PlanArgs) -> Result<u8, Failure> {
     // What is read from the world takes its time; what happens on the copy is in virtual time.
     let mut task = None;
     block_on(async {
-        task = Some(uninterrupted(Task::read(&args)).await?);
+        task = Some(uninterrupted(Task::read(args), UNCHANGED).await?);
         Ok(())
     })?;
-    let Some(task) = task else { return Err(Failure::other("interrupted; nothing was changed")) };
-    let differences = virtual_time::block_on(uninterrupted(task.carry_out()))?;
+    let Some(task) = task else { return Err(Failure::other(UNCHANGED)) };
+    let differences = virtual_time::block_on(uninterrupted(task.carry_out(), UNCHANGED))?;
     match args.output {
         Output::Diff => say!("{}", differences.text().trim_end()),
         Output::Json => say!("{}", differences.json()),
     }
     Ok(if differences.is_destructive() { DESTRUCTIVE } else { 0 })
-}
-
-/// Fails if a signal comes first.
-async fn uninterrupted<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let mut signals = Signals::listen()?;
-    tokio::select! {
-        biased;
-        () = signals.wait() => Err(Failure::other("interrupted; nothing was changed")),
-        done = work => done,
-    }
 }
 
 /// Everything that a plan is made of.
@@ -113,9 +110,11 @@ struct Task {
 
 impl Task {
     async fn read(args: &PlanArgs) -> Result<Self, Failure> {
+        // Files that cannot be read are reported before anything is built.
+        let files = args.from.as_deref().map(load::read_files).transpose()?;
         let builds = Builds::of(args).await?;
         let samples = builds.samples.as_deref();
-        let source = load::Source::of(args.from.as_deref(), &args.cluster, samples);
+        let source = load::Source::of(files, &args.cluster, samples);
         let definitions = builds.first().definitions().await?;
         let state = source.read(&builds, &definitions).await?;
         let new_definitions = builds.new.definitions().await?;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::objects::{Objects, builtin, reference};
+use crate::report::Line;
 use crate::waiting::{Wait, named};
 
 /// How many objects are named before the rest is counted.
@@ -54,7 +55,7 @@ pub async fn remove(
     }
     for object in &deleted {
         wait.gone(objects, object).await?;
-        wait.say(&format!("{} deleted", reference(object)));
+        wait.say(Line::Done { object: &reference(object), action: "deleted" });
     }
     Ok(())
 }
@@ -73,7 +74,7 @@ pub async fn namespace(
         });
         if let Some(object) = foreign {
             let (kept, held) = (reference(namespace), reference(object));
-            wait.say(&format!("{kept} kept: it holds {held}"));
+            wait.say(Line::Note(&format!("{kept} kept: it holds {held}")));
             return Ok(());
         }
     }

@@ -2,12 +2,29 @@
 
 use crate::failure::Failure;
 
+/// What to do after an interruption of a command that changes something step by step.
+pub const REPEAT: &str = "repeat the command to complete it";
+
 /// Listens for the signals that end the command.
 pub struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
+}
+
+/// Does some work, unless a signal comes first: then the work is dropped, with the programs that it
+/// runs.
+pub async fn uninterrupted<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+    otherwise: &str,
+) -> Result<T, Failure> {
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        biased;
+        () = signals.wait() => Err(Failure::other(format!("interrupted; {otherwise}"))),
+        done = work => done,
+    }
 }
 
 // === impl Signals ===

@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use crate::cluster::{ClusterArgs, Running};
 use crate::failure::Failure;
+use crate::private_file::create_private_dir;
 use crate::project::Project;
 use crate::text::{explain, plain};
 
@@ -47,6 +49,20 @@ pub struct TargetCluster {
     pub kubeconfig: Kubeconfig,
     /// Whether it is the development cluster, on which the operator of the project runs.
     pub development: bool,
+    /// The cluster itself, if it runs for this command only.
+    running: Option<Running>,
+}
+
+// === impl TargetCluster ===
+
+impl TargetCluster {
+    /// Ends a cluster that runs for this command only; its state is on disk then.
+    pub async fn close(self) -> Result<(), Failure> {
+        match self.running {
+            Some(running) => running.stop().await,
+            None => Ok(()),
+        }
+    }
 }
 
 // === impl NamedArgs ===
@@ -113,6 +129,26 @@ impl TargetArgs {
         }
     }
 
+    /// As [`connect_or_dev`](Self::connect_or_dev), but a development cluster that does not run is
+    /// started for this command: its state stays for the next `windlass dev`.
+    pub async fn connect_or_open(
+        &self,
+        project: &Project,
+        action: &str,
+    ) -> Result<TargetCluster, Failure> {
+        let file = project.state().join("kubeconfig");
+        if self.is_named() || running(&file).await.is_some() {
+            return self.connect_or_dev(project, action).await;
+        }
+        create_private_dir(&project.state())?;
+        let data = project.state().join("data");
+        let running = Running::start(&ClusterArgs::embedded(Some(data), 1)).await?;
+        let kubeconfig = Kubeconfig::from_yaml(&running.kubeconfig);
+        let cluster = open(kubeconfig.map_err(|error| Failure::of(&error))?).await?;
+        let shown = format!("the development cluster of {}, which did not run", project.package);
+        Ok(TargetCluster { shown, development: true, running: Some(running), ..cluster })
+    }
+
     /// The named cluster, once the user has confirmed it.
     pub async fn connect(&self, action: &str) -> Result<TargetCluster, Failure> {
         let cluster = self.named.open().await?;
@@ -133,7 +169,7 @@ async fn open(kubeconfig: Kubeconfig) -> Result<TargetCluster, Failure> {
     let shown = format!("context {}, server {}", plain(context), config.cluster_url);
     let client = kube::Client::try_from(config)
         .map_err(|error| Failure::other(format!("the kubeconfig cannot be used: {error}")))?;
-    Ok(TargetCluster { client, shown, kubeconfig, development: false })
+    Ok(TargetCluster { client, shown, kubeconfig, development: false, running: None })
 }
 
 /// The development cluster of a kubeconfig, if it answers.

@@ -9,6 +9,7 @@ use windlass::Readiness;
 
 use crate::failure::Failure;
 use crate::objects::{Objects, reference};
+use crate::report::Line;
 use crate::text::plain;
 
 /// How often the cluster is asked.
@@ -18,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Takes the lines that a command prints.
-pub type Lines<'a> = &'a mut (dyn FnMut(&str) + Send);
+pub type Lines<'a> = &'a mut (dyn FnMut(Line<'_>) + Send);
 
 /// A wait with a deadline, which says what it waits for whenever that changes.
 pub struct Wait<'a> {
@@ -44,8 +45,8 @@ impl<'a> Wait<'a> {
         Self { lines, start: Instant::now(), timeout, said: BTreeMap::new() }
     }
 
-    /// Prints a line.
-    pub fn say(&mut self, line: &str) {
+    /// Reports a line.
+    pub fn say(&mut self, line: Line<'_>) {
         (self.lines)(line);
     }
 
@@ -107,7 +108,7 @@ impl<'a> Wait<'a> {
         let known = self.said.get(object).is_some_and(|said| said == why);
         if !known && self.start.elapsed() >= PATIENCE.min(self.timeout / 2) {
             self.said.insert(object.to_owned(), why.to_owned());
-            self.say(&format!("waiting for {object}: {why}"));
+            self.say(Line::Note(&format!("waiting for {object}: {why}")));
         }
         tokio::time::sleep(INTERVAL).await;
         Ok(())

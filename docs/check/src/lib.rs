@@ -141,7 +141,7 @@ mod tests {
         let root = docs().parent().expect("docs is in the project").to_owned();
         let readme = fs::read_to_string(root.join("README.md")).expect("a page");
         let examples = root.join("examples");
-        let code = code(&examples.join("memcached/src"));
+        let code = code(&examples.join("memcached/src")) + &code(&examples.join("scaffold/src"));
         let blocks = |mark: &'static str| {
             let blocks = page.split(mark).skip(1);
             blocks.filter_map(|block| block.split("\n```").next().map(str::to_owned))

@@ -67,10 +67,8 @@ pub fn controller() -> Controller<Memcached> {
         .conditions()
         .finalizes()
         .watch(Watch::map(|pod: &Pod| {
-            let name = pod.metadata.labels.as_ref().and_then(|labels| labels.get(INSTANCE));
-            name.map(|name| Key::new(pod.metadata.namespace.as_deref(), name))
-                .into_iter()
-                .collect::<Vec<_>>()
+            let name = pod.metadata.labels.as_ref()?.get(INSTANCE)?;
+            Some(Key::new(pod.metadata.namespace.as_deref(), name))
         }))
         .build(reconcile)
 }

@@ -191,6 +191,8 @@ async fn the_chapter_shows_what_happens() -> Result<()> {
     };
     let ten_seconds = async || tokio::time::sleep(Duration::from_secs(10)).await;
     test.client().api().create(&sample(3)).await?;
+    let name = "memcached.cache.example.com/sample";
+    printed.push(format!("$ kubectl apply -f sample.yaml\n{name} created"));
     ten_seconds().await;
     printed.push(show("memcacheds", "apis/cache.example.com/v1alpha1").await);
     printed.push(show("pods", "api/v1").await);
@@ -200,8 +202,15 @@ async fn the_chapter_shows_what_happens() -> Result<()> {
     printed.push(format!("status:\n  nodes:\n{nodes_shown}"));
 
     test.client().api::<Pod>().delete(&Key::namespaced("default", &nodes[0])).await?;
+    printed.push(format!("$ kubectl delete pod {0}\npod \"{0}\" deleted", nodes[0]));
     ten_seconds().await;
     printed.push(show("pods", "api/v1").await);
+    let five = Patch::Merge(json!({"spec": {"size": 5}}));
+    test.client().api::<Memcached>().patch(&key(), &five).await?;
+    printed.push(format!("$ kubectl edit memcached sample\n{name} edited"));
+    ten_seconds().await;
+    printed.push(show("memcacheds", "apis/cache.example.com/v1alpha1").await);
+    settled(test.client(), 5).await;
     let nine = Patch::Merge(json!({"spec": {"size": 9}}));
     let refused = test.client().api::<Memcached>().patch(&key(), &nine).await;
     let refused = refused.expect_err("is too large");

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn run(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_memcached-operator"))
@@ -23,6 +24,8 @@ fn manifests_are_written_checked_and_repaired() {
     let root = project.path();
     let missing = run(root, &["manifests", "--check"]);
     assert_eq!(missing.status.code(), Some(1));
+    let shown = text(&missing.stdout);
+    assert!(shown.contains("\n+kind: ClusterRole\n") && !shown.contains("created"), "{shown}");
     assert!(text(&missing.stderr).ends_with("run `memcached-operator manifests`\n"));
 
     let written = run(root, &["manifests"]);
@@ -42,6 +45,27 @@ fn manifests_are_written_checked_and_repaired() {
                     `memcached-operator manifests`\n";
     assert_eq!(text(&drift.stderr), sentence);
     assert_eq!(text(&run(root, &["manifests"]).stdout), "updated config/rbac/role.yaml\n");
+}
+
+/// The time that this thread has run, without that of others; `None` if the system does not say.
+fn running() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse().map(Duration::from_nanos).ok()
+}
+
+#[test]
+fn manifests_of_an_unchanged_operator_take_less_than_a_second() {
+    let project = tempfile::tempdir().expect("a directory");
+    let write = || {
+        let files = memcached_operator::operator().model().expect("valid").files();
+        files.write(project.path()).expect("can be written")
+    };
+    assert!(!write().is_empty());
+    let Some(before) = running() else { return };
+    assert!(write().is_empty(), "nothing is left to do");
+    let took = running().expect("as before") - before;
+    eprintln!("manifests took {took:?}");
+    assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 #[test]

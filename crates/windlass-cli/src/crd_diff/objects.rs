@@ -1,14 +1,13 @@
 //! Stored objects against new definitions.
 
 use std::fmt;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_apiserver::custom::{Part, Version, compile};
 
+use super::converter;
 use crate::failure::Failure;
 use crate::manifest_files;
 
@@ -69,7 +68,7 @@ fn check_kind(
             let to = other.gvk.api_version();
             let converted = match (webhook, converter) {
                 (false, _) => of.iter().map(|object| renamed(object, &to)).collect(),
-                (true, Some(program)) => convert(program, &of, &to)?,
+                (true, Some(program)) => converter::convert(program, &of, &to)?,
                 (true, None) => {
                     return Err(Failure::usage(format!(
                         "objects of {} are converted by a webhook, name the program of the operator \
@@ -119,44 +118,6 @@ fn problems(version: &Version, object: &Value, what: &str) -> Vec<Finding> {
     let verdict = version.validate(&read, None, Part::Main);
     found.extend(verdict.errors.iter().map(|error| format!("{what}: {error}")));
     found.into_iter().map(|message| Finding::new(object, message)).collect()
-}
-
-/// Lets the operator convert objects: its command `convert` reads a review and writes the answer.
-fn convert(program: &Path, objects: &[Value], to: &str) -> Result<Vec<Value>, Failure> {
-    let shown = program.display();
-    let failed = |why: String| Failure::usage(format!("{shown} convert: {why}"));
-    let review = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
-        "request": {"uid": "crd-diff", "desiredAPIVersion": to, "objects": objects},
-    });
-    let mut child = Command::new(program)
-        .arg("convert")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| failed(error.to_string()))?;
-    let mut input = child.stdin.take().expect("the standard input is a pipe");
-    let body = review.to_string();
-    // A program that does not read its input must not block this one.
-    let writer = std::thread::spawn(move || input.write_all(body.as_bytes()));
-    let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
-    let written = writer.join().map_err(|_| failed("the review was not written".into()))?;
-    if !output.status.success() {
-        return Err(failed(format!("it ended with {}", output.status)));
-    }
-    written.map_err(|error| failed(error.to_string()))?;
-    let answer: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| failed(format!("the answer is not JSON: {error}")))?;
-    let response = &answer["response"];
-    if response["result"]["status"] != "Success" {
-        return Err(failed(
-            response["result"]["message"].as_str().unwrap_or("it failed").to_owned(),
-        ));
-    }
-    match response["convertedObjects"].as_array() {
-        Some(converted) if converted.len() == objects.len() => Ok(converted.clone()),
-        _ => Err(failed("the answer has another number of objects".into())),
-    }
 }
 
 // === impl Finding ===

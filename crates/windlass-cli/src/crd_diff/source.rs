@@ -1,11 +1,14 @@
 //! Where definitions come from.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use serde_json::Value;
+use windlass_apiserver::custom::Schema;
+use windlass_apiserver::custom::definition::violations;
 use windlass_manifests::crd;
 
 use crate::failure::Failure;
@@ -22,7 +25,6 @@ pub(super) fn read_both(
 ) -> Result<(Vec<Value>, Vec<Value>), Failure> {
     let (mut before, mut after) =
         (definitions(old, new, cluster)?, definitions(new, old, cluster)?);
-    let name = |value: &Value| value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     match (old, new) {
         ("cluster", "cluster") => {
             return Err(Failure::usage(
@@ -53,23 +55,41 @@ fn definitions(source: &str, other: &str, cluster: &NamedArgs) -> Result<Vec<Val
         )));
     };
     found.retain(|value| value["kind"] == "CustomResourceDefinition");
+    let mut found = without_patches(found);
     if found.is_empty() {
         return Err(Failure::usage(format!("{source} has no CustomResourceDefinition")));
     }
     for value in &found {
         check(value).map_err(|why| Failure::usage(format!("{source}: {why}")))?;
     }
-    let key = |value: &Value| value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    found.sort_by_key(key);
-    if let Some(pair) = found.windows(2).find(|pair| key(&pair[0]) == key(&pair[1])) {
-        return Err(Failure::usage(format!("{source} defines {} twice", key(&pair[0]))));
+    found.sort_by_key(|value| name(value).to_owned());
+    if let Some(pair) = found.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])) {
+        return Err(Failure::usage(format!("{source} defines {} twice", name(&pair[0]))));
     }
     Ok(found)
 }
 
+/// Leaves out patches: definitions without versions that have the name of a whole one. A directory
+/// for kustomize contains them next to what they change.
+fn without_patches(mut all: Vec<Value>) -> Vec<Value> {
+    let is_whole = |value: &Value| !versions(value).is_empty();
+    let whole: BTreeSet<String> =
+        all.iter().filter(|value| is_whole(value)).map(|value| name(value).to_owned()).collect();
+    all.retain(|value| is_whole(value) || !whole.contains(name(value)));
+    all
+}
+
+fn name(definition: &Value) -> &str {
+    definition["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn versions(definition: &Value) -> &[Value] {
+    definition["spec"]["versions"].as_array().map_or(&[], Vec::as_slice)
+}
+
 /// Checks that a document can be compared.
 fn check(value: &Value) -> Result<(), String> {
-    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    let name = name(value);
     if name.is_empty() {
         return Err("a CustomResourceDefinition has no name".into());
     }
@@ -78,8 +98,30 @@ fn check(value: &Value) -> Result<(), String> {
         return Err(format!("{name} is of version {version:?}, expected apiextensions.k8s.io/v1"));
     }
     serde_json::from_value::<CustomResourceDefinition>(value.clone())
-        .map(drop)
-        .map_err(|error| format!("{name} is not a CustomResourceDefinition: {error}"))
+        .map_err(|error| format!("{name} is not a CustomResourceDefinition: {error}"))?;
+    if value["spec"]["group"].as_str().is_none_or(str::is_empty) {
+        return Err(format!("{name} has no spec.group"));
+    }
+    let versions = versions(value);
+    if versions.is_empty() {
+        return Err(format!("{name} has no spec.versions"));
+    }
+    let stored = versions.iter().filter(|version| version["storage"] == true).count();
+    if stored != 1 {
+        return Err(format!("{name} has {stored} storage versions, expected exactly one"));
+    }
+    // Definitions that were made before every schema had to be structural say so.
+    if value["spec"]["preserveUnknownFields"] == true {
+        return Ok(());
+    }
+    for (at, version) in versions.iter().enumerate() {
+        let schema = Schema::parse(&version["schema"]["openAPIV3Schema"]);
+        let place = format!("spec.versions[{at}].schema.openAPIV3Schema");
+        if let Some(error) = violations(&schema, &place).iter().next() {
+            return Err(format!("the schema of {name} is not structural: {error}"));
+        }
+    }
+    Ok(())
 }
 
 /// Reads the files of a git revision, with the command `git` in the current directory.

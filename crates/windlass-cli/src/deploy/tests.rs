@@ -31,7 +31,9 @@ async fn deployed() -> (Cluster, Objects, Vec<String>) {
     let mut said = Vec::new();
     let mut wanted = manifests();
     wanted.sort_by_key(rank);
-    apply(&mut objects, &wanted, MINUTE, &mut |line| said.push(line.to_owned())).await.unwrap();
+    apply(&mut objects, &wanted, MINUTE, &mut |line: Line<'_>| said.push(line.to_string()))
+        .await
+        .unwrap();
     (cluster, objects, said)
 }
 
@@ -41,7 +43,7 @@ async fn removed(
     crds: bool,
 ) -> (Result<(), String>, Vec<String>) {
     let mut said = Vec::new();
-    let mut lines = |line: &str| said.push(line.to_owned());
+    let mut lines = |line: Line<'_>| said.push(line.to_string());
     let mut wait = Wait::new(MINUTE, &mut lines);
     let done = remove_all(objects, manifests(), delete_resources, crds, &mut wait).await;
     (done.map_err(|failure| failure.to_string()), said)
@@ -59,7 +61,9 @@ async fn everything_is_created_in_order_and_the_operator_becomes_ready() {
 
     let mut again = Vec::new();
     let wanted = manifests();
-    apply(&mut objects, &wanted, MINUTE, &mut |line| again.push(line.to_owned())).await.unwrap();
+    apply(&mut objects, &wanted, MINUTE, &mut |line: Line<'_>| again.push(line.to_string()))
+        .await
+        .unwrap();
     assert!(again.iter().all(|line| line.ends_with(" unchanged")), "{again:#?}");
 }
 
@@ -161,7 +165,9 @@ async fn a_deployment_that_does_not_become_ready_says_which_pod_is_in_trouble() 
     let mut said = Vec::new();
     let mut wanted = manifests();
     wanted.sort_by_key(rank);
-    let done = apply(&mut objects, &wanted, MINUTE, &mut |line| said.push(line.to_owned())).await;
+    let done =
+        apply(&mut objects, &wanted, MINUTE, &mut |line: Line<'_>| said.push(line.to_string()))
+            .await;
     let error = done.unwrap_err().to_string();
     let deployment = "deployment.apps/memcached-operator-controller-manager in namespace";
     assert!(error.starts_with(deployment) && error.contains("is not ready after 60 s"), "{error}");

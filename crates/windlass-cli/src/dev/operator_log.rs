@@ -79,8 +79,10 @@ impl OperatorLog {
         }
         match message {
             "Queued" => {
+                let is_own = text("object") == subject.1;
                 let causes = self.queued.entry(subject).or_default();
-                causes.add(format!("{} {} {}", text("kind"), text("object"), text("change")));
+                causes
+                    .add(format!("{} {} {}", text("kind"), text("object"), text("change")), is_own);
                 return Some(None);
             }
             "Reconciling" => {
@@ -112,13 +114,18 @@ impl OperatorLog {
 // === impl Causes ===
 
 impl Causes {
-    fn add(&mut self, cause: String) {
+    /// Adds a cause. A change of the reconciled object itself comes first and is always named.
+    fn add(&mut self, cause: String, is_own: bool) {
         if self.named.contains(&cause) {
             return;
         }
-        match self.named.len() < CAUSES_MAX {
-            true => self.named.push(cause),
-            false => self.more += 1,
+        match is_own {
+            true => self.named.insert(0, cause),
+            false => self.named.push(cause),
+        }
+        if self.named.len() > CAUSES_MAX {
+            self.named.pop();
+            self.more += 1;
         }
     }
 
@@ -181,6 +188,23 @@ mod tests {
         let (tag, text) = log.read(&traced("Reconciler error", error)).unwrap();
         assert_eq!(tag, Tag::Error);
         assert_eq!(text, "memcached default/sample failed, again after 5ms: no quota");
+    }
+
+    #[test]
+    fn the_change_of_the_object_itself_is_always_named() {
+        let mut log = OperatorLog::default();
+        let about = |kind: &str, object: &str| {
+            json!({"controller": "memcached", "namespace": "default", "name": "sample",
+                   "kind": kind, "object": object, "change": "exists"})
+        };
+        for n in 0..5 {
+            log.read(&traced("Queued", about("Pod", &format!("default/pod-{n}"))));
+        }
+        log.read(&traced("Queued", about("Memcached", "default/sample")));
+        log.read(&traced("Reconciling", about("", "")));
+        let (_, text) = log.read(&traced("Reconcile successful", about("", ""))).unwrap();
+        assert!(text.contains("because Memcached default/sample exists, Pod"), "{text}");
+        assert!(text.ends_with("and 3 more"), "{text}");
     }
 
     #[test]

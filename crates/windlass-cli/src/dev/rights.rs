@@ -39,7 +39,10 @@ impl Rights {
         if entry.code != 403 || entry.user != self.user || !entry.request.is_resource {
             return Vec::new();
         }
+        // One rule allows it for all objects, so it is shown for the first of them.
+        let everywhere = (String::new(), String::new());
         let mut right = Right::of(entry);
+        (right.namespace, right.name) = everywhere;
         // An apply that creates the object needs the right to create it.
         if right.verb == "patch" && self.allows(&right, &entry.request.name) {
             right.verb = "create".into();
@@ -85,7 +88,7 @@ impl Rights {
 
 /// The call that declares a right.
 fn declaration(right: &Right, kind: &str) -> String {
-    let Right { group, resource, verb } = right;
+    let Right { group, resource, verb, .. } = right;
     let allow = format!(".allow(Rule::new({group:?}, {resource:?}, [{verb:?}])) on the Operator");
     if resource.ends_with("/status") {
         return ".writes_status() on the controller".into();
@@ -107,8 +110,12 @@ mod tests {
     #[test]
     fn every_right_has_a_declaration() {
         let call = |resource: &str, verb: &str| {
-            let right =
-                Right { group: "apps".into(), resource: resource.into(), verb: verb.into() };
+            let right = Right {
+                group: "apps".into(),
+                resource: resource.into(),
+                verb: verb.into(),
+                ..Right::default()
+            };
             declaration(&right, "Deployment")
         };
         assert_eq!(call("deployments", "list"), ".reads::<Deployment>() on the controller");

@@ -44,7 +44,7 @@ const OBJECTS_MAX: usize = 50_000;
 
 /// Where the state comes from.
 pub enum Source<'a> {
-    Files(&'a Path),
+    Files(Vec<Value>),
     Cluster(&'a NamedArgs),
     /// The samples of the project, if there are any.
     Samples(Option<&'a Path>),
@@ -56,9 +56,13 @@ type Uids = BTreeMap<String, String>;
 // === impl Source ===
 
 impl<'a> Source<'a> {
-    pub fn of(from: Option<&'a Path>, cluster: &'a NamedArgs, samples: Option<&'a Path>) -> Self {
-        match from {
-            Some(path) => Self::Files(path),
+    pub fn of(
+        files: Option<Vec<Value>>,
+        cluster: &'a NamedArgs,
+        samples: Option<&'a Path>,
+    ) -> Self {
+        match files {
+            Some(objects) => Self::Files(objects),
             None if cluster.is_named() => Self::Cluster(cluster),
             None => Self::Samples(samples.filter(|path| path.is_dir())),
         }
@@ -66,12 +70,13 @@ impl<'a> Source<'a> {
 
     /// Reads all objects.
     pub(super) async fn read(
-        &self,
+        self,
         builds: &Builds,
         definitions: &[Value],
     ) -> Result<Vec<Value>, Failure> {
         match self {
-            Self::Files(path) | Self::Samples(Some(path)) => read_files(path),
+            Self::Files(objects) => Ok(objects),
+            Self::Samples(Some(path)) => read_files(path),
             Self::Samples(None) => Ok(Vec::new()),
             Self::Cluster(named) => {
                 let cluster = named.open().await?;
@@ -141,7 +146,7 @@ async fn read_cluster(
 }
 
 /// Reads all manifests of a file or directory.
-fn read_files(path: &Path) -> Result<Vec<Value>, Failure> {
+pub fn read_files(path: &Path) -> Result<Vec<Value>, Failure> {
     let mut all = manifest_files::read(path)?;
     all.retain(|object| object["kind"] != "Kustomization");
     let bad = all.iter().find(|object| {

@@ -88,6 +88,20 @@ impl Changes {
         self.all.push(Change { path: path.to_owned(), action });
     }
 
+    /// Returns `true` if a file is removed.
+    pub fn removes(&self, path: &str) -> bool {
+        let removed = |one: &Change| matches!(one.action, Action::Remove { .. });
+        self.all.iter().any(|one| one.path == path && removed(one))
+    }
+
+    /// The new text of a file that is changed.
+    pub fn updated(&self, path: &str) -> Option<&str> {
+        self.all.iter().find_map(|one| match &one.action {
+            Action::Update { new, .. } if one.path == path => Some(new.as_str()),
+            _ => None,
+        })
+    }
+
     /// Adds a line about something that was not done.
     pub fn note(&mut self, line: impl Into<String>) {
         self.notes.push(line.into());
@@ -238,8 +252,9 @@ impl Undo {
     }
 }
 
-/// Replaces the content of a file at once; its permissions stay.
+/// Replaces the content of a file at once; its permissions stay, and so does a link to it.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let permissions = fs::metadata(path).ok().map(|metadata| metadata.permissions());
     draft(path, text, permissions)?.persist(path).map_err(|error| error.error)?;
     Ok(())

@@ -10,7 +10,7 @@ use super::package::{Defined, Package};
 use super::source::{Edit, Source};
 use super::subject::Subject;
 use super::template::{Kind, Reconciled};
-use super::{Named, Names, modules, names};
+use super::{Named, Names, dependencies, modules, names, subject};
 use crate::failure::Failure;
 
 #[derive(Args)]
@@ -135,6 +135,7 @@ impl<'a> Creator<'a> {
         for other in self.defined.iter().filter(|one| one.group == group) {
             other.check_distinct(&request.kind, request.plural.as_deref())?;
         }
+        let built_in = subject::built_in(&request.group, &request.version, &request.kind);
         let first = versions.first().copied().cloned();
         let kind = Kind {
             cluster_scoped: request.cluster_scoped.unwrap_or(false),
@@ -144,10 +145,19 @@ impl<'a> Creator<'a> {
             group,
             further: first.is_some(),
         };
-        match first {
+        let request_kind = kind.kind.clone();
+        let name = format!("{request_kind} of group {}", kind.group);
+        let mut changes = match first {
             Some(first) => self.further_version(kind, &first, request.controller),
             None => self.first_version(kind, request.controller, request.controller_name),
+        }?;
+        if built_in.is_some() {
+            changes.note(format!(
+                "note: {name} is a new kind; a controller of the built-in {request_kind} needs \
+                 --no-resource"
+            ));
         }
+        Ok(changes)
     }
 
     fn first_version(
@@ -166,7 +176,8 @@ impl<'a> Creator<'a> {
             controller_name.unwrap_or_else(|| controller_name_of(&kind.kind, &module, group));
         let name = controlled.then_some(name.as_str());
         let mut changes = Changes::default();
-        changes.create(format!("src/{module}.rs"), kind.file(name));
+        let file = self.package.file(&[&module]);
+        changes.create(file.clone(), kind.file(name));
         self.test(&mut changes, &module, |library| kind.test(library, &module, controlled));
         changes.create(kind.sample_path(), kind.sample());
         let prefix = self.prefix();
@@ -175,12 +186,16 @@ impl<'a> Creator<'a> {
             calls.push(format!(".controller({prefix}{module}::controller())"));
         }
         self.wire(&mut changes, &module, &calls)?;
+        dependencies::add(self.package, &mut changes)?;
         let what = match controlled {
             true => format!("the fields of {}Spec, and what reconcile does", kind.kind),
             false => format!("the fields of {}Spec", kind.kind),
         };
-        changes.next(format!("edit src/{module}.rs: {what}"));
-        next_steps(&mut changes);
+        changes.next(format!("edit {file}: {what}"));
+        match self.operator {
+            Some(_) => next_steps(&mut changes),
+            None => changes.next("cargo check"),
+        }
         Ok(changes)
     }
 
@@ -223,7 +238,8 @@ impl<'a> Creator<'a> {
             )));
         }
         let mut changes = Changes::default();
-        changes.create(format!("src/{module}/{version}.rs"), kind.file(None));
+        let file = self.package.file(&[module, version]);
+        changes.create(file.clone(), kind.file(None));
         let test = format!("{module}_{version}");
         let path = format!("{module}::{version}");
         self.test(&mut changes, &test, |library| kind.test(library, &path, false));
@@ -232,7 +248,7 @@ impl<'a> Creator<'a> {
         changes.update(&parent.source.path, &parent.source.text, declared);
         let call = format!(".api::<{}{path}::{}>()", self.prefix(), kind.kind);
         self.add_calls(&mut changes, &[call])?;
-        changes.next(format!("edit src/{module}/{version}.rs: the fields of {}Spec", kind.kind));
+        changes.next(format!("edit {file}: the fields of {}Spec", kind.kind));
         changes.note(format!(
             "note: objects are stored as {older}, and both versions are read as they are stored"
         ));
@@ -268,11 +284,19 @@ impl<'a> Creator<'a> {
         let name = request.controller_name.unwrap_or_else(|| module.replace('_', "-"));
         let reconciled = Reconciled { name: &name, what: &subject.what, path: &subject.path, kind };
         let mut changes = Changes::default();
-        changes.create(format!("src/{module}.rs"), reconciled.file());
+        let file = self.package.file(&[&module]);
+        changes.create(file.clone(), reconciled.file());
         self.test(&mut changes, &module, |library| reconciled.test(library, &module));
-        let call = format!(".controller({}{module}::controller())", self.prefix());
-        self.wire(&mut changes, &module, &[call])?;
-        changes.next(format!("edit src/{module}.rs: what reconcile does"));
+        let mut calls = vec![format!(".controller({}{module}::controller())", self.prefix())];
+        // The definition of a kind of another project is not this operator's to install.
+        if external.is_some() && dependencies::defines(self.package, &subject.path, &named) {
+            let call = format!(".api::<{}>()", subject.path);
+            if !self.operator.as_ref().is_some_and(|(source, chain)| chain.has(source, &call)) {
+                calls.insert(0, call);
+            }
+        }
+        self.wire(&mut changes, &module, &calls)?;
+        changes.next(format!("edit {file}: what reconcile does"));
         next_steps(&mut changes);
         Ok(changes)
     }
@@ -332,7 +356,7 @@ impl<'a> Creator<'a> {
     pub fn free_module(&self, name: &str, group: &str) -> Result<String, Failure> {
         let with_group = names::module(&format!("{group}-{name}"));
         let free = |name: &&str| {
-            let file = self.package.root.join("src").join(format!("{name}.rs"));
+            let file = self.package.root.join(self.package.file(&[name]));
             !modules::has(self.package.main(), name) && !file.exists()
         };
         let found = [name, &with_group].into_iter().find(free).map(str::to_owned);

@@ -197,6 +197,12 @@ impl<'a> Remover<'a> {
             self.file_if_any(&format!("tests/{module}.rs"), &texts)?;
         }
         self.calls.push(call(&module));
+        let others = self.package.modules.iter().filter(|one| one.source.path != source.path);
+        let own = ["crate", "self", "super"].iter().any(|first| import.starts_with(first));
+        if !own && others.filter_map(|one| imported(&one.source, kind)).all(|one| one != import) {
+            // `create api` adds it with the first controller of a kind of another crate.
+            self.calls.push(format!(".api::<{import}>()"));
+        }
         self.modules.push(vec![module]);
         Ok(true)
     }

@@ -12,6 +12,8 @@ use super::template::webhook::{Admission, Converted, Sample};
 pub struct Hooks {
     operator: String,
     library: Option<String>,
+    /// The file of the module without `.rs`.
+    path: String,
     pub module: String,
     pub group: String,
     pub kind: String,
@@ -74,6 +76,7 @@ impl Hooks {
         Some(Self {
             operator: package.name.clone(),
             library: create::tested(package).map(str::to_owned),
+            path: package.file(&[&module]).trim_end_matches(".rs").to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),
             versions: [stored].into_iter().chain(further).collect(),
@@ -81,7 +84,7 @@ impl Hooks {
         })
     }
 
-    /// The same webhooks of a kind with other names.
+    /// The same webhooks of a kind with other names, in the same files.
     pub fn renamed(&self, module: &str, group: &str, kind: &str) -> Self {
         let versions = self.versions.iter().cloned().map(|mut version| {
             (version.own.group, version.own.kind) = (group.to_owned(), kind.to_owned());
@@ -90,6 +93,7 @@ impl Hooks {
         Self {
             operator: self.operator.clone(),
             library: self.library.clone(),
+            path: self.path.clone(),
             module: module.to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),
@@ -110,7 +114,7 @@ impl Hooks {
     }
 
     pub fn file(&self, part: Part) -> String {
-        format!("src/{}/{}.rs", self.module, part.name())
+        format!("{}/{}.rs", self.path, part.name())
     }
 
     pub fn test_file(&self, part: Part) -> String {

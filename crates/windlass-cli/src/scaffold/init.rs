@@ -107,7 +107,10 @@ fn changes(
         ("src/main.rs", project.program()),
     ];
     for (path, text) in files {
-        changes.create(format!("{prefix}{path}"), text);
+        match path == "Makefile" && directory.join(path).exists() {
+            true => changes.note("kept Makefile: the commands of `windlass` do what its verbs do"),
+            false => changes.create(format!("{prefix}{path}"), text),
+        }
     }
     match workspace {
         None if directory.join(".gitignore").exists() => {
@@ -177,7 +180,7 @@ fn below(root: &Path, directory: &Path) -> Result<String, Failure> {
 }
 
 /// The directory with the crates of windlass, as Cargo.toml of the project names it.
-fn crates(given: Option<PathBuf>, root: &Path, directory: &Path) -> Result<String, Failure> {
+pub fn crates(given: Option<PathBuf>, root: &Path, directory: &Path) -> Result<String, Failure> {
     let built_from = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let checkout = given.unwrap_or_else(|| built_from.into());
     let crates = checkout.join("crates").canonicalize().ok();

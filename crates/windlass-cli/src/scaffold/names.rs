@@ -47,8 +47,9 @@ const IN_SCOPE: [&str; 39] = [
 ];
 
 /// Modules that would hide a crate, a file of the package, or nothing at all because of a keyword.
-const RESERVED: [&str; 10] = [
+const RESERVED: [&str; 11] = [
     "alloc",
+    "bin",
     "core",
     "k8s_openapi",
     "lib",
@@ -176,7 +177,8 @@ pub fn module(name: &str) -> String {
 
 /// Returns `true` for a word that Rust keeps for itself.
 fn is_keyword(word: &str) -> bool {
-    syn::parse_str::<syn::Ident>(&word.replace('-', "_")).is_err()
+    // A word of edition 2024, which the parser does not know yet.
+    word == "gen" || syn::parse_str::<syn::Ident>(&word.replace('-', "_")).is_err()
 }
 
 #[cfg(test)]
@@ -214,6 +216,8 @@ mod tests {
             ("HTTPRoute", "http_route"),
             ("Match", "match_kind"),
             ("Tokio", "tokio_kind"),
+            ("Gen", "gen_kind"),
+            ("Bin", "bin_kind"),
             ("Crate", "crate_kind"),
             ("web-shop", "web_shop"),
         ];
@@ -227,7 +231,8 @@ mod tests {
         for good in ["shop", "shop-operator", "s3"] {
             assert!(project(good).is_ok(), "{good}");
         }
-        for bad in ["", "Shop", "3s", "shop_operator", "-shop", "test", "windlass", "match", "a.b"]
+        for bad in
+            ["", "Shop", "3s", "shop_operator", "-shop", "test", "windlass", "match", "gen", "a.b"]
         {
             assert!(project(bad).is_err(), "{bad}");
         }

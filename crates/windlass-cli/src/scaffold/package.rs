@@ -11,6 +11,7 @@ use toml_edit::DocumentMut;
 
 use super::modules::{self, Module};
 use super::source::Source;
+use super::{names, targets};
 use crate::failure::Failure;
 
 /// A package whose source is edited.
@@ -29,6 +30,10 @@ pub struct Package {
     pub modules: Vec<Module>,
     /// The file of the program, if there is also a library.
     pub program: Option<Source>,
+    /// Its Cargo.toml.
+    pub manifest: DocumentMut,
+    /// The directory of the modules, with a slash at its end.
+    code: String,
 }
 
 /// A kind that the package defines: a version of it.
@@ -58,6 +63,14 @@ impl Defined {
     pub fn check_distinct(&self, kind: &str, plural: Option<&str>) -> Result<(), Failure> {
         if self.kind == kind {
             return Ok(()); // another version
+        }
+        let list = |one: &str, two: &str| one.strip_suffix("List") == Some(two);
+        if list(&self.kind, kind) || list(kind, &self.kind) {
+            return Err(Failure::usage(format!(
+                "{kind} and {} of group {}: the longer one is the kind of a list of the other; \
+                 choose another kind",
+                self.kind, self.group
+            )));
         }
         let (mine, other) = (self.kind.to_lowercase(), kind.to_lowercase());
         let same = match (self.plural.as_deref(), plural) {
@@ -141,7 +154,10 @@ impl Package {
         };
         let dependencies = manifest.get("dependencies").and_then(|item| item.as_table_like());
         let dependencies = dependencies.into_iter().flat_map(|table| table.iter());
+        let code = main.rfind('/').map_or("", |slash| &main[..=slash]).to_owned();
         Ok(Self {
+            manifest: manifest.clone(),
+            code,
             domain: text(&["package", "metadata", "windlass", "domain"]),
             modules: modules::read(root, main)?,
             root: root.to_owned(),
@@ -162,6 +178,22 @@ impl Package {
                 if full { group.to_owned() } else { format!("{group}.{domain}") }
             }
         }
+    }
+
+    /// The file of a module, which may not exist.
+    pub fn file(&self, module: &[&str]) -> String {
+        format!("{}{}.rs", self.code, module.join("/"))
+    }
+
+    /// The name of the module of a kind, which is not that of a dependency.
+    pub fn module_name(&self, kind: &str) -> String {
+        let name = names::module(kind);
+        if self.dependencies.contains(&name) { format!("{name}_kind") } else { name }
+    }
+
+    /// The crates of the package apart from the main one, each with its modules.
+    pub fn others(&self) -> Result<Vec<Vec<Module>>, Failure> {
+        targets::read(&self.root, &self.manifest, &self.modules)
     }
 
     /// The root of the crate that has the modules.

@@ -1,9 +1,12 @@
 //! `windlass rename api`: another kind or group for all versions of a kind.
 //!
 //! Files that are as `create api` wrote them are written anew with the new names. In all others, the
-//! names in the code change and everything else stays.
+//! names that lead to the kind and its module change ([`code`]), and everything else stays.
 
-use std::fs;
+mod code;
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 
 use clap::Args;
@@ -12,11 +15,14 @@ use super::changes::{Changes, How};
 use super::create;
 use super::delete::{controller_name, kind_of};
 use super::hooks::{Hooks, Part, converted};
+use super::index::{File, Index};
 use super::package::{Defined, Package};
-use super::source::{Edit, Source, tokens};
+use super::source::Source;
 use super::template::Kind;
-use super::{modules, names, prompt};
+use super::{modules, names, prompt, samples};
 use crate::failure::Failure;
+
+use code::Code;
 
 #[derive(Args)]
 pub struct RenameApiArgs {
@@ -108,8 +114,12 @@ impl<'a> Renaming<'a> {
                 )));
             }
         };
-        let named_after_kind = module == names::module(kind) && kind != new_kind;
-        let new_module = if named_after_kind { names::module(&new_kind) } else { module.clone() };
+        let names = [names::module(kind), package.module_name(kind)];
+        let named_after_kind = names.contains(&module) && kind != new_kind;
+        let new_module = match named_after_kind {
+            true => package.module_name(&new_kind),
+            false => module.clone(),
+        };
         if new_module != module && modules::has(package.main(), &new_module) {
             return Err(Failure::other(format!("the module {new_module} exists already")));
         }
@@ -120,19 +130,15 @@ impl<'a> Renaming<'a> {
 
     fn changes(&self) -> Result<Changes, Failure> {
         let mut changes = Changes::default();
-        let mut mentions = Vec::new();
-        for module in &self.package.modules {
-            self.file(&mut changes, &module.source, &mut mentions)?;
+        let others = self.package.others()?;
+        let index = Index::new(self.package, &others);
+        let code = Code::new(&index, self)?;
+        let (mut mentions, mut unclear) = (Vec::new(), Vec::new());
+        for file in index.files() {
+            self.file(&mut changes, &code, file, &mut mentions, &mut unclear)?;
         }
-        if let Some(program) = &self.package.program {
-            self.file(&mut changes, program, &mut mentions)?;
-        }
-        for source in self.tests()? {
-            self.file(&mut changes, &source, &mut mentions)?;
-        }
-        for own in &self.versions {
-            self.sample(&mut changes, own)?;
-        }
+        code::refused(&self.kind, &unclear)?;
+        self.samples(&mut changes, &mut mentions)?;
         if !mentions.is_empty() {
             changes.note(format!(
                 "note: texts and comments still mention {}: {}",
@@ -145,63 +151,60 @@ impl<'a> Renaming<'a> {
         Ok(changes)
     }
 
-    /// The files of tests/.
-    fn tests(&self) -> Result<Vec<Source>, Failure> {
-        let Ok(entries) = fs::read_dir(self.package.root.join("tests")) else {
-            return Ok(Vec::new());
-        };
-        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let mut names: Vec<String> = names.filter(|name| name.ends_with(".rs")).collect();
-        names.sort();
-        let read = |name: String| {
-            let path = format!("tests/{name}");
-            let file = self.package.root.join(&path);
-            Source::parse(&path, modules::read_text(&file, Path::new(&path))?)
-        };
-        names.into_iter().map(read).collect()
-    }
-
     /// Renames in a file, and the file itself.
     fn file(
         &self,
         changes: &mut Changes,
-        source: &Source,
+        code: &Code<'_>,
+        file: &File<'_>,
         mentions: &mut Vec<String>,
+        unclear: &mut Vec<String>,
     ) -> Result<(), Failure> {
+        let source = file.source;
         let anew = self.written_anew(source).or_else(|| self.webhook_anew(source));
         let text = match anew {
             Some(text) => text,
             None => {
-                let text = source.edited(self.edits(source)?)?;
-                let mentioned =
-                    |line: &str| line.contains(&self.kind) && self.kind != self.new_kind;
-                let lines = text.lines().zip(1..).filter(|(line, _)| mentioned(line));
-                mentions.extend(lines.map(|(_, line)| format!("{}:{line}", source.path)));
+                let text = source.edited(code.edits(file, unclear))?;
+                self.mention(&source.path, &text, mentions);
                 text
             }
         };
-        let path = self.new_path(&source.path);
-        match path == source.path {
-            true => changes.update(&path, &source.text, text),
+        self.replace(changes, &source.path, self.new_path(&source.path), &source.text, text);
+        Ok(())
+    }
+
+    /// Adds the lines of a text that mention the old kind.
+    fn mention(&self, path: &str, text: &str, mentions: &mut Vec<String>) {
+        let mentioned = |line: &str| line.contains(&self.kind) && self.kind != self.new_kind;
+        let lines = text.lines().zip(1..).filter(|(line, _)| mentioned(line));
+        mentions.extend(lines.map(|(_, line)| format!("{path}:{line}")));
+    }
+
+    /// Replaces a file by one with another text, and perhaps another path.
+    fn replace(&self, changes: &mut Changes, path: &str, new_path: String, old: &str, new: String) {
+        match path == new_path {
+            true => changes.update(path, old, new),
             false => {
-                changes.create(path, text);
-                changes.remove(&source.path, &source.text);
+                changes.create(new_path, new);
+                changes.remove(path, old);
             }
         }
-        Ok(())
     }
 
     /// Where a file of the kind is after the renaming.
     fn new_path(&self, path: &str) -> String {
         let (old, new) = (&self.module, &self.new_module);
-        if path == format!("src/{old}.rs") {
-            return format!("src/{new}.rs");
+        let (old_file, new_file) = (self.package.file(&[old]), self.package.file(&[new]));
+        if path == old_file {
+            return new_file;
         }
         if path == format!("tests/{old}.rs") {
             return format!("tests/{new}.rs");
         }
-        if let Some(rest) = path.strip_prefix(&format!("src/{old}/")) {
-            return format!("src/{new}/{rest}");
+        let directory = |file: &str| format!("{}/", file.trim_end_matches(".rs"));
+        if let Some(rest) = path.strip_prefix(&directory(&old_file)) {
+            return format!("{}{rest}", directory(&new_file));
         }
         let versions = self.versions.iter().map(|own| own.version.as_str());
         let mut ends = versions.chain(Part::ALL.iter().map(|part| part.name()));
@@ -286,82 +289,25 @@ impl<'a> Renaming<'a> {
         }
     }
 
-    /// The names in the code of a file.
-    fn edits(&self, source: &Source) -> Result<Vec<Edit>, Failure> {
-        let code = &source.text[source.skipped..];
-        let all = tokens(code).unwrap_or_default();
-        let mut edits = Vec::new();
-        for (index, token) in all.iter().enumerate() {
-            let start = token.at + source.skipped;
-            let at = start..start + token.text.len();
-            // The text of a token and of its place differ for documentation, which is no name.
-            if source.text.get(at.clone()) != Some(token.text.as_str()) {
-                continue;
-            }
-            let next = |text: &str| all.get(index + 1).is_some_and(|next| next.text == text);
-            let after_mod = index > 0 && all[index - 1].text == "mod";
-            let types = ["", "Spec", "Status"].into_iter();
-            let found = types.clone().find(|end| token.text == format!("{}{end}", self.kind));
-            if let Some(end) = found {
-                edits.push(Edit::replace(at, format!("{}{end}", self.new_kind)));
-            } else if token.text == self.module && (after_mod || next(":")) {
-                edits.push(Edit::replace(at, self.new_module.clone()));
-            } else if let Some(text) = self.sample_in(&token.text) {
-                edits.push(Edit::replace(at, text));
-            }
-        }
-        for own in self.versions.iter().filter(|own| own.file == source.path) {
-            edits.push(Edit::replace(own.kind_range.clone(), format!("{:?}", self.new_kind)));
-            edits.push(Edit::replace(own.group_range.clone(), format!("{:?}", self.new_group)));
-        }
-        edits.retain(|edit| source.text[edit.range.clone()] != edit.text);
-        Ok(edits)
-    }
-
-    /// A literal that names a sample of the kind, with the new name of the sample.
-    fn sample_in(&self, literal: &str) -> Option<String> {
-        if !literal.starts_with('"') {
-            return None;
-        }
-        self.versions.iter().find_map(|own| {
-            let (kind, renamed) = (kind_of(own), self.renamed(&kind_of(own)));
-            let old = format!("/{}\"", kind.sample_path());
-            let head = literal.strip_suffix(&old)?;
-            Some(format!("{head}/{}\"", renamed.sample_path()))
-        })
-    }
-
-    /// Renames a sample: its file, and the lines with kind and group.
-    fn sample(&self, changes: &mut Changes, own: &Defined) -> Result<(), Failure> {
-        let (kind, renamed) = (kind_of(own), self.renamed(&kind_of(own)));
-        let (path, new_path) = (kind.sample_path(), renamed.sample_path());
-        let file = self.package.root.join(&path);
-        if !file.is_file() {
-            return Ok(());
-        }
-        let text = modules::read_text(&file, Path::new(&path))?;
-        let new = match text == kind.sample() {
-            true => renamed.sample(),
-            false => {
-                let line = |line: &str| match line.trim_end() {
-                    text if text == format!("kind: {}", kind.kind) => {
-                        format!("kind: {}", renamed.kind)
-                    }
-                    text if text == format!("apiVersion: {}", kind.api_version()) => {
-                        format!("apiVersion: {}", renamed.api_version())
-                    }
-                    _ => line.to_owned(),
-                };
-                let lines: Vec<String> = text.split('\n').map(line).collect();
-                lines.join("\n")
-            }
-        };
-        match path == new_path {
-            true => changes.update(&path, &text, new),
-            false => {
-                changes.create(new_path, new);
-                changes.remove(&path, &text);
-            }
+    /// Renames the objects in samples, and the files of those that `create api` wrote.
+    fn samples(&self, changes: &mut Changes, mentions: &mut Vec<String>) -> Result<(), Failure> {
+        let kinds = self.versions.iter().map(|own| {
+            let kind = kind_of(own);
+            (kind.clone(), self.renamed(&kind))
+        });
+        let kinds: Vec<(Kind, Kind)> = kinds.collect();
+        for (path, text) in samples::read(&self.package.root)? {
+            let own = kinds.iter().find(|(kind, _)| kind.sample_path() == path);
+            let new_path = own.map_or(path.clone(), |(_, new)| new.sample_path());
+            let new = match own {
+                Some((kind, new)) if kind.sample() == text => new.sample(),
+                _ => {
+                    let new = samples::renamed(&text, &kinds);
+                    self.mention(&path, &new, mentions);
+                    new
+                }
+            };
+            self.replace(changes, &path, new_path, &text, new);
         }
         Ok(())
     }

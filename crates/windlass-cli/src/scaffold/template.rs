@@ -3,7 +3,7 @@
 pub mod webhook;
 
 /// The versions of the crates that a project depends on, as in the workspace of windlass.
-const K8S_OPENAPI: &str = "0.29";
+pub const K8S_OPENAPI: &str = "0.29";
 const TOKIO: &str = "1.54";
 
 /// A new project.
@@ -107,6 +107,8 @@ fn main() -> std::process::ExitCode {{
             "# The verbs of the tutorials. Each is one command, which you can also type.\n\
              WINDLASS ?= windlass\n\
              IMG ?= {}:latest\n\
+             # The cluster, such as --context kind-kind; the embedded one if it is empty.\n\
+             CLUSTER ?=\n\
              \n\
              .PHONY: build manifests generate test install uninstall run dev deploy undeploy docker-build\n\
              \n\
@@ -122,23 +124,25 @@ fn main() -> std::process::ExitCode {{
              \tcargo test\n\
              \n\
              install:\n\
-             \t$(WINDLASS) install\n\
+             \t$(WINDLASS) install $(CLUSTER)\n\
              \n\
              uninstall:\n\
-             \t$(WINDLASS) uninstall\n\
+             \t$(WINDLASS) uninstall $(CLUSTER)\n\
              \n\
              run:\n\
-             \t$(WINDLASS) run\n\
+             \t$(WINDLASS) run $(CLUSTER)\n\
              \n\
              dev:\n\
              \t$(WINDLASS) dev\n\
              \n\
              deploy:\n\
-             \t$(WINDLASS) deploy --image $(IMG)\n\
+             \t$(WINDLASS) deploy --image $(IMG) $(CLUSTER)\n\
              \n\
              undeploy:\n\
-             \t$(WINDLASS) undeploy\n\
+             \t$(WINDLASS) undeploy $(CLUSTER)\n\
              \n\
+             # The build sees this directory only: copy the crates of windlass into it, and let the\n\
+             # paths in Cargo.toml lead there.\n\
              docker-build: manifests\n\
              \tdocker build --tag $(IMG) .\n",
             self.name

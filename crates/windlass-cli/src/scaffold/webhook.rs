@@ -316,7 +316,7 @@ fn foreign(
         defaulting: tasks.defaulting,
         validation: tasks.validation,
     };
-    let path = format!("src/{module}.rs");
+    let path = creator.package.file(&[&module]);
     changes.create(&path, admission.file());
     let test = |library: &str| foreign_test(&admission, library, &module, &named.version);
     creator.test(changes, &module, test);

@@ -48,6 +48,7 @@ impl Workspace {
                 self.root.join("Cargo.toml").display()
             ))
         };
+        let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let document = Document::parse(text.as_str()).map_err(|_| refused())?;
         let workspace = document.get("workspace").ok_or_else(refused)?;
         let Some(members) = workspace.get("members") else {
@@ -55,8 +56,12 @@ impl Workspace {
             let header = table.and_then(|table| table.span()).ok_or_else(refused)?;
             let end = text[header.start..].find('\n').map(|newline| header.start + newline + 1);
             let end = end.unwrap_or(text.len());
-            let gap = if text[..end].ends_with('\n') { "" } else { "\n" };
-            return Ok(format!("{}{gap}members = [\"{member}\"]\n{}", &text[..end], &text[end..]));
+            let gap = if text[..end].ends_with('\n') { "" } else { newline };
+            return Ok(format!(
+                "{}{gap}members = [\"{member}\"]{newline}{}",
+                &text[..end],
+                &text[end..]
+            ));
         };
         let members = members.as_array().ok_or_else(refused)?;
         let known = members.iter().filter_map(|item| item.as_str());
@@ -86,10 +91,14 @@ fn insert(text: &str, members: &Array, member: &str) -> Option<String> {
         return Some(format!("{}, \"{member}\"{}", &text[..last.end], &text[last.end..]));
     }
     let line_end = text[last.end..].find('\n').map(|newline| last.end + newline)?;
+    let (line_end, newline) = match text[..line_end].ends_with('\r') {
+        true => (line_end - 1, "\r\n"),
+        false => (line_end, "\n"),
+    };
     let comma = text[last.end..line_end].trim_start().starts_with(',');
     let (first, second) = if comma { ("", ",") } else { (",", "") };
     Some(format!(
-        "{}{first}{}\n{indent}\"{member}\"{second}{}",
+        "{}{first}{}{newline}{indent}\"{member}\"{second}{}",
         &text[..last.end],
         &text[last.end..line_end],
         &text[line_end..]
@@ -155,6 +164,8 @@ mod tests {
         ];
         for (before, after) in cases {
             assert_eq!(with_member(before, "shop"), after);
+            let windows = |text: &str| text.replace('\n', "\r\n");
+            assert_eq!(with_member(&windows(before), "shop"), windows(after));
         }
         assert!(with_member("workspace = { resolver = \"3\" }\n", "shop").contains("by hand"));
     }

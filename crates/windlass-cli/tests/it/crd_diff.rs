@@ -104,6 +104,75 @@ fn what_cannot_be_read_is_named_with_status_2() {
 }
 
 #[test]
+fn what_no_api_server_would_accept_is_not_compared() {
+    let directory = TempDir::new();
+    let good = write(directory.path(), "good.json", &lamps(60));
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut changed = lamps(60);
+        change(&mut changed);
+        changed
+    };
+    let second = |one: &mut Value, storage: bool| {
+        let mut second = one["spec"]["versions"][0].clone();
+        second["name"] = json!("v2");
+        second["storage"] = json!(storage);
+        one["spec"]["versions"].as_array_mut().unwrap().push(second);
+    };
+    for (bad, text) in [
+        (with(&|one| drop(one.as_object_mut().unwrap().remove("spec"))), "has no spec.group"),
+        (with(&|one| one["spec"]["group"] = json!("")), "has no spec.group"),
+        (with(&|one| one["spec"]["versions"] = json!([])), "has no spec.versions"),
+        (with(&|one| second(one, true)), "has 2 storage versions, expected exactly one"),
+        (
+            with(&|one| one["spec"]["versions"][0]["storage"] = json!(false)),
+            "has 0 storage versions",
+        ),
+        (
+            with(&|one| {
+                let schema = &mut one["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+                schema["properties"]["spec"]["properties"]["watts"] = json!({"maximum": 60});
+            }),
+            "not structural: spec.versions[0].schema.openAPIV3Schema",
+        ),
+    ] {
+        let bad = write(directory.path(), "bad.json", &bad);
+        for sides in [[&bad, &good], [&good, &bad], [&bad, &bad]] {
+            let output = diff(directory.path(), &[sides[0], sides[1]]);
+            assert_eq!(output.status.code(), Some(2), "{text}: {}", shown(&output));
+            assert!(one_line(&output).contains(text), "{text}: {}", one_line(&output));
+        }
+    }
+    let mut whole = lamps(60);
+    second(&mut whole, false);
+    let whole = write(directory.path(), "whole.json", &whole);
+    assert_eq!(diff(directory.path(), &[&good, &whole]).status.code(), Some(0));
+}
+
+#[test]
+fn patches_next_to_definitions_are_left_out() {
+    let directory = TempDir::new();
+    let patch = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "lamps.example.com"},
+        "spec": {"conversion": {"strategy": "Webhook"}},
+    });
+    for (side, maximum) in [("old", 60), ("new", 40)] {
+        write(directory.path(), &format!("{side}/bases/lamps.yaml"), &lamps(maximum));
+        write(directory.path(), &format!("{side}/patches/webhook_in_lamps.yaml"), &patch);
+    }
+    let output = diff(directory.path(), &["old", "new"]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(shown(&output).ends_with("1 breaking, 0 safe\n"), "{}", shown(&output));
+    let alone = diff(directory.path(), &["old/patches", "new"]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(one_line(&alone).contains("has no spec.group"), "{}", one_line(&alone));
+    write(directory.path(), "new/more/lamps.yaml", &lamps(40));
+    let twice = diff(directory.path(), &["old", "new"]);
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(one_line(&twice).contains("defines lamps.example.com twice"), "{}", one_line(&twice));
+}
+
+#[test]
 fn a_git_revision_is_a_source() {
     let directory = TempDir::new();
     let at = directory.path();

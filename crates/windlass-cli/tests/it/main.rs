@@ -18,5 +18,6 @@ mod project;
 mod run;
 mod scaffold;
 mod support;
+mod toolchain;
 mod transcript;
 mod types;

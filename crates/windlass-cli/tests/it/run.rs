@@ -93,11 +93,59 @@ fn a_context_that_does_not_exist_is_wrong_usage() {
 fn nothing_is_installed_without_a_named_cluster() {
     let project = Project::scripted();
     project.write(".kube/config", OTHER);
-    for command in ["install", "uninstall", "deploy", "undeploy"] {
+    for command in ["deploy", "undeploy"] {
         let mut command = project.command(&[command]);
         let output = command.env("KUBECONFIG", project.path(".kube/config")).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         assert!(one_line(&output).contains("no cluster is named"), "{}", one_line(&output));
+    }
+}
+
+#[test]
+fn definitions_are_installed_into_the_development_cluster_that_does_not_run() {
+    let project = Project::scripted();
+    project.write(".kube/config", OTHER);
+    let crd = "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com";
+    let run = |command: &str, word: &str| {
+        let mut command = project.command(&[command]);
+        let output = command.env("KUBECONFIG", project.path(".kube/config")).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        assert_eq!(error, "cluster: the development cluster of shop, which did not run\n");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{crd} {word}\n"));
+    };
+    run("install", "created");
+    run("install", "unchanged");
+    // `windlass dev` continues with the same state.
+    let mut dev = project.start(&["dev"]);
+    until("the operator", || project.operators().len() == 1);
+    dev.signal("TERM");
+    assert!(dev.wait().success());
+    let lines = dev.lines();
+    assert!(!lines.iter().any(|line| line.contains(crd)), "{lines:#?}");
+    run("uninstall", "deleted");
+}
+
+#[test]
+fn a_signal_ends_the_build_with_the_command() {
+    for command in [
+        &["install"][..],
+        &["manifests"],
+        &["doctor"],
+        &["uninstall"],
+        &["deploy", "--kubeconfig", "other", "--yes"],
+    ] {
+        let project = Project::scripted();
+        project.write("other", OTHER);
+        project.write("src/main.rs", "hangs");
+        let mut run = project.start(command);
+        let builder = project.path("target/builder");
+        until("the build", || fs::read_to_string(&builder).is_ok_and(|id| id.ends_with('\n')));
+        let id = fs::read_to_string(&builder).unwrap().trim().to_owned();
+        run.signal("TERM");
+        assert_eq!(run.wait().code(), Some(1), "{command:?}");
+        run.line("windlass: interrupted; ");
+        until("the end of cargo", || !is_alive(&id));
     }
 }
 
@@ -117,6 +165,20 @@ fn definitions_are_installed_and_removed() {
         assert!(output.status.success(), "{error}");
         assert!(error.starts_with("cluster: context windlass, server https://127.0.0.1:"));
         assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{crd} {word}\n"));
+    }
+}
+
+#[test]
+fn scripts_get_one_object_of_what_was_done() {
+    let project = Project::scripted();
+    let crd = "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com";
+    for (command, action) in [("install", "created"), ("uninstall", "deleted")] {
+        let output = project.command(&[command, "--output", "json"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let change = serde_json::json!({"object": crd, "action": action});
+        assert_eq!(report["changes"], serde_json::json!([change]));
+        assert_eq!(report["cluster"], "the development cluster of shop, which did not run");
     }
 }
 

@@ -1,5 +1,8 @@
 //! Projects from an empty directory to several groups and back.
 
+mod undo;
+mod workspace;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -145,37 +148,6 @@ fn the_example_of_the_workspace_is_what_the_commands_write() {
 }
 
 #[test]
-fn delete_undoes_create_byte_for_byte() {
-    let directory = TempDir::new();
-    let root = directory.path();
-    done(root, INIT);
-    let mut states = vec![tree(root)];
-    let kinds = [
-        "--group cache --version v1alpha1 --kind Memcached",
-        "--group cache --version v1beta1 --kind Memcached",
-        "--group fleet --version v1 --kind Memcached",
-        "--group fleet --version v1 --kind Truck",
-        "--group apps --version v1 --kind Deployment",
-        "--group cache --version v1alpha1 --kind Memcached --controller-name auditor",
-    ];
-    let more = ["", "", "--cluster-scoped", "--no-controller --plural lorries"];
-    let more = more.into_iter().chain(["--no-resource", "--no-resource"]);
-    for (kind, more) in kinds.iter().zip(more) {
-        done(root, &format!("create api {kind} {more}"));
-        // Webhooks are deleted with the kind. That of a first version would stay with further ones.
-        if ["Truck", "Deployment"].iter().any(|name| kind.ends_with(name)) {
-            done(root, &format!("create webhook {kind} --defaulting --validation"));
-        }
-        states.push(tree(root));
-    }
-    for kind in kinds.iter().rev() {
-        states.pop();
-        done(root, &format!("delete api {kind}"));
-        assert!(tree(root) == *states.last().unwrap(), "delete api {kind} left something");
-    }
-}
-
-#[test]
 fn webhooks_are_added_step_by_step_and_deleted_byte_for_byte() {
     let directory = project();
     let root = directory.path();
@@ -254,114 +226,50 @@ fn deleting_a_version_takes_it_out_of_the_conversion() {
 }
 
 #[test]
-fn a_kind_with_other_versions_or_users_is_not_deleted() {
-    let directory = project();
+fn names_that_break_a_build_are_avoided() {
+    let directory = TempDir::new();
     let root = directory.path();
-    done(root, "create api --group cache --version v1 --kind Memcached");
-    let sentence = refused(root, &format!("delete api {MEMCACHED}"), 2);
-    assert!(sentence.contains("version v1 of Memcached"), "{sentence}");
-    done(root, "delete api --group cache --version v1 --kind Memcached");
-
-    edit(root, "src/lib.rs", |text| format!("{text}\npub use memcached::MemcachedSpec;\n"));
-    let sentence = refused(root, &format!("delete api {MEMCACHED}"), 1);
-    assert!(sentence.contains("is used at src/lib.rs:15"), "{sentence}");
-}
-
-#[test]
-fn changed_files_are_deleted_only_by_force() {
-    let directory = project();
-    let root = directory.path();
-    edit(root, "src/memcached.rs", |text| text.replace("pub message: String", "pub text: String"));
-    let sentence = refused(root, &format!("delete api {MEMCACHED}"), 1);
-    assert!(sentence.contains("src/memcached.rs was changed"), "{sentence}");
-    assert!(sentence.contains("--force"), "{sentence}");
-    done(root, &format!("delete api {MEMCACHED} --force"));
-    assert!(!root.join("src/memcached.rs").exists());
-}
-
-#[test]
-fn a_renamed_kind_is_as_if_it_had_been_created_so() {
-    let directory = project();
-    let root = directory.path();
-    done(root, "create api --group cache --version v1beta1 --kind Memcached");
-    done(root, "create api --group shop --version v1 --kind Route");
-    done(root, &format!("create webhook {MEMCACHED} --defaulting --conversion"));
-    done(root, "rename api --group cache --kind Memcached --to Cache --to-group store");
-
-    let other = TempDir::new();
-    let fresh = other.path();
-    done(fresh, INIT);
-    done(fresh, "create api --group store --version v1alpha1 --kind Cache");
-    done(fresh, "create api --group store --version v1beta1 --kind Cache");
-    done(fresh, "create api --group shop --version v1 --kind Route");
-    let store = "--group store --version v1alpha1 --kind Cache";
-    done(fresh, &format!("create webhook {store} --defaulting --conversion"));
-    let (renamed, fresh) = (tree(root), tree(fresh));
-    assert_eq!(renamed.keys().collect::<Vec<_>>(), fresh.keys().collect::<Vec<_>>());
-    for (path, text) in &renamed {
-        assert_eq!(fresh.get(path), Some(text), "{}", path.display());
+    let sentence = refused(root, "init --domain example.com --name gen", 2);
+    assert!(sentence.contains("not a good name"), "{sentence}");
+    done(root, INIT);
+    for (kind, file) in [("Gen", "src/gen_kind.rs"), ("Bin", "src/bin_kind.rs")] {
+        let said = done(root, &format!("create api --group shop --version v1 --kind {kind}"));
+        assert!(said.contains(&format!("created {file}\n")), "{said}");
+        done(root, &format!("create api --group shop --version v2 --kind {kind}"));
     }
+    assert!(!root.join("src/bin").exists(), "cargo takes its files for programs");
+    for kind in ["GenList", "Lister --plural gens"] {
+        let sentence =
+            refused(root, &format!("create api --group shop --version v1 --kind {kind}"), 2);
+        assert!(sentence.contains("choose another"), "{sentence}");
+    }
+    let said = done(root, "create api --group apps --version v1 --kind Deployment");
+    let note = "note: Deployment of group apps.example.com is a new kind; a controller of the \
+                built-in Deployment needs --no-resource\n";
+    assert!(said.contains(note), "{said}");
 }
 
+#[cfg(unix)]
 #[test]
-fn a_renaming_keeps_the_work_of_the_author() {
-    let directory = project();
-    let root = directory.path();
-    let work = "\n// Memcached is what we call it.\nfn mine( kind :&Memcached)->MemcachedSpec{\n    \
-                crate::memcached::helper(kind)\n}\n";
-    edit(root, "src/memcached.rs", |text| format!("{text}{work}"));
-    let sample = "config/samples/cache.example.com_v1alpha1_memcached.yaml";
-    edit(root, sample, |text| text.replace("hello", "Memcached # ours"));
-    edit(root, "tests/memcached.rs", |text| format!("{text}\n// mine\n"));
-    let said = done(root, "rename api --group cache --kind Memcached --to Redis");
-    assert!(said.contains("still mention Memcached: src/memcached.rs:1, "), "{said}");
-    let text = fs::read_to_string(root.join("src/redis.rs")).unwrap();
-    let renamed = "\n// Memcached is what we call it.\nfn mine( kind :&Redis)->RedisSpec{\n    \
-                   crate::redis::helper(kind)\n}\n";
-    assert!(text.ends_with(renamed), "{text}");
-    assert!(text.contains("    kind = \"Redis\",\n"), "{text}");
-    let sample = "config/samples/cache.example.com_v1alpha1_redis.yaml";
-    let sample = fs::read_to_string(root.join(sample)).unwrap();
-    assert!(sample.contains("kind: Redis\n") && sample.contains("message: Memcached # ours\n"));
-    let test = fs::read_to_string(root.join("tests/redis.rs")).unwrap();
-    let sample = "include_str!(\"../config/samples/cache.example.com_v1alpha1_redis.yaml\")";
-    assert!(test.contains(sample) && test.ends_with("// mine\n"), "{test}");
-    let library = fs::read_to_string(root.join("src/lib.rs")).unwrap();
-    assert!(library.contains(".api::<redis::Redis>()"), "{library}");
-}
-
-#[test]
-fn a_workspace_gets_a_member_and_keeps_its_comments() {
+fn links_to_files_stay_links() {
     let directory = TempDir::new();
     let root = directory.path();
-    let manifest = "# ours\n[workspace]\nmembers = [\n    \"tools\", # old\n]\nresolver = \"3\"\n";
-    fs::write(root.join("Cargo.toml"), manifest).unwrap();
+    done(root, INIT);
+    fs::rename(root.join("src/lib.rs"), root.join("shared.rs")).unwrap();
+    std::os::unix::fs::symlink("../shared.rs", root.join("src/lib.rs")).unwrap();
+    done(root, &format!("create api {MEMCACHED}"));
+    assert!(root.join("src/lib.rs").is_symlink());
+    assert!(fs::read_to_string(root.join("shared.rs")).unwrap().contains("pub mod memcached;"));
+}
+
+#[test]
+fn a_makefile_of_the_author_stays() {
+    let directory = TempDir::new();
+    let root = directory.path();
+    fs::write(root.join("Makefile"), "mine:\n").unwrap();
     let said = done(root, INIT);
-    assert!(said.contains("created shop/src/main.rs\nupdated Cargo.toml\n"), "{said}");
-    assert!(said.contains("Next: cd shop\n"), "{said}");
-    let expected = manifest.replace("# old\n", "# old\n    \"shop\",\n");
-    assert_eq!(fs::read_to_string(root.join("Cargo.toml")).unwrap(), expected);
-    let member = fs::read_to_string(root.join("shop/Cargo.toml")).unwrap();
-    assert!(!member.contains("profile"), "cargo ignores the profiles of members");
-    done(&root.join("shop"), &format!("create api {MEMCACHED}"));
-    let sentence = refused(root, &format!("create api {MEMCACHED}"), 2);
-    assert!(sentence.contains("root of a workspace"), "{sentence}");
-}
-
-#[test]
-fn an_api_crate_gets_kinds_without_an_operator() {
-    let directory = TempDir::new();
-    let root = directory.path();
-    fs::create_dir(root.join("src")).unwrap();
-    fs::write(root.join("Cargo.toml"), "[package]\nname = \"shop-api\"\n").unwrap();
-    fs::write(root.join("src/lib.rs"), "").unwrap();
-    let sentence = refused(root, "create api --group shop --version v1 --kind Route", 2);
-    assert!(sentence.contains("needs a domain"), "{sentence}");
-    let route = "create api --group shop.example.com --version v1 --kind Route";
-    let sentence = refused(root, route, 1);
-    assert!(sentence.contains("found no operator expression"), "{sentence}");
-    done(root, &format!("{route} --no-controller"));
-    assert_eq!(fs::read_to_string(root.join("src/lib.rs")).unwrap(), "pub mod route;\n");
+    assert!(said.contains("kept Makefile: "), "{said}");
+    assert_eq!(fs::read_to_string(root.join("Makefile")).unwrap(), "mine:\n");
 }
 
 #[test]

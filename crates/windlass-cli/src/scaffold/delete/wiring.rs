@@ -1,8 +1,11 @@
 //! Takes modules out of the crate: their declarations, and their calls in the operator expression.
 
+use std::collections::BTreeSet;
+
 use super::Remover;
 use crate::failure::Failure;
-use crate::scaffold::source::{Source, tokens};
+use crate::scaffold::index::Index;
+use crate::scaffold::source::Source;
 use crate::scaffold::{chain, modules};
 
 impl<'a> Remover<'a> {
@@ -28,7 +31,7 @@ impl<'a> Remover<'a> {
                 None => edited.push((source, text)),
             }
         }
-        let uses = self.uses(&edited);
+        let uses = self.uses(&edited)?;
         if !uses.is_empty() && !self.force {
             let removed = self.modules.iter().map(|module| module.join("::"));
             return Err(Failure::other(format!(
@@ -61,28 +64,29 @@ impl<'a> Remover<'a> {
         all
     }
 
-    /// The places that use removed modules by their paths and stay.
-    fn uses(&self, edited: &[(&Source, String)]) -> Vec<String> {
+    /// The places in all code of the package that use removed modules and stay.
+    fn uses(&self, edited: &[(&Source, String)]) -> Result<Vec<String>, Failure> {
+        let others = self.package.others()?;
+        let index = Index::new(self.package, &others);
+        let words = self.modules.iter().filter_map(|module| module.last().cloned()).collect();
         let mut uses = Vec::new();
-        let program = self.operator.as_ref().map(|(source, _)| *source);
-        let sources = self.package.modules.iter();
-        let stays = |path: &[String]| !self.modules.iter().any(|gone| path.starts_with(gone));
-        let sources = sources.filter(|one| stays(&one.path)).map(|one| &one.source);
-        let mut sources: Vec<&Source> = sources.collect();
-        sources.extend(program.filter(|one| !sources.iter().any(|known| known.path == one.path)));
-        for source in sources {
+        for file in index.files().filter(|file| !self.changes.removes(&file.source.path)) {
+            let source = file.source;
             let new = edited.iter().find(|(known, _)| known.path == source.path);
-            for module in &self.modules {
-                for line in places(source, module) {
-                    let text = source.text.lines().nth(line - 1).unwrap_or_default();
-                    let kept = new.is_none_or(|(_, new)| new.lines().any(|line| line == text));
-                    if kept {
-                        uses.push(format!("{}:{line}", source.path));
-                    }
+            let new = new.map(|(_, new)| new.as_str());
+            let new = new.or_else(|| self.changes.updated(&source.path));
+            let mentions = index.mentions(file, &words).into_iter();
+            let gone = |path: &[String]| self.modules.iter().any(|gone| path.starts_with(gone));
+            let lines = mentions.filter(|one| gone(&one.path));
+            let lines: BTreeSet<usize> = lines.map(|one| source.line(one.range.start)).collect();
+            for line in lines {
+                let text = source.text.lines().nth(line - 1).unwrap_or_default();
+                if new.is_none_or(|new| new.lines().any(|line| line == text)) {
+                    uses.push(format!("{}:{line}", source.path));
                 }
             }
         }
-        uses
+        Ok(uses)
     }
 }
 
@@ -95,17 +99,4 @@ fn without_calls(path: &str, text: String, calls: &[String]) -> Result<String, F
     };
     let edits = calls.iter().filter_map(|call| chain.remove(source, call)).collect();
     source.edited(edits)
-}
-
-/// The lines of a file that use a module by its path.
-fn places(source: &Source, module: &[String]) -> Vec<usize> {
-    let tokens = tokens(&source.text[source.skipped..]).unwrap_or_default();
-    let mut wanted: Vec<&str> = Vec::new();
-    for name in module {
-        wanted.extend([name.as_str(), ":", ":"]);
-    }
-    let uses = tokens
-        .windows(wanted.len())
-        .filter(|window| window.iter().map(|token| token.text.as_str()).eq(wanted.iter().copied()));
-    uses.map(|window| source.line(window[0].at + source.skipped)).collect()
 }
