@@ -11,6 +11,10 @@
 //! A feature that only others enable is an error, unless [`LENT`] lists it; then the source of the
 //! crate must contain nothing that needs it.
 //!
+//! The version of Kubernetes is such a feature of `k8s-openapi`, which does not compile without one. A
+//! library leaves it to its users; built alone, it takes the version that `.cargo/config.toml` sets,
+//! which has to be the one of the workspace.
+//!
 //! Not covered: features of the crates themselves (`./test` builds windlass without any), and tests,
 //! which may use what dev-dependencies enable.
 
@@ -30,8 +34,9 @@ struct Lent {
 }
 
 /// The features that others may lend.
-const LENT: [Lent; 15] = [
-    // Libraries do not choose a version of Kubernetes; binaries and tests do.
+const LENT: [Lent; 21] = [
+    // Libraries do not choose a version of Kubernetes; binaries and tests do, and for a library that
+    // is built alone `.cargo/config.toml` does, which is checked.
     Lent { dependency: "k8s-openapi", feature: "v1_36", needs: &[] },
     Lent {
         dependency: "kube",
@@ -39,7 +44,7 @@ const LENT: [Lent; 15] = [
         needs: &["kube::CustomResource,", "kube_derive"],
     },
     Lent { dependency: "kube", feature: "kube-derive", needs: &["kube_derive"] },
-    // The crypto provider is chosen by binaries, and by the feature `ring` of windlass.
+    // The crypto provider is chosen by binaries, and by the features `ring` and `aws-lc-rs` of windlass.
     Lent { dependency: "kube", feature: "ring", needs: &[] },
     Lent { dependency: "tokio", feature: "process", needs: &["tokio::process"] },
     Lent {
@@ -60,7 +65,17 @@ const LENT: [Lent; 15] = [
     Lent { dependency: "rustix", feature: "fs", needs: &["rustix::fs"] },
     Lent { dependency: "rustix", feature: "process", needs: &["rustix::process"] },
     Lent { dependency: "hyper-util", feature: "client", needs: &["hyper_util::client"] },
+    // Of another version of rand, which OpenTelemetry uses.
+    Lent { dependency: "rand", feature: "os_rng", needs: &["OsRng"] },
+    Lent { dependency: "rand", feature: "small_rng", needs: &["SmallRng"] },
+    Lent { dependency: "opentelemetry", feature: "logs", needs: &["opentelemetry::logs"] },
+    Lent { dependency: "opentelemetry", feature: "metrics", needs: &["opentelemetry::metrics"] },
+    Lent { dependency: "opentelemetry", feature: "testing", needs: &["opentelemetry::testing"] },
+    Lent { dependency: "tracing", feature: "log", needs: &[] },
 ];
+
+/// Sets the version of Kubernetes for libraries that are built alone.
+const CONFIG: &str = ".cargo/config.toml";
 
 /// The features of each package.
 type Features = BTreeMap<String, BTreeSet<String>>;
@@ -71,7 +86,8 @@ pub fn run() -> Result<(), String> {
     let together = tree(&root, &["--workspace", "-e", "normal,build,dev"])?;
     let metadata = cargo(&root, &["metadata", "--format-version", "1", "--no-deps"])?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|error| error.to_string())?;
-    let mut found = Vec::new();
+    let config = fs::read_to_string(root.join(CONFIG)).map_err(|e| format!("{CONFIG}: {e}"))?;
+    let mut found = Vec::from_iter(other_version(&config, &together));
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
         let alone = tree(&root, &["-p", name, "-e", "normal,build"])?;
@@ -85,6 +101,25 @@ pub fn run() -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("some crates do not build alone:\n  {}", found.join("\n  "))),
     }
+}
+
+/// Returns what is wrong if the configuration does not set the version of Kubernetes that the
+/// workspace is built with.
+fn other_version(config: &str, together: &Features) -> Option<String> {
+    let mut lines =
+        config.lines().filter_map(|line| line.strip_prefix("K8S_OPENAPI_ENABLED_VERSION = "));
+    let version = lines.next().map(|version| version.trim_matches('"')).unwrap_or_default();
+    let feature = format!("v{}", version.replace('.', "_"));
+    let enabled = together.get("k8s-openapi").into_iter().flatten();
+    let versions: Vec<&str> =
+        enabled.filter(|name| name.starts_with("v1_")).map(String::as_str).collect();
+    (versions != [feature.as_str()]).then(|| {
+        format!(
+            "K8S_OPENAPI_ENABLED_VERSION of {CONFIG} is {version:?}, and the workspace builds \
+             k8s-openapi with {}: set the same version",
+            versions.join(" and ")
+        )
+    })
 }
 
 /// Returns the direct dependencies of a package, without those of its tests.
@@ -227,6 +262,20 @@ mod tests {
             text,
             "shop uses `tokio::process`, which needs feature process of tokio: declare it"
         );
+    }
+
+    #[test]
+    fn libraries_that_are_built_alone_get_the_version_of_the_workspace() {
+        let together = features(&[("k8s-openapi", &["schemars", "v1_36"])]);
+        let config =
+            |version: &str| format!("[env]\nK8S_OPENAPI_ENABLED_VERSION = \"{version}\"\n");
+        assert_eq!(other_version(&config("1.36"), &together), None);
+        for wrong in [config("1.35"), "[env]\n".to_owned()] {
+            let text = other_version(&wrong, &together).expect("another version");
+            assert!(text.contains("builds k8s-openapi with v1_36"), "{text}");
+        }
+        let two = features(&[("k8s-openapi", &["v1_35", "v1_36"])]);
+        assert!(other_version(&config("1.36"), &two).is_some());
     }
 
     #[test]

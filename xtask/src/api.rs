@@ -2,8 +2,9 @@
 //!
 //! The list is `crates/windlass/api.txt`: one line for each public type, function and constant,
 //! grouped by [`layer`], and one for each type of another crate that appears in a public
-//! signature, which needs a [reason](foreign). A change of the API therefore shows up in the diff
-//! of a commit, where it can be questioned.
+//! signature, which needs a [reason](foreign). It also has the totals of each layer and of the whole
+//! crate. A change of the API, and its growth, therefore shows up in the diff of a commit, where it
+//! can be questioned.
 //!
 //! The source is parsed, not compiled: items behind any `#[cfg(feature = …)]` count, items of
 //! tests and `#[doc(hidden)]` items do not, and items that a macro generates are not seen.
@@ -47,6 +48,11 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     } else {
         let stored = fs::read_to_string(&file).map_err(|error| format!("{LIST}: {error}"))?;
         compare(&stored, &surface)?;
+        if stored != list(&surface) {
+            return Err(format!(
+                "the totals of {LIST} are out of date: run `cargo xtask api --write`"
+            ));
+        }
     }
     foreign::check(surface.foreign())?;
     Layer::all().try_for_each(|layer| layer.check(&surface))
@@ -64,6 +70,7 @@ fn summary(surface: &Surface) -> String {
             layer.functions_max,
         ));
     }
+    text.push_str(&format!("{}\n", total(surface)));
     text.push_str(&format!(
         "{} items of other crates in public signatures",
         surface.foreign().count()
@@ -71,13 +78,27 @@ fn summary(surface: &Surface) -> String {
     text
 }
 
+/// Returns the size of the API of all layers together.
+fn total(surface: &Surface) -> String {
+    let sum = |of: fn(&Layer, &Surface) -> usize| -> usize {
+        Layer::all().map(|layer| of(layer, surface)).sum()
+    };
+    let (types, functions) = (sum(Layer::types), sum(Layer::functions));
+    format!("the whole crate: {types} public types, {functions} public functions")
+}
+
 /// Returns the content of the list.
 fn list(surface: &Surface) -> String {
-    let mut text = HEADER.to_owned();
+    let mut text = format!("{HEADER}# In {}.\n", total(surface));
     for layer in Layer::all() {
         let lines: Vec<&str> = layer.lines(surface).collect();
         if !lines.is_empty() {
-            text.push_str(&format!("\n# Layer: {}\n{}\n", layer.name, lines.join("\n")));
+            let (types, functions) = (layer.types(surface), layer.functions(surface));
+            text.push_str(&format!(
+                "\n# Layer: {}, {types} types, {functions} functions\n{}\n",
+                layer.name,
+                lines.join("\n")
+            ));
         }
     }
     let others: Vec<&str> = surface.others().collect();
@@ -125,5 +146,14 @@ mod tests {
         assert!(error.contains("added: fn demo::new"), "{error}");
         assert!(error.contains("removed: fn demo::old"), "{error}");
         assert!(error.contains("cargo xtask api --write"), "{error}");
+    }
+
+    #[test]
+    fn the_list_has_the_totals() {
+        let surface = surface_of(&[("lib.rs", "pub fn new() {}\npub struct A;\npub fn old() {}")]);
+        let list = list(&surface);
+        let together = "# In the whole crate: 1 public types, 2 public functions.\n";
+        assert!(list.contains(together), "{list}");
+        assert!(list.contains("# Layer: runtime, 1 types, 2 functions\n"), "{list}");
     }
 }

@@ -1,8 +1,13 @@
 //! `cargo xtask build-times`: what the attributes `api` and `k8s` add to the build of an operator.
 //!
-//! Two projects are the Memcached example with its first version. One is the example as it is; the other has the same types with
-//! `#[derive(CustomResource)]` of kube and `#[derive(JsonSchema)]`. Both are built from nothing,
-//! and again after a change of the reconcile function, in turns.
+//! Two operators are built in two forms each. One form has the attributes; the other has the same
+//! types with `#[derive(CustomResource)]` of kube and `#[derive(JsonSchema)]`, and is otherwise the
+//! same program on the same runtime. One operator is the Memcached example with its first version,
+//! the other has forty types. Every project is built from nothing, and again after a change of the
+//! reconcile function; the two forms take turns in beginning.
+
+mod many;
+mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +16,12 @@ use std::time::Instant;
 
 use crate::peers::root;
 use crate::peers::scratch::Scratch;
+use report::Row;
 
 /// What the attributes may add.
 const LIMIT: f64 = 1.10;
-/// How often a project is built after a change, unless it is said otherwise.
-const ROUNDS: usize = 5;
+/// How often a project is built from nothing and after a change, unless it is said otherwise.
+const ROUNDS: (usize, usize) = (2, 5);
 
 /// The types of the example, with the derives of kube.
 const DERIVED: &str = r##"/// A cluster of memcached servers.
@@ -52,64 +58,95 @@ pub struct MemcachedStatus {
 
 /// A project that is built.
 struct Project {
-    name: &'static str,
+    name: String,
     directory: PathBuf,
     library: String,
+    /// The line of the reconcile function in front of which a change is made.
+    line: &'static str,
 }
 
-/// Builds both projects and prints a table.
+/// Builds all projects, and writes what it took.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
+    let number = |text: &str| text.parse().map_err(|_| format!("{text} is not a number"));
     let rounds = match arguments {
         [] => ROUNDS,
-        ["--rounds", number] => number.parse().map_err(|_| format!("{number} is not a number"))?,
+        ["--rounds", count] => (ROUNDS.0, number(count)?),
         _ => return Err("usage: cargo xtask build-times [--rounds N]".into()),
     };
     let root = root();
     let scratch = Scratch::new()?;
-    let projects = projects(&root, scratch.path())?;
-    let mut cold = Vec::new();
-    for project in &projects {
-        cold.push(project.build()?);
+    let mut rows = Vec::new();
+    for (what, forms) in operators(&root)? {
+        let pair = forms.map(|form| project(&root, scratch.path(), what, form));
+        let [attributes, derives] = pair;
+        rows.extend(compare(what, &[attributes?, derives?], rounds)?);
     }
-    let mut warm = vec![Vec::new(); projects.len()];
-    for round in 0..rounds {
-        for (project, times) in projects.iter().zip(&mut warm) {
-            project.change(round)?;
-            times.push(project.build()?);
-        }
-    }
-    let warm: Vec<f64> = warm.into_iter().map(median).collect();
-    println!("| build | attributes | derives of kube | ratio |\n|---|---|---|---|");
-    let mut slow = Vec::new();
-    for (what, times) in [("from nothing", &cold), ("after a change of reconcile", &warm)] {
-        let ratio = times[0] / times[1];
-        println!("| {what} | {:.1} s | {:.1} s | {ratio:.2} |", times[0], times[1]);
-        if ratio > LIMIT {
-            slow.push(what);
-        }
-    }
+    report::write(&root, &rows, rounds)?;
+    let slow: Vec<String> = rows.iter().filter(|row| row.ratio() > LIMIT).map(Row::name).collect();
     match slow.as_slice() {
         [] => Ok(()),
         slow => Err(format!("the attributes add more than 10 %: {}", slow.join(", "))),
     }
 }
 
-fn projects(root: &Path, scratch: &Path) -> Result<Vec<Project>, String> {
+/// Builds both forms of an operator, first the one and then the other first.
+fn compare(what: &str, pair: &[Project; 2], rounds: (usize, usize)) -> Result<[Row; 2], String> {
+    let mut cold = [Vec::new(), Vec::new()];
+    let mut warm = [Vec::new(), Vec::new()];
+    let turns = |round: usize| if round.is_multiple_of(2) { [0, 1] } else { [1, 0] };
+    for round in 0..rounds.0 {
+        for at in turns(round) {
+            pair[at].forget()?;
+            cold[at].push(pair[at].build()?);
+        }
+    }
+    for round in 0..rounds.1 {
+        for at in turns(round) {
+            pair[at].change(round)?;
+            warm[at].push(pair[at].build()?);
+        }
+    }
+    let row = |build, times| Row { operator: what.to_owned(), build, times };
+    Ok([row("from nothing", cold), row("after a change of `reconcile`", warm)])
+}
+
+/// The source of an operator in one form.
+struct Form {
+    name: &'static str,
+    library: String,
+    program: String,
+    line: &'static str,
+}
+
+/// The operators: with attributes, and with derives.
+fn operators(root: &Path) -> Result<[(&'static str, [Form; 2]); 2], String> {
     let example = root.join("examples/memcached/src");
     let library = one_version(&read(&example.join("lib.rs"))?);
+    let program = read(&example.join("main.rs"))?;
     let derived = derived(&library)?;
-    let mut projects = Vec::new();
-    for (name, library) in [("attributes", library), ("derives", derived)] {
-        let directory = scratch.join(name);
-        let sources = directory.join("src");
-        fs::create_dir_all(&sources).map_err(|error| format!("{}: {error}", sources.display()))?;
-        write(&directory.join("Cargo.toml"), &manifest(root))?;
-        write(&directory.join("Cargo.lock"), &read(&root.join("Cargo.lock"))?)?;
-        write(&sources.join("main.rs"), &read(&example.join("main.rs"))?)?;
-        write(&sources.join("lib.rs"), &library)?;
-        projects.push(Project { name, directory, library });
-    }
-    Ok(projects)
+    let memcached = |name, library| Form {
+        name,
+        library,
+        program: program.clone(),
+        line: "let Some(memcached) = cx.object()",
+    };
+    let many = |name, library| Form { name, library, program: many::program(), line: many::LINE };
+    Ok([
+        ("Memcached", [memcached("attributes", library), memcached("derives", derived)]),
+        ("forty types", [many("attributes", many::attributes()), many("derives", many::derives())]),
+    ])
+}
+
+fn project(root: &Path, scratch: &Path, what: &str, form: Form) -> Result<Project, String> {
+    let name = format!("{}-{}", what.to_lowercase().replace(' ', "-"), form.name);
+    let directory = scratch.join(&name);
+    let sources = directory.join("src");
+    fs::create_dir_all(&sources).map_err(|error| format!("{}: {error}", sources.display()))?;
+    write(&directory.join("Cargo.toml"), &manifest(root))?;
+    write(&directory.join("Cargo.lock"), &read(&root.join("Cargo.lock"))?)?;
+    write(&sources.join("main.rs"), &form.program)?;
+    write(&sources.join("lib.rs"), &form.library)?;
+    Ok(Project { name, directory, library: form.library, line: form.line })
 }
 
 /// The library of the example without its second version.
@@ -146,11 +183,6 @@ fn manifest(root: &Path) -> String {
     )
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
 fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
@@ -162,6 +194,17 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 // === impl Project ===
 
 impl Project {
+    /// Removes what was built.
+    fn forget(&self) -> Result<(), String> {
+        let target = self.directory.join("target");
+        match fs::remove_dir_all(&target) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(format!("{}: {error}", target.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Builds the project, and returns how many seconds it took.
     fn build(&self) -> Result<f64, String> {
         let mut cargo = Command::new("cargo");
@@ -176,11 +219,10 @@ impl Project {
 
     /// Changes the reconcile function.
     fn change(&self, round: usize) -> Result<(), String> {
-        let old = "let Some(memcached) = cx.object()";
-        let new = format!("let _round = {round};\n    {old}");
-        let changed = self.library.replacen(old, &new, 1);
+        let new = format!("let _round = {round};\n    {}", self.line);
+        let changed = self.library.replacen(self.line, &new, 1);
         if changed == self.library {
-            return Err("the reconcile function of the Memcached example is not what it was".into());
+            return Err(format!("{}: the reconcile function is not what it was", self.name));
         }
         write(&self.directory.join("src/lib.rs"), &changed)
     }

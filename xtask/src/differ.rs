@@ -6,13 +6,19 @@ use crate::peers::go::done;
 use crate::peers::real::{Real, RealServer};
 use crate::peers::{root, target, until};
 
-/// Starts a real server, and runs the program of `xtask/differ` beside it.
+/// Starts a real server, with its controllers if asked to, and runs the program of `xtask/differ`
+/// beside it.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let root = root();
     let mut build = Command::new("cargo");
     build.args(["build", "--package", "differ"]).current_dir(&root);
     done(build, "building differ")?;
-    let server = RealServer::start(&Real::build(&root)?)?;
+    let mut real = Real::build(&root)?;
+    let controllers = arguments.contains(&"--controllers");
+    if controllers {
+        real.build_controller_manager(&root)?;
+    }
+    let mut server = RealServer::start(&real)?;
     let program = target(&root).join("debug/differ");
     // A run of no time reads the schemas, which a server has once it is ready.
     until(|| {
@@ -24,6 +30,10 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
             false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
     })?;
+    if controllers {
+        // No node sends heartbeats.
+        server.start_controllers(&real, &["--controllers=*,-node-lifecycle-controller"])?;
+    }
     let mut compare = Command::new(&program);
     compare.arg(&server.kubeconfig).args(arguments);
     done(compare, "comparing")

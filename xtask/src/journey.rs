@@ -2,17 +2,23 @@
 //!
 //! The tests of the workspace check what the commands write and that it compiles. This goes all the
 //! way, with builds of its own, as a newcomer does; so it takes minutes. It follows the README, makes
-//! the change that the README shows while `windlass dev` runs, breaks the code and repairs it, adds
-//! versions, groups and webhooks, renames and deletes, and does the same in a workspace.
+//! the change that the README shows while `windlass dev` runs, breaks the code and repairs it, deploys,
+//! takes the verbs of the Makefile, adds versions, groups and webhooks, renames and deletes, and does
+//! the same in a workspace with a crate of types. On an idle machine it also judges the times.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::peers::process::Process;
+use crate::rebuild;
 
 /// How long a build in `windlass dev` may take.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long the way from the empty directory to the changed operator may take, without the first build
+/// of the dependencies.
+const START: Duration = Duration::from_secs(300);
 
 /// Goes the way, in a directory that is removed at the end. `--no-build` takes the command that is
 /// built already.
@@ -43,10 +49,27 @@ fn way(project: &Path, cargo: &str, windlass: &str, readme: &str) -> Result<(), 
         let words: Vec<&str> = text.split(' ').collect();
         step(project, windlass, &words)
     };
+    let idle = rebuild::is_idle();
+    let begin = Instant::now();
     line("init --domain example.com")?;
     line("create api --group cache --version v1alpha1 --kind Memcached")?;
+    let build = Instant::now();
+    step(project, cargo, &["test", "--no-run"])?;
+    let dependencies = build.elapsed();
     step(project, cargo, &["test"])?;
-    develop(project, windlass, readme)?;
+    let slowest = develop(project, windlass, readme)?;
+    let start = begin.elapsed().saturating_sub(dependencies);
+    println!(
+        "\nfrom nothing to a changed operator: {} s, and {} s for the first build; the slowest change \
+         was seen after {:.1} s",
+        start.as_secs(),
+        dependencies.as_secs(),
+        slowest.as_secs_f64()
+    );
+    if idle && (start > START || slowest > rebuild::LIMIT) {
+        return Err(format!("too slow: at most {START:?} and {:?}", rebuild::LIMIT));
+    }
+    verbs(project, windlass)?;
 
     let memcached = "--group cache --version v1alpha1 --kind Memcached";
     line("create api --group cache --version v1 --kind Memcached")?;
@@ -65,24 +88,58 @@ fn way(project: &Path, cargo: &str, windlass: &str, readme: &str) -> Result<(), 
     workspace(project, cargo, windlass)
 }
 
-/// Changes, breaks and repairs the code while `windlass dev` runs.
-fn develop(project: &Path, windlass: &str, readme: &str) -> Result<(), String> {
+/// Takes the verbs of the Makefile, as the tutorials do.
+fn verbs(project: &Path, windlass: &str) -> Result<(), String> {
+    let variable = format!("WINDLASS={windlass}");
+    step(project, "make", &[&variable, "manifests", "generate", "test", "install"])?;
+    println!("\n$ make run");
+    let mut command = newcomer("sh");
+    command.args(["-c", "exec make \"$0\" run 2>&1", &variable]).current_dir(project);
+    let run = Process::spawn(command)?;
+    shown(
+        &run,
+        "customresourcedefinition.apiextensions.k8s.io/memcacheds.cache.example.com created",
+    )?;
+    shown(&run, "Starting workers")?;
+    run.end();
+    step(project, "make", &[&variable, "uninstall", "CLUSTER="])
+}
+
+/// Changes, breaks and repairs the code while `windlass dev` runs, and deploys to its cluster; returns
+/// the longest time until a change was seen.
+fn develop(project: &Path, windlass: &str, readme: &str) -> Result<Duration, String> {
     println!("\n$ windlass dev");
     let mut command = newcomer(windlass);
     command.arg("dev").current_dir(project).stderr(Stdio::null());
     let dev = Process::spawn(command)?;
     shown(&dev, "reconcile memcached default/memcached-sample ok")?;
-    edit(project, readme)?;
-    shown(&dev, "(the first of build 2, ")?;
+    let mut slowest = seen(&dev, "(the first of build 2, ", || edit(project, readme))?;
     let source = project.join("src/memcached.rs");
     let good = read(&source)?;
     write(&source, &good.replace("Ok(Next::Done)", "Ok(Next::Never)"))?;
     shown(&dev, "build failed; the previous operator keeps running")?;
-    write(&source, &good.replace("cx.name())", "cx.name().to_uppercase())"))?;
-    shown(&dev, "(the first of build 3, ")?;
+    let loud = good.replace("cx.name())", "cx.name().to_uppercase())");
+    slowest = slowest.max(seen(&dev, "(the first of build 3, ", || write(&source, &loud))?);
     write(&source, &good)?;
+    shown(&dev, "(the first of build 4, ")?;
+    for words in ["install", "deploy --image shop:latest", "undeploy --delete-resources"] {
+        let words: Vec<&str> = words.split(' ').collect();
+        step(project, windlass, &words)?;
+    }
     dev.end();
-    Ok(())
+    Ok(slowest)
+}
+
+/// Makes a change, and returns the time until a line with a text comes.
+fn seen(
+    dev: &Process,
+    text: &str,
+    change: impl FnOnce() -> Result<(), String>,
+) -> Result<Duration, String> {
+    let saved = Instant::now();
+    change()?;
+    shown(dev, text)?;
+    Ok(saved.elapsed())
 }
 
 /// Waits for a line that contains a text.
@@ -130,6 +187,15 @@ fn workspace(project: &Path, cargo: &str, windlass: &str) -> Result<(), String> 
         let words = ["create", "api", "--group", group, "--version", "v1", "--kind", kind];
         step(&root.join(name), windlass, &words)?;
     }
+    // A crate of types, and an operator that has a controller for one of them.
+    step(&root, cargo, &["new", "--lib", "--vcs", "none", "shop-api"])?;
+    let bolt = ["--group", "shop.example.com", "--version", "v1", "--kind", "Bolt"];
+    let words = [&["create", "api", "--no-controller"], &bolt[..]].concat();
+    step(&root.join("shop-api"), windlass, &words)?;
+    step(&root.join("shop"), cargo, &["add", "--offline", "--path", "../shop-api"])?;
+    let external = ["--no-resource", "--external-api-path", "shop_api::bolt::Bolt"];
+    let words = [&["create", "api"], &bolt[..], &external].concat();
+    step(&root.join("shop"), windlass, &words)?;
     let target = project.join("target");
     let target = target.to_str().ok_or("the name of the directory is not UTF-8")?;
     step(&root, cargo, &["test", "--workspace", "--target-dir", target])
@@ -161,7 +227,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 }
 
 /// A command as a newcomer runs it: without what cargo says about this program.
-fn newcomer(program: &str) -> Command {
+pub fn newcomer(program: &str) -> Command {
     let mut command = Command::new(program);
     for (key, _) in std::env::vars_os() {
         let kept = key == "CARGO_HOME" || key == "CARGO_TARGET_DIR";

@@ -1,5 +1,5 @@
 //! The chores of this repository: `cargo xtask alone`, `api`, `bench`, `build-times`, `differ`,
-//! `fuzz`, `go-patterns`, `journey`, `kubectl`, `real` and `tidy`.
+//! `fuzz`, `go-patterns`, `journey`, `kubectl`, `real`, `rebuild` and `tidy`.
 
 #![allow(clippy::disallowed_methods, reason = "measures and reports real time")]
 
@@ -14,6 +14,7 @@ mod kubectl;
 mod patterns;
 mod peers;
 mod real;
+mod rebuild;
 mod tidy;
 
 use std::process::ExitCode;
@@ -33,13 +34,16 @@ const USAGE: &str = "usage:
       --no-build takes what is built already, --report writes the page again from
       the last results
   cargo xtask build-times [--rounds N]
-      builds the Memcached example with the attributes of windlass and with the derives
-      of kube, from nothing and after a change, and fails if the attributes add more
-      than 10 %; takes minutes
+      builds the Memcached example and an operator with forty types, each with the
+      attributes of windlass and with the derives of kube, from nothing and after a
+      change; writes bench/results/ and docs/build-times.md, and fails if the
+      attributes add more than 10 %; takes half an hour
   cargo xtask differ [--seed N] [--seconds N] [--only KIND] [--keep DIRECTORY]
+                     [--controllers]
       sends generated requests to a real kube-apiserver and to the embedded one, and
       reports in groups where the answers differ; --only takes kinds whose name
-      contains a text, --keep stores an example of each group; needs Go
+      contains a text, --keep stores an example of each group; --controllers changes
+      workloads instead, and compares what controllers make of it; needs Go
   cargo xtask fuzz [SECONDS]
       runs every property test with fresh random cases, 60 seconds for each crate
       by default
@@ -56,6 +60,10 @@ const USAGE: &str = "usage:
       runs the operators of examples/ on a real kube-apiserver, with a real kubectl and
       under the roles of their own manifests; --embedded takes windlass cluster instead;
       needs Go
+  cargo xtask rebuild [--rounds N] [--only-windlass]
+      measures the time from saving a change to the first reconcile of the new build,
+      with windlass dev and with kubebuilder's make run, and fails above 5 seconds on
+      an idle machine; needs Go and make
   cargo xtask tidy
       checks the length of files and functions, and the words of comments";
 
@@ -73,6 +81,7 @@ fn main() -> ExitCode {
         Some((&"kubectl", rest)) => kubectl::run(rest),
         Some((&"go-patterns", rest)) => patterns::run(rest),
         Some((&"real", rest)) => real::run(rest),
+        Some((&"rebuild", rest)) => rebuild::run(rest),
         Some((&"tidy", [])) => tidy::run(),
         _ => Err(USAGE.to_owned()),
     };

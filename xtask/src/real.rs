@@ -3,7 +3,8 @@
 //! kube-apiserver, kube-controller-manager, etcd and kubectl are built from their Go modules once.
 //! The scheduler and the nodes are the simulated ones of windlass-cluster. Each operator is
 //! installed from the manifests that it generates, and runs with the rights of its service account
-//! and no others. What is done, and what kubectl has to print then, is in [`steps`]. With
+//! and no others. The definitions that the golden tests make of their types, and those that they are
+//! compared with, are judged too. What is done, and what kubectl has to print then, is in [`steps`]. With
 //! `--embedded` everything is the same on `windlass cluster`.
 
 mod steps;
@@ -20,9 +21,12 @@ use crate::peers::scratch::{self, Scratch};
 use crate::peers::{real, root, target, until};
 use steps::{EXAMPLES, Example};
 
-/// The folders with definitions that Rust types of our tests make.
+/// The folders with definitions that the types of our tests are compared with.
 const DEFINITIONS: [&str; 2] =
     ["crates/windlass-cli/tests/it/types", "crates/windlass-manifests/tests/golden/data"];
+
+/// The variable with the folder into which the golden tests write the definitions that they make.
+const WRITTEN: &str = "WINDLASS_DEFINITIONS";
 
 /// Runs all examples, or those that are named.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
@@ -52,7 +56,10 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
 
     let mut failed = Vec::new();
     if names.is_empty() {
-        definitions(&root, &kubectl)?;
+        let made = made(&root)?;
+        let folders = DEFINITIONS.map(|folder| root.join(folder));
+        definitions(&folders, &kubectl)?;
+        definitions(&[made.path().to_owned()], &kubectl)?;
     }
     for example in examples {
         let began = Instant::now();
@@ -84,13 +91,22 @@ fn select(names: &[&str]) -> Result<Vec<&'static Example>, String> {
         .collect()
 }
 
-/// Lets the server judge the definitions that our types are compared with in tests.
-fn definitions(root: &Path, kubectl: &Kubectl) -> Result<(), String> {
+/// Lets the golden tests write what is made of their types.
+fn made(root: &Path) -> Result<Scratch, String> {
+    let folder = Scratch::new()?;
+    let mut tests = Command::new("cargo");
+    tests.args(["test", "--quiet", "-p", "windlass-manifests", "--test", "golden"]);
+    tests.env(WRITTEN, folder.path()).current_dir(root).stdout(std::process::Stdio::null());
+    done(tests, "the golden tests of windlass-manifests")?;
+    Ok(folder)
+}
+
+/// Lets the server judge all definitions in some folders.
+fn definitions(folders: &[PathBuf], kubectl: &Kubectl) -> Result<(), String> {
     let mut count = 0;
-    for folder in DEFINITIONS {
-        let folder = root.join(folder);
+    for folder in folders {
         let files =
-            std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for file in files.filter_map(Result::ok).map(|entry| entry.path()) {
             let is_definition = std::fs::read_to_string(&file)
                 .is_ok_and(|text| text.contains("kind: CustomResourceDefinition"));
@@ -108,10 +124,17 @@ fn definitions(root: &Path, kubectl: &Kubectl) -> Result<(), String> {
             }
         }
     }
-    println!(
-        "ok      {count} files with definitions are accepted, or refused where they have to be"
-    );
-    Ok(())
+    let names: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    let names = names.join(" and ");
+    match count {
+        0 => Err(format!("there are no definitions in {names}")),
+        _ => {
+            println!(
+                "ok      {count} files of {names} are accepted, or refused where they have to be"
+            );
+            Ok(())
+        }
+    }
 }
 
 /// Installs an operator, runs it, does its steps, and removes what they have left.

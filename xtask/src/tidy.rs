@@ -112,7 +112,7 @@ fn long_functions(path: &str, text: &str) -> Vec<String> {
         return found;
     }
     for (at, line) in lines.iter().enumerate() {
-        let Some(name) = function(line) else { continue };
+        let Some(name) = function(line).filter(|_| !line.ends_with(';')) else { continue };
         let indent = &line[..line.len() - line.trim_start().len()];
         // A function without a body ends with its first line, or with the `;` after its bounds.
         let end = format!("{indent}}}");

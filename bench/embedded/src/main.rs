@@ -1,7 +1,8 @@
 //! An operator with the API server in its process: how long each takes to be there, what a settled
-//! reconcile costs, and how fair the queue is.
+//! reconcile costs, how fair the queue is, and how fast an operator is explored under faults.
 
 mod children;
+mod explore;
 mod fair;
 
 use std::sync::Arc;
@@ -14,16 +15,23 @@ use tokio::sync::Notify;
 use windlass::{Controller, Manager, Next};
 use windlass_apiserver::ApiServer;
 
-#[tokio::main]
-async fn main() -> windlass::Result<()> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args = Args::parse();
+    // Every run of an exploration has a runtime of its own.
     let found = match args.text("scenario") {
-        "children" => children::settled(&args).await?,
-        "fair" => fair::tenants(&args).await?,
-        _ => start().await?,
+        "explore" => explore::memcached(&args),
+        _ => tokio::runtime::Runtime::new()?.block_on(measure(&args))?,
     };
     bench_harness::say(&found);
     std::process::exit(0)
+}
+
+async fn measure(args: &Args) -> windlass::Result<Value> {
+    match args.text("scenario") {
+        "children" => children::settled(args).await,
+        "fair" => fair::tenants(args).await,
+        _ => start().await,
+    }
 }
 
 async fn start() -> windlass::Result<Value> {

@@ -64,6 +64,12 @@ impl Server {
         Ok(Self { address, host, token: field("token:").unwrap_or_default(), tls })
     }
 
+    /// The same server for somebody without credentials.
+    pub fn without_token(mut self) -> Self {
+        self.token.clear();
+        self
+    }
+
     /// Opens a connection.
     pub async fn connect(&self) -> Result<Connection, Failure> {
         let stream = TcpStream::connect(&self.address).await?;
@@ -115,14 +121,16 @@ impl Connection {
             true => content,
             false => JSON,
         };
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", &self.host)
-            .header("authorization", format!("Bearer {}", self.token))
             .header("accept", accept)
-            .header("content-type", content)
-            .body(Full::new(body))?;
+            .header("content-type", content);
+        if !self.token.is_empty() {
+            request = request.header("authorization", format!("Bearer {}", self.token));
+        }
+        let request = request.body(Full::new(body))?;
         self.sender.ready().await?;
         Ok(self.sender.send_request(request).await?)
     }

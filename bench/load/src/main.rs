@@ -7,6 +7,7 @@ mod admission;
 mod cluster;
 mod connection;
 mod crds;
+mod hostile;
 mod objects;
 mod proxy;
 mod read;
@@ -30,12 +31,16 @@ async fn main() -> Result<(), Failure> {
     let result = match args.text("scenario") {
         "ready" => read::wait_ready(&server).await,
         "load" => write::load(&server, &args).await,
+        "touch" => write::touch(&server, &args).await,
+        "count" => read::count(&server, &args).await,
         "updates" => write::updates(&server, &args).await,
         "writes" => write::writes(&server, &args).await,
         "floor" => read::floor(&server, &args).await,
         "latency" => read::latency(&server, &args).await,
         "fanout" => read::fanout(&server, &args).await,
         "admission" => admission::calls(&server, &args).await,
+        "bodies" => hostile::bodies(&server, &args).await,
+        "strangers" => hostile::strangers(&server, &args).await,
         "cel" => crds::cel(&server, &args).await,
         "crds" => crds::many(&server, &args).await,
         "deployments" => cluster::deployments(&server, &args).await,

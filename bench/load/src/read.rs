@@ -40,6 +40,19 @@ pub async fn wait_ready(server: &Server) -> Outcome {
     }
 }
 
+/// Fails unless the server has `--size` config maps.
+pub async fn count(server: &Server, args: &Args) -> Outcome {
+    let mut connection = server.connect().await?;
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps?limit=1");
+    let list = connection.json(Method::GET, &path, JSON, Bytes::new()).await?;
+    let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or_default();
+    let (found, wanted) = (rest + 1, args.number("size", 1000) as u64);
+    match found == wanted {
+        true => Ok(json!({ "count": found })),
+        false => Err(format!("the server has {found} config maps instead of {wanted}").into()),
+    }
+}
+
 /// Reads all pods and drops the bytes: `--wire list`, `stream`, `pages`, `protobuf`, `fresh`.
 pub async fn floor(server: &Server, args: &Args) -> Outcome {
     let mut connection = server.connect().await?;

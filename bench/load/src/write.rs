@@ -45,6 +45,19 @@ pub async fn load(server: &Server, args: &Args) -> Outcome {
     Ok(json!({ "time_s": took.as_secs_f64(), "count": to - from, "object_bytes": length }))
 }
 
+/// Changes each of `--size` config maps once.
+pub async fn touch(server: &Server, args: &Args) -> Outcome {
+    let change = |n: usize| Call {
+        method: Method::PATCH,
+        path: format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{}", name(n)),
+        content: MERGE,
+        body: objects::bytes(&json!({ "data": { "changed": n.to_string() } })),
+    };
+    let connections = args.number("connections", 16);
+    let (took, _) = series(server, connections, args.number("size", 1000), change).await?;
+    Ok(json!({ "time_s": took.as_secs_f64() }))
+}
+
 /// Makes the namespace of the benchmark.
 pub async fn namespace(server: &Server) -> Result<(), Failure> {
     let mut connection = server.connect().await?;

@@ -1,7 +1,8 @@
 //! The layers of the crate, each with a limit of its own.
 //!
 //! The runtime is what every operator uses. What is built on it has its own modules, and its own
-//! limit, so that growth of one layer does not hide behind another.
+//! limit, so that growth of one layer does not hide behind another. The limits are close to what
+//! there is: a larger one is a decision.
 
 use super::surface::Surface;
 
@@ -16,7 +17,7 @@ pub struct Layer {
 
 /// What is not in another layer: what every operator uses.
 pub const RUNTIME: Layer =
-    Layer { name: "runtime", prefixes: &[], types_max: 57, functions_max: 250 };
+    Layer { name: "runtime", prefixes: &[], types_max: 60, functions_max: 250 };
 
 /// The layers that are built on the runtime.
 pub const OTHERS: [Layer; 4] = [
@@ -63,14 +64,14 @@ pub const OTHERS: [Layer; 4] = [
             "windlass::Manager::settings_file",
             "windlass::Manager::namespace_selector",
         ],
-        types_max: 10,
-        functions_max: 40,
+        types_max: 7,
+        functions_max: 38,
     },
     Layer {
         name: "operator",
         prefixes: &["windlass::Operator", "windlass::operator"],
-        types_max: 3,
-        functions_max: 20,
+        types_max: 1,
+        functions_max: 21,
     },
     Layer {
         name: "webhook",
@@ -81,14 +82,14 @@ pub const OTHERS: [Layer; 4] = [
             "windlass::Manager::webhooks",
             "windlass::manager::Handle::webhook_address",
         ],
-        types_max: 15,
-        functions_max: 45,
+        types_max: 8,
+        functions_max: 40,
     },
     Layer {
         name: "conversion",
         prefixes: &["windlass::conversion"],
-        types_max: 8,
-        functions_max: 20,
+        types_max: 3,
+        functions_max: 10,
     },
 ];
 
@@ -140,7 +141,7 @@ impl Layer {
                 let name = self.name;
                 return Err(format!(
                     "the {name} layer has {count} public {what}, the limit is {limit}: make some \
-                     pub(crate)"
+                     pub(crate), or raise the limit in xtask/src/api/layer.rs"
                 ));
             }
         }

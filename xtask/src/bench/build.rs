@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::options::Options;
-use super::plan::scenarios;
+use super::plan::{has_kube_rs, scenarios};
 use crate::peers::go::{cache, done, go, go_always};
 use crate::peers::real::Real;
 use crate::peers::target;
@@ -40,7 +40,7 @@ pub fn build(root: &Path, options: &Options) -> Result<Tools, String> {
     }
     let mut missing = Vec::new();
     let kube_rs = match release.join("bench-kube-rs") {
-        _ if only_admission => None,
+        _ if !scenarios().iter().any(|one| has_kube_rs(one) && options.wants(one)) => None,
         made if !fresh && made.exists() => Some(made),
         _ => note(&mut missing, "kube-rs", build_kube_rs(root, &target)),
     };

@@ -286,6 +286,23 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "API server: what others may cost it",
+        about: "Bodies of 3 MiB of fifteen kinds, one after the other: the CPU of the dearest one, and \
+                the longest time that another client waits meanwhile for a small object. 10,000 \
+                connections without credentials, each refused once and kept open. A data directory with \
+                100,000 config maps, each changed once: the start of a server on it, and its size \
+                over that before the changes.",
+        axis: "",
+        metrics: &[
+            less("bodies", "/cpu_s", "3 MiB bodies, CPU", Unit::Seconds),
+            less("bodies", "/wait_s", "3 MiB bodies, wait of others", Unit::Seconds),
+            less("strangers", "/added_kb", "10,000 strangers, memory", Unit::Kib),
+            less("restart", "/start_s", "restart", Unit::Seconds),
+            less("restart", "/rss_kb", "restart, memory", Unit::Kib),
+            less("restart", "/data_bytes", "data directory", Unit::Bytes),
+        ],
+    },
+    Section {
         title: "API server: many kinds",
         about: "Definitions sent over 8 connections until the last kind is served and discovered, \
                 on top of those of the row before.",
@@ -337,6 +354,16 @@ pub const SECTIONS: &[Section] = &[
             less("secrets", "/rss_kb", "settled memory", Unit::Kib),
             less("secrets", "/peak_kb", "peak memory", Unit::Kib),
             less("secrets", "/time_s", "time", Unit::Seconds),
+        ],
+    },
+    Section {
+        title: "Exploration under faults",
+        about: "Single faults of the Memcached operator, whose scenario has three settled states, on one \
+                thread; each plan is a whole embedded cluster with its controllers.",
+        axis: "",
+        metrics: &[
+            more("explore", "/plans_per_s", "plans"),
+            less("explore", "/cpu_s_per_plan", "CPU of a plan", Unit::Seconds),
         ],
     },
     Section {

@@ -25,6 +25,7 @@ const ALONE: &[&str] = &[
     "embedded",
     "children",
     "fair",
+    "explore",
     "start",
     "inflight",
     "inflight-queued",
@@ -48,9 +49,15 @@ const CONTESTS: &[&str] = &[
     "latency",
 ];
 
+/// Returns `true` if kube-rs takes part in a scenario.
+pub fn has_kube_rs(scenario: &str) -> bool {
+    let alone = ["binary", "queue", "start", "inflight", "inflight-queued"];
+    alone.contains(&scenario) || CONTESTS.contains(&scenario)
+}
+
 /// All that there is to measure.
 pub fn scenarios() -> Vec<&'static str> {
-    [ALONE, servers::SERVERS, servers::CLUSTER, CONTESTS].concat()
+    [ALONE, servers::SERVERS, servers::DURABLE, servers::CLUSTER, CONTESTS].concat()
 }
 
 /// Runs everything that is asked for; failures are recorded, and the rest continues.
@@ -286,6 +293,12 @@ impl Plan<'_> {
                 let result = contest::result_of(&program, &arguments);
                 record.add((scenario, "none", "windlass"), size, result);
             }
+        }
+        if self.wants("explore") {
+            let seconds = if self.options.quick { 5 } else { 20 };
+            let arguments = [("scenario", "explore".to_owned()), ("seconds", seconds.to_string())];
+            let result = contest::result_of(&program, &arguments);
+            record.add(("explore", "none", "windlass"), 0, result);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The servers: ours, and a real kube-apiserver with etcd.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -24,13 +25,22 @@ pub struct Server {
 impl Server {
     /// Starts ours; `controllers` makes it a whole cluster.
     pub fn ours(tools: &Tools, controllers: bool) -> Result<Self, String> {
+        let arguments: &[&OsStr] =
+            if controllers { &[] } else { &[OsStr::new("--no-controllers")] };
+        Self::windlass(tools, arguments)
+    }
+
+    /// Starts ours on a data directory, without controllers.
+    pub fn durable(tools: &Tools, data: &Path) -> Result<Self, String> {
+        let words = ["--no-controllers", "--data-dir"].map(OsStr::new);
+        Self::windlass(tools, &[words[0], words[1], data.as_os_str()])
+    }
+
+    fn windlass(tools: &Tools, arguments: &[&OsStr]) -> Result<Self, String> {
         let folder = Scratch::new()?;
         let kubeconfig = folder.join("kubeconfig");
         let mut command = Command::new(&tools.windlass_cli);
-        command.args(["cluster", "--kubeconfig"]).arg(&kubeconfig);
-        if !controllers {
-            command.arg("--no-controllers");
-        }
+        command.args(["cluster", "--kubeconfig"]).arg(&kubeconfig).args(arguments);
         let process = Process::spawn(command)?;
         let (line, at) = process.line(Duration::from_secs(30))?;
         if !line.starts_with("ready ") {
@@ -53,6 +63,11 @@ impl Server {
         }
         let RealServer { kubeconfig, processes, folder, .. } = server;
         Ok(Self { kubeconfig, start_s, processes, _folder: folder })
+    }
+
+    /// The process id of the first process.
+    pub fn id(&self) -> u32 {
+        self.processes.first().map_or(0, Process::id)
     }
 
     /// Resident memory of all processes in KiB, and their CPU seconds.

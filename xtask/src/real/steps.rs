@@ -28,9 +28,11 @@ pub enum Step {
     Run(&'static [&'static str]),
     /// Runs a command until it prints a text.
     Prints(&'static [&'static str], &'static str),
+    /// Deletes all pods, and waits until the status of an object of a kind names as many others.
+    Replaced(&'static str, &'static str, usize),
 }
 
-use Step::{Apply, Prints, Refused, Run, Samples};
+use Step::{Apply, Prints, Refused, Replaced, Run, Samples};
 
 /// All of them.
 pub const EXAMPLES: &[Example] = &[
@@ -88,19 +90,7 @@ const MEMCACHED: &[Step] = &[
     // The operator heals what others change.
     Run(&["scale", "deployment", "memcached-sample", "--replicas=1"]),
     Prints(&["get", "deployment", "memcached-sample", "-o", "jsonpath={.spec.replicas}"], "3"),
-    Run(&["delete", "pod", "--all", "-n", "default", "--wait=false"]),
-    Prints(
-        &[
-            "get",
-            "memcached",
-            "memcached-sample",
-            "-o",
-            "jsonpath={.status.nodes[2]}",
-            "-o",
-            "name",
-        ],
-        "memcached.cache.example.com/memcached-sample",
-    ),
+    Replaced("memcached", "memcached-sample", 3),
     Run(&[
         "patch",
         "memcached",
@@ -131,7 +121,17 @@ const GUESTBOOK: &[Step] = &[
     ),
     Run(&["create", "configmap", "guestbook-config", "--from-literal=title=Guests"]),
     Prints(&["get", "guestbook", "guestbook-sample", "-o", READY], "True"),
-    Prints(&["get", "guestbook", "guestbook-sample", "-o", "jsonpath={.spec.size}"], "2"),
+    // One pod is the active one, the other stands by, as in the quick start.
+    Prints(
+        &[
+            "get",
+            "guestbook",
+            "guestbook-sample",
+            "-o",
+            "go-template={{len .status.standby}}{{if .status.active}} and the active one{{end}}",
+        ],
+        "1 and the active one",
+    ),
     Run(&["delete", "guestbook", "guestbook-sample", "--timeout=60s"]),
     Prints(&["get", "statefulsets,deployments", "-o", "name"], ""),
     Run(&["delete", "configmap", "guestbook-config"]),
@@ -306,6 +306,7 @@ impl Step {
                 }
             }
             Run(arguments) => kubectl.run(arguments).map(drop),
+            Replaced(kind, name, count) => replaced(kubectl, kind, name, *count),
             Prints(arguments, text) => until(|| {
                 let printed = kubectl.run(arguments)?;
                 match printed.trim_end() == *text {
@@ -318,4 +319,28 @@ impl Step {
             }),
         }
     }
+}
+
+/// Deletes the pods that the status of an object names, and waits until it names as many others.
+fn replaced(kubectl: &Kubectl, kind: &str, name: &str, count: usize) -> Result<(), String> {
+    let nodes = || -> Result<Vec<String>, String> {
+        let printed = kubectl.run(&["get", kind, name, "-o", "jsonpath={.status.nodes[*]}"])?;
+        Ok(printed.split_whitespace().map(str::to_owned).collect())
+    };
+    let mut gone = Vec::new();
+    until(|| {
+        gone = nodes()?;
+        match gone.len() == count {
+            true => Ok(()),
+            false => Err(format!("{kind} {name} names the pods {gone:?}, not {count}")),
+        }
+    })?;
+    kubectl.run(&["delete", "pod", "--all", "-n", "default", "--wait=false"])?;
+    until(|| {
+        let new = nodes()?;
+        match new.len() == count && new.iter().all(|pod| !gone.contains(pod)) {
+            true => Ok(()),
+            false => Err(format!("{kind} {name} names the pods {new:?} after those of {gone:?}")),
+        }
+    })
 }

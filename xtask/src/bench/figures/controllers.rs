@@ -65,6 +65,9 @@ fn finished(look: &Look<'_>, found: &mut Vec<Figure>) {
     found.push(limit("requests of reconciles with 20 unchanged children", "requests", 0.0, sent));
     let fair = of("fair", 10_000, "/fair_over_alone");
     found.push(limit("fifty tenants behind one with 10,000 keys, over alone", "×", 2.0, fair));
+    let plan = look.at(("explore", "none", "windlass"), 0, "/cpu_s_per_plan");
+    let plan = plan.map(|spread| (spread.median * 1e3, "one thread".to_owned()));
+    found.push(limit("CPU of exploring one fault of the Memcached operator", "ms", 10.0, plan));
     for peer in ["controller-runtime", "controller-runtime, stripped"] {
         let what = format!("settled memory with ten of many Secrets referred to, beside {peer}");
         let sides = [("ours", "windlass"), ("ours", peer)];

@@ -1,5 +1,6 @@
 //! The servers themselves, and the cluster.
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -9,9 +10,14 @@ use super::super::record::Record;
 use super::super::server::Server;
 use super::contest::load_tool;
 use super::{Plan, ServerKind};
+use crate::peers::scratch::Scratch;
 
 /// What servers are measured by.
-pub const SERVERS: &[&str] = &["server-start", "writes", "fanout", "cel", "crds"];
+pub const SERVERS: &[&str] =
+    &["server-start", "writes", "fanout", "cel", "bodies", "strangers", "crds"];
+
+/// What a server with a data directory is measured by; ours alone.
+pub const DURABLE: &[&str] = &["restart"];
 
 /// What clusters are measured by.
 pub const CLUSTER: &[&str] = &["cluster-start", "deployment", "deployments", "namespace"];
@@ -28,7 +34,38 @@ pub fn run(plan: &Plan<'_>, record: &mut Record) {
         for kind in plan.kinds() {
             cluster(plan, kind, record);
         }
+        if plan.wants("restart") {
+            let size = if plan.options.quick { 1000 } else { 100_000 };
+            record.add(("restart", "ours", "ours"), 0, restart(plan, size));
+        }
     }
+}
+
+/// Fills a data directory, changes every object once, and starts again on it.
+fn restart(plan: &Plan<'_>, size: usize) -> Result<Value, String> {
+    let folder = Scratch::new()?;
+    let data = folder.join("data");
+    let first = Server::durable(plan.tools, &data)?;
+    let range =
+        [("kind", "configmaps".to_owned()), ("from", "0".to_owned()), ("to", size.to_string())];
+    load_tool(plan, &first, "load", &range)?;
+    let live = folder_size(&data);
+    load_tool(plan, &first, "touch", &[("size", size.to_string())])?;
+    let written = folder_size(&data);
+    drop(first);
+    let second = Server::durable(plan.tools, &data)?;
+    let check = [("size", size.to_string())];
+    load_tool(plan, &second, "count", &check)?;
+    Ok(json!({
+        "objects": size, "start_s": second.start_s, "rss_kb": second.usage().0,
+        "data_bytes": written, "data_over_first": written as f64 / live.max(1) as f64,
+    }))
+}
+
+/// The bytes of all files of a folder.
+fn folder_size(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum()
 }
 
 fn plan_server(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) {
@@ -63,6 +100,13 @@ fn plan_server(plan: &Plan<'_>, kind: ServerKind, record: &mut Record) {
     }
     for parts in [1, 10, 50] {
         measure("cel", parts, &[("size", count.to_string()), ("parts", parts.to_string())]);
+    }
+    // The real server has two processes, whose costs are not separated.
+    if kind == ServerKind::Ours {
+        let process = ("process", server.id().to_string());
+        measure("bodies", 0, std::slice::from_ref(&process));
+        let connections = if quick { 500 } else { 10_000 };
+        measure("strangers", 0, &[process, ("connections", connections.to_string())]);
     }
     let mut there = 0;
     for kinds in if quick { [5, 10, 20] } else { [10, 100, 1000] } {
