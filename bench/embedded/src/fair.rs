@@ -60,7 +60,8 @@ async fn finish(many: usize, fair: bool) -> Result<f64> {
     for key in &small {
         tenants.enqueue(key.clone());
     }
-    while let (false, Some(key)) = (small.is_empty(), done.recv().await) {
+    while !small.is_empty() {
+        let key = done.recv().await.ok_or_else(|| windlass::Error::from("the controller ended"))?;
         small.remove(&key);
     }
     let took = began.elapsed().as_secs_f64();
