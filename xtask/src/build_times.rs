@@ -67,12 +67,15 @@ struct Project {
 
 /// Builds all projects, and writes what it took.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
-    let number = |text: &str| text.parse().map_err(|_| format!("{text} is not a number"));
-    let rounds = match arguments {
-        [] => ROUNDS,
-        ["--rounds", count] => (ROUNDS.0, number(count)?),
-        _ => return Err("usage: cargo xtask build-times [--rounds N]".into()),
-    };
+    let mut rounds = ROUNDS;
+    for pair in arguments.chunks(2) {
+        let count = pair.get(1).and_then(|count| count.parse().ok()).filter(|count| *count > 0);
+        match (pair[0], count) {
+            ("--cold", Some(count)) => rounds.0 = count,
+            ("--rounds", Some(count)) => rounds.1 = count,
+            _ => return Err("usage: cargo xtask build-times [--cold N] [--rounds N]".into()),
+        }
+    }
     let root = root();
     let scratch = Scratch::new()?;
     let mut rows = Vec::new();

@@ -13,14 +13,12 @@ use std::time::{Duration, Instant};
 
 use crate::journey::newcomer;
 use crate::peers::cluster::Cluster;
-use crate::peers::go::{cache, done};
+use crate::peers::go::{cache, done, go};
 use crate::peers::kubectl::Kubectl;
 use crate::peers::process::Process;
 use crate::peers::scratch::Scratch;
-use crate::peers::{real, root, target};
+use crate::peers::{real, root, target, versions};
 
-/// The version of kubebuilder.
-const KUBEBUILDER: &str = "v4.10.1";
 /// How often a change is saved, unless it is said otherwise.
 const ROUNDS: usize = 5;
 /// How long a build may take.
@@ -128,7 +126,7 @@ fn line(round: usize) -> String {
 /// Measures the project of kubebuilder.
 fn kubebuilder(root: &Path, debug: &Path, rounds: usize) -> Result<Vec<Duration>, String> {
     let bin = cache()?.join("bin");
-    let tool = installed(&bin)?;
+    let tool = installed(root, &bin)?;
     let scratch = Scratch::new()?;
     let project = scratch.join("shop");
     create(&project)?;
@@ -152,6 +150,7 @@ fn kubebuilder(root: &Path, debug: &Path, rounds: usize) -> Result<Vec<Duration>
     kubectl.run(&["apply", "-f", &bases])?;
     kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"])?;
     let sample = project.join("config/samples/cache_v1alpha1_memcached.yaml");
+    change(&sample, "# TODO(user): Add fields here", "foo: bar")?;
     kubectl.run(&["apply", "-f", &sample.display().to_string()])?;
 
     let start = || -> Result<Process, String> {
@@ -181,21 +180,12 @@ fn stop(process: Process) {
     process.end();
 }
 
-/// kubebuilder, installed into the cache.
-fn installed(bin: &Path) -> Result<PathBuf, String> {
-    let tool = bin.join(format!("kubebuilder-{KUBEBUILDER}"));
-    if !tool.exists() {
-        create(bin)?;
-        let mut command = Command::new("go");
-        let package = format!("sigs.k8s.io/kubebuilder/v4@{KUBEBUILDER}");
-        command.args(["install", "-p", "2", &package]).env("GOBIN", bin);
-        done(command, "installing kubebuilder")?;
-        let plain = bin.join("kubebuilder");
-        // The command of the module is in a folder of its own in some versions.
-        let plain = if plain.exists() { plain } else { bin.join("v4") };
-        fs::rename(&plain, &tool).map_err(|error| format!("{}: {error}", plain.display()))?;
-    }
-    Ok(tool)
+/// kubebuilder, unless it is in the cache.
+fn installed(root: &Path, bin: &Path) -> Result<PathBuf, String> {
+    create(bin)?;
+    let version = versions::kubebuilder(root).ok_or("no go.mod names the version of kubebuilder")?;
+    let module = root.join("bench/peers/kubebuilder");
+    go(bin, &format!("kubebuilder-{version}"), &module, "sigs.k8s.io/kubebuilder/v4")
 }
 
 fn create(directory: &Path) -> Result<(), String> {

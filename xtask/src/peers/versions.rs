@@ -36,6 +36,11 @@ pub fn kubectl(root: &Path) -> Option<String> {
     module(root, "bench/peers/kubectl/go.mod", "k8s.io/kubectl")
 }
 
+/// The version of kubebuilder.
+pub fn kubebuilder(root: &Path) -> Option<String> {
+    module(root, "bench/peers/kubebuilder/go.mod", "sigs.k8s.io/kubebuilder/v4")
+}
+
 fn module(root: &Path, file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(root.join(file)).ok()?;
     let (_, rest) = text.lines().find_map(|line| line.split_once(&format!("{name} v")))?;
