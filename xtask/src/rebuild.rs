@@ -183,7 +183,8 @@ fn stop(process: Process) {
 /// kubebuilder, unless it is in the cache.
 fn installed(root: &Path, bin: &Path) -> Result<PathBuf, String> {
     create(bin)?;
-    let version = versions::kubebuilder(root).ok_or("no go.mod names the version of kubebuilder")?;
+    let version =
+        versions::kubebuilder(root).ok_or("no go.mod names the version of kubebuilder")?;
     let module = root.join("bench/peers/kubebuilder");
     go(bin, &format!("kubebuilder-{version}"), &module, "sigs.k8s.io/kubebuilder/v4")
 }

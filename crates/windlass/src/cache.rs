@@ -38,6 +38,7 @@
 
 mod backoff;
 mod batch;
+mod body;
 mod change;
 mod decoded;
 mod entry;

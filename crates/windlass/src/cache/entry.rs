@@ -8,26 +8,18 @@
 //! is what readers see now.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use serde::de::DeserializeOwned;
 
+use super::body::Body;
 use super::field_manager::FieldManager;
 use super::labels::Labels;
 use super::malformed::redacted;
 use super::{Key, Malformed};
 use crate::error::Result;
-
-/// The largest object that leaves its room behind for the next.
-const UNPACKED_MAX: usize = 256 << 10;
-
-thread_local! {
-    /// Where objects are unpacked to be decoded.
-    static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
 
 /// One object of a [`Store`](super::Store), in compact form.
 ///
@@ -105,11 +97,6 @@ pub struct Owner {
     pub controller: bool,
 }
 
-pub(super) enum Body {
-    Plain(Box<[u8]>),
-    Packed { bytes: Box<[u8]>, len: usize },
-}
-
 // === impl Entry ===
 
 impl Entry {
@@ -164,12 +151,7 @@ impl Entry {
 
     /// Returns the object as JSON.
     pub(crate) fn json(&self) -> Cow<'_, [u8]> {
-        match &self.body {
-            Body::Plain(bytes) => Cow::Borrowed(bytes),
-            Body::Packed { bytes, len } => Cow::Owned(
-                lz4_flex::block::decompress(bytes, *len).expect("unpacks what was packed here"),
-            ),
-        }
+        self.body.bytes()
     }
 
     /// Decodes the object into a Rust value, each time anew. [`Reader`](super::Reader) and
@@ -183,31 +165,13 @@ impl Entry {
     }
 
     pub(super) fn read<K: DeserializeOwned>(&self) -> Result<K, Malformed> {
-        let decoded = match &self.body {
-            Body::Plain(bytes) => from_json(bytes),
-            Body::Packed { bytes, len } => {
-                // Taken out, so that a type which decodes another entry meanwhile finds another.
-                let mut room = UNPACKED.take();
-                if room.len() < *len {
-                    room.resize(*len, 0);
-                }
-                let unpacked = lz4_flex::block::decompress_into(bytes, &mut room[..*len]);
-                let decoded = from_json(&room[..unpacked.expect("unpacks what was packed here")]);
-                if room.len() <= UNPACKED_MAX {
-                    UNPACKED.set(room);
-                }
-                decoded
-            }
-        };
+        let decoded = self.body.read(from_json);
         decoded.map_err(|err| Malformed { name: self.key.to_string(), message: redacted(&err) })
     }
 
     /// Returns the bytes this entry keeps.
     pub(crate) fn size(&self) -> usize {
-        let body = match &self.body {
-            Body::Plain(bytes) | Body::Packed { bytes, .. } => bytes.len(),
-        };
-        body + self.labels.len() + self.uid.len() + size_of::<Self>()
+        self.body.size() + self.labels.len() + self.uid.len() + size_of::<Self>()
     }
 
     /// Returns `true` if both are the same version of the same object.

@@ -4,17 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
 use kube::core::ApiResource;
-use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use serde_json::json;
 
-use super::entry::{Body, Entry, Owner};
+use super::body::{Body, Packer};
+use super::entry::{Entry, Owner};
 use super::field_manager::{self, FieldManager};
 use super::labels::Labels;
 use super::outline::{self, Outline};
 use super::{Key, Malformed};
-
-/// Objects smaller than this are not worth packing.
-const PACK_ABOVE: usize = 1024;
 
 /// Reads objects; keeps what repeats from one object to the next.
 pub(super) struct EntryReader {
@@ -28,8 +25,7 @@ pub(super) struct EntryReader {
     types: String,
     names: Vec<Arc<str>>,
     cut: Vec<u8>,
-    packed: Vec<u8>,
-    table: CompressTable,
+    packer: Packer,
 }
 
 // === impl EntryReader ===
@@ -44,8 +40,7 @@ impl EntryReader {
             types: String::new(),
             names: Vec::new(),
             cut: Vec::new(),
-            packed: Vec::new(),
-            table: CompressTable::default(),
+            packer: Packer::default(),
         }
     }
 
@@ -127,18 +122,7 @@ impl EntryReader {
     }
 
     fn body(&mut self, json: &[u8]) -> Body {
-        if self.pack && json.len() > PACK_ABOVE {
-            let room = get_maximum_output_size(json.len());
-            if self.packed.len() < room {
-                self.packed.resize(room, 0);
-            }
-            if let Ok(len) = compress_into_with_table(json, &mut self.packed, &mut self.table)
-                && len + len / 8 < json.len()
-            {
-                return Body::Packed { bytes: self.packed[..len].into(), len: json.len() };
-            }
-        }
-        Body::Plain(json.into())
+        if self.pack { self.packer.pack(json) } else { Body::plain(json) }
     }
 
     /// Shares names that come again and again, such as the kinds of owners.

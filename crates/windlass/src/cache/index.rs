@@ -110,6 +110,9 @@ pub(super) type Extract<V> = Arc<dyn Fn(&Arc<Entry>) -> Vec<V> + Send + Sync>;
 
 type Tree<V> = OrdSet<(V, Key)>;
 
+/// The owner of objects that no controller owns.
+static NOBODY: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(""));
+
 /// The key before all others.
 static LOWEST: LazyLock<Key> = LazyLock::new(|| Key::cluster(""));
 
@@ -126,7 +129,8 @@ pub(super) trait Published: Send + Sync {
 /// The writer's side of an index, without its types.
 pub(super) trait Indexer: Send {
     fn id(&self) -> &IndexId;
-    fn update(&mut self, key: &Key, entry: Option<&Arc<Entry>>);
+    /// Files an object anew; `old` is the one that was filed before.
+    fn update(&mut self, key: &Key, old: Option<&Arc<Entry>>, new: Option<&Arc<Entry>>);
     /// Returns the index for readers.
     fn publish(&mut self) -> Arc<dyn Published>;
 }
@@ -135,8 +139,9 @@ pub(super) struct TreeIndexer<V> {
     id: Arc<IndexId>,
     extract: Extract<V>,
     tree: Tree<V>,
-    /// The values of each key, to find it again without the old object.
-    filed: HashMap<Key, Box<[V]>>,
+    /// The values of each key, if the function may return others for the old object when it is
+    /// called again.
+    filed: Option<HashMap<Key, Box<[V]>>>,
     panics: u64,
     published: Option<Arc<dyn Published>>,
 }
@@ -311,7 +316,7 @@ fn short_name(path: &'static str) -> &'static str {
 pub(super) fn owners(entry: &Arc<Entry>) -> Vec<Arc<str>> {
     let owners = entry.owners();
     let orphan = !owners.iter().any(|owner| owner.controller);
-    let nobody = orphan.then(|| Arc::from(""));
+    let nobody = orphan.then(|| NOBODY.clone());
     owners.iter().map(|owner| owner.uid.clone()).chain(nobody).collect()
 }
 
@@ -335,9 +340,26 @@ fn tree<'a, V: 'static>(state: &'a State, id: &IndexId) -> Option<&'a Tree<V>> {
 // === impl TreeIndexer ===
 
 impl<V: Ord + Clone + Send + Sync + 'static> TreeIndexer<V> {
+    /// Creates an index by an author's function.
     pub(super) fn new(id: Arc<IndexId>, extract: Extract<V>) -> Self {
-        let (tree, filed) = (Tree::new(), HashMap::new());
-        Self { id, extract, tree, filed, panics: 0, published: None }
+        Self { filed: Some(HashMap::new()), ..Self::pure(id, extract) }
+    }
+
+    /// Creates an index by a function that returns the same for the same entry.
+    pub(super) fn pure(id: Arc<IndexId>, extract: Extract<V>) -> Self {
+        Self { id, extract, tree: Tree::new(), filed: None, panics: 0, published: None }
+    }
+
+    fn values(&mut self, entry: Option<&Arc<Entry>>) -> Vec<V> {
+        let Some(entry) = entry else { return Vec::new() };
+        let mut values = extract_caught(&self.id, &self.extract, entry).unwrap_or_else(|| {
+            self.panics += 1;
+            self.published = None;
+            Vec::new()
+        });
+        values.sort();
+        values.dedup();
+        values
     }
 }
 
@@ -346,31 +368,25 @@ impl<V: Ord + Clone + Send + Sync + 'static> Indexer for TreeIndexer<V> {
         &self.id
     }
 
-    fn update(&mut self, key: &Key, entry: Option<&Arc<Entry>>) {
-        let mut values = match entry {
-            Some(entry) => extract_caught(&self.id, &self.extract, entry).unwrap_or_else(|| {
-                self.panics += 1;
-                self.published = None;
-                Vec::new()
-            }),
-            None => Vec::new(),
+    fn update(&mut self, key: &Key, old: Option<&Arc<Entry>>, new: Option<&Arc<Entry>>) {
+        let values = self.values(new);
+        let known = match &mut self.filed {
+            None => self.values(old),
+            Some(filed) => filed.get(key).map(|known| known.to_vec()).unwrap_or_default(),
         };
-        values.sort();
-        values.dedup();
-        let known = self.filed.get(key);
-        if known.map_or(&[][..], |known| known) == values.as_slice() {
+        if known == values {
             return;
         }
-        for value in known.into_iter().flatten() {
-            self.tree.remove(&(value.clone(), key.clone()));
+        for value in known {
+            self.tree.remove(&(value, key.clone()));
         }
         for value in &values {
             self.tree.insert((value.clone(), key.clone()));
         }
-        if values.is_empty() {
-            self.filed.remove(key);
-        } else {
-            self.filed.insert(key.clone(), values.into_boxed_slice());
+        match &mut self.filed {
+            None => {}
+            Some(filed) if values.is_empty() => drop(filed.remove(key)),
+            Some(filed) => drop(filed.insert(key.clone(), values.into_boxed_slice())),
         }
         self.published = None;
     }

@@ -42,6 +42,8 @@ struct Busy {
 
 /// A handler that takes longer for one event is named in the log.
 const BUSY_MAX: Duration = Duration::from_secs(10);
+/// Room for this many changes is kept while there are none.
+const ROOM_KEPT: usize = 1024;
 /// How many changes are delivered between two checks of the clock.
 const LOOK_EVERY: usize = 16;
 
@@ -108,6 +110,7 @@ impl Mailbox {
                         inner.order.push_front(Mail::Key(key.clone()));
                     }
                     inner.busy = Some(Busy { key, since: Instant::now(), logged: false });
+                    inner.give_room_back();
                     return Some(change);
                 }
             }
@@ -141,6 +144,14 @@ impl Mailbox {
 // === impl Inner ===
 
 impl Inner {
+    /// Frees the room of a burst, such as a first list, once all of it is delivered.
+    fn give_room_back(&mut self) {
+        if self.order.is_empty() && self.order.capacity() > ROOM_KEPT {
+            self.order = VecDeque::new();
+            self.pending = HashMap::new();
+        }
+    }
+
     /// Logs a handler that does not come back, once per event.
     fn check_busy(&mut self) {
         let waiting = self.order.len();

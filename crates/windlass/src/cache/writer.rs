@@ -359,7 +359,7 @@ impl Writer {
             (old, new) => old.is_none() && new.is_none(),
         };
         if !known {
-            self.file(key, entry.as_ref());
+            self.file(key, old.as_ref(), entry.as_ref());
         }
         // Before the snapshot is published: no reader may go back to it once that is.
         if let Some(old) = &old {

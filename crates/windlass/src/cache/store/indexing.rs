@@ -31,10 +31,12 @@ impl Store {
         let extract: Extract<V> = Arc::new(move |entry: &Arc<Entry>| {
             decoded.get(entry, false).map(|object| values.values(&object)).unwrap_or_default()
         });
-        self.declare_entries(index.id().clone(), extract)
+        let id = index.id().clone();
+        self.build(&id, || Box::new(TreeIndexer::new(id.clone(), extract)))
     }
 
-    /// Keeps an index of the entries as they are.
+    /// Keeps an index of the entries as they are, by a function that returns the same for the same
+    /// entry.
     pub(in crate::cache) fn declare_entries<V>(
         &self,
         id: Arc<IndexId>,
@@ -43,20 +45,28 @@ impl Store {
     where
         V: Ord + Clone + Send + Sync + 'static,
     {
+        self.build(&id, || Box::new(TreeIndexer::pure(id.clone(), extract)))
+    }
+
+    fn build(
+        &self,
+        id: &Arc<IndexId>,
+        new: impl FnOnce() -> Box<dyn Indexer>,
+    ) -> Result<IndexGuard> {
         let guard = || IndexGuard::new(Arc::downgrade(&self.shared), id.clone());
-        let Some(build) = self.shared.writer.lock().begin_index(&id)? else {
+        let Some(build) = self.shared.writer.lock().begin_index(id)? else {
             return Ok(guard());
         };
         // Beside the writer: neither the watch nor own writes wait for it.
-        let mut indexer: Box<dyn Indexer> = Box::new(TreeIndexer::new(id.clone(), extract));
+        let mut indexer = new();
         for (key, entry) in &build.objects {
-            indexer.update(key, Some(entry));
+            indexer.update(key, None, Some(entry));
         }
         for _ in 0..CATCH_UP_MAX {
             let changes = self.shared.writer.lock().missed(build.ticket, CATCH_UP_LEFT);
             let Some(changes) = changes else { break };
-            for (key, entry) in &changes {
-                indexer.update(key, entry.as_ref());
+            for (key, old, new) in &changes {
+                indexer.update(key, old.as_ref(), new.as_ref());
             }
         }
         self.write(|writer| writer.end_index(build.ticket, indexer))?;

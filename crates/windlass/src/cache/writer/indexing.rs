@@ -15,8 +15,8 @@ pub(super) struct UsedIndexer {
     pub(super) users: usize,
 }
 
-/// A key and the object that is there since.
-pub(in crate::cache) type Missed = (Key, Option<Arc<Entry>>);
+/// A key, the object that was there, and the one that is there since.
+pub(in crate::cache) type Missed = (Key, Option<Arc<Entry>>, Option<Arc<Entry>>);
 
 /// An index that is to be built from a snapshot.
 pub(in crate::cache) struct IndexBuild {
@@ -71,8 +71,8 @@ impl Writer {
         if self.use_index(indexer.id())? {
             return Ok(());
         }
-        for (key, entry) in &missed {
-            indexer.update(key, entry.as_ref());
+        for (key, old, new) in &missed {
+            indexer.update(key, old.as_ref(), new.as_ref());
         }
         tracing::debug!(index = indexer.id().name(), objects = self.objects.len(), "index added");
         self.indexers.push(UsedIndexer { indexer, users: 1 });
@@ -92,12 +92,12 @@ impl Writer {
     }
 
     /// Files an object in all indexes, or takes it out of them.
-    pub(super) fn file(&mut self, key: &Key, entry: Option<&Arc<Entry>>) {
+    pub(super) fn file(&mut self, key: &Key, old: Option<&Arc<Entry>>, new: Option<&Arc<Entry>>) {
         for used in &mut self.indexers {
-            used.indexer.update(key, entry);
+            used.indexer.update(key, old, new);
         }
         for (_, missed) in &mut self.building {
-            missed.push((key.clone(), entry.cloned()));
+            missed.push((key.clone(), old.cloned(), new.cloned()));
         }
     }
 }
