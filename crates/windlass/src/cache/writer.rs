@@ -282,12 +282,17 @@ impl Writer {
             self.gone(entry.clone(), entry, true);
         }
         let initial = !self.sources[source].synced;
-        for entry in relist.changed.into_values() {
+        let from = self.changes.len();
+        // Every second one first: the nodes of a tree that is filled in order stay half empty.
+        let (first, second): (Vec<_>, Vec<_>) =
+            relist.changed.into_values().enumerate().partition(|(n, _)| n % 2 == 0);
+        for (_, entry) in first.into_iter().chain(second) {
             let old = self.watched(source, &entry);
             if !old.as_ref().is_some_and(|old| old.same(&entry)) {
                 self.change(old, entry, initial);
             }
         }
+        self.changes[from..].sort_by(|a, b| a.key().cmp(b.key()));
         self.overlays.listed(source, version);
         self.show_views();
         let was_synced = self.all_synced();
