@@ -31,9 +31,12 @@ use crate::auth::PeerCertificate;
 
 mod body;
 mod stall;
+mod strangers;
 
 pub use body::{AnswerBody, RequestBody};
 use stall::{Progress, StallTimeout};
+pub(crate) use strangers::Recognized;
+use strangers::{Peer, Strangers};
 
 /// Any error, for bodies and services.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -61,6 +64,11 @@ pub struct Limits {
     pub streams_max: u32,
     /// How many connections there may be.
     pub connections_max: usize,
+    /// How many connections there may be of clients that have not authenticated. The one that
+    /// was idle for longest makes room for a new one.
+    pub strangers_max: usize,
+    /// How long a connection of such a client may be idle.
+    pub stranger_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -74,6 +82,8 @@ impl Default for Limits {
             header_bytes_max: 64 << 10,
             streams_max: 250,
             connections_max: 20_000,
+            strangers_max: 2_000,
+            stranger_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -124,6 +134,7 @@ pub async fn serve_with<S, B>(
     let _cut_when_dropped = cut.clone().drop_guard();
     let places = Arc::new(Semaphore::new(limits.connections_max));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let strangers = Strangers::new(limits.strangers_max, limits.stranger_timeout);
     let limits = Arc::new(limits);
     let tls = tls.map(TlsAcceptor::from);
     let mut shutdown = pin!(shutdown);
@@ -131,6 +142,7 @@ pub async fn serve_with<S, B>(
         let stream = tokio::select! {
             biased;
             () = &mut shutdown => break,
+            never = strangers.close_idle() => match never {},
             stream = accept(&listener) => stream,
         };
         let (place, refused) = match places.clone().try_acquire_owned() {
@@ -147,14 +159,17 @@ pub async fn serve_with<S, B>(
             service: service.clone(),
             limits: limits.clone(),
             end: end.clone(),
+            peer: strangers.enter(),
             refused,
             place,
         };
         let (tls, cut) = (tls.clone(), cut.clone());
+        let closed = connection.peer.closed();
         tokio::spawn(async move {
             tokio::select! {
                 biased;
                 () = cut.cancelled() => {}
+                () = closed => {}
                 () = connection.run(stream, tls) => {}
             }
         });
@@ -204,6 +219,7 @@ struct Connection<S> {
     service: S,
     limits: Arc<Limits>,
     end: CancellationToken,
+    peer: Arc<Peer>,
     refused: bool,
     place: OwnedSemaphorePermit,
 }
@@ -244,32 +260,43 @@ where
         };
         let (_, session) = stream.get_ref();
         let h2 = session.alpn_protocol() == Some(b"h2");
-        let peer = session
+        let certificate = session
             .peer_certificates()
             .and_then(|chain| chain.first())
             .and_then(|certificate| PeerCertificate::from_der(certificate));
-        self.http(stream, h2, peer).await
+        if certificate.is_some() {
+            self.peer.recognize();
+        }
+        self.http(stream, h2, certificate).await
     }
 
-    async fn http<I>(self, io: I, h2: bool, peer: Option<PeerCertificate>) -> Result<(), BoxError>
+    async fn http<I>(
+        self,
+        io: I,
+        h2: bool,
+        certificate: Option<PeerCertificate>,
+    ) -> Result<(), BoxError>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Self { service, limits, end, refused, place } = self;
+        let Self { service, limits, end, peer, refused, place } = self;
         let _place = place;
         let body_timeout = limits.body_timeout;
         let answer_end = end.clone();
         let progress = Progress::default();
         let answers = progress.clone();
         let handler = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let request = received(request, body_timeout, peer.as_ref());
-            let service = service.clone();
+            let request = received(request, body_timeout, certificate.as_ref());
+            let (service, asking) = (service.clone(), peer.ask());
             let (end, progress) = (answer_end.clone(), answers.entry());
             async move {
                 if refused {
                     return Ok(refusal().map(Either::Right));
                 }
                 let answer = service.oneshot(request).await.map_err(io::Error::other)?;
+                if answer.extensions().get::<Recognized>().is_some() {
+                    asking.recognize();
+                }
                 Ok::<_, io::Error>(
                     answer.map(|body| Either::Left(AnswerBody::new(body, end, progress))),
                 )
@@ -326,12 +353,12 @@ where
 fn received(
     request: Request<Incoming>,
     body_timeout: Duration,
-    peer: Option<&PeerCertificate>,
+    certificate: Option<&PeerCertificate>,
 ) -> Request<RequestBody> {
     let mut request = request.map(|body| RequestBody::new(body, body_timeout));
     request.extensions_mut().insert(OverWire);
-    if let Some(peer) = peer {
-        request.extensions_mut().insert(peer.clone());
+    if let Some(certificate) = certificate {
+        request.extensions_mut().insert(certificate.clone());
     }
     request
 }

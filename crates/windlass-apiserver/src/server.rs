@@ -16,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::ExpressionWarning;
 use crate::alloc::Allocator;
-use crate::auth::{Authenticator, Authorizer, DEFAULT_ISSUER, Impersonator, Signer, User};
+use crate::auth::{
+    ANONYMOUS, Authenticator, Authorizer, DEFAULT_ISSUER, Impersonator, Signer, User,
+};
 use crate::clock::Clock;
 use crate::fault::{Fault, FaultHook, Faults, LogEntry, RequestLog, Written};
 use crate::handler::Rules;
@@ -25,6 +27,7 @@ use crate::registry::{Registry, storage_of};
 use crate::request::{Query, RequestInfo};
 use crate::resource::Resource;
 use crate::response::{Body, Form};
+use crate::serve::{OverWire, Recognized};
 use crate::status::{Cause, Details, Result, Status};
 use crate::store::{Change, Entry, Journal, JournalError, LogLimits, ResourceKey, Seed, Store};
 
@@ -368,6 +371,8 @@ impl Inner {
         let user = self.identify(&parts, &info);
         info.user = user.as_ref().map(|user| user.name.clone()).unwrap_or_default();
         info.user_agent = dispatch::text_of(&parts.headers, header::USER_AGENT).to_owned();
+        let recognized = parts.extensions.get::<OverWire>().is_some()
+            && user.as_ref().is_ok_and(|user| self.is_recognized(user, &info));
         let fault = self.faults.of(&info);
         if !fault.delay.is_zero() {
             tokio::time::sleep(fault.delay).await;
@@ -390,8 +395,17 @@ impl Inner {
             (Ok(response), None) => response,
             (Err(status), _) => crate::response::failure(&status, failing),
         };
+        if recognized {
+            response.extensions_mut().insert(Recognized);
+        }
         self.finish(&mut response, info);
         response
+    }
+
+    /// Returns `true` if the sender of a request is no stranger: it has authenticated, or may do what
+    /// not everybody may.
+    fn is_recognized(&self, user: &User, info: &RequestInfo) -> bool {
+        user.name != ANONYMOUS || (info.is_resource && self.allow(user, info).is_ok())
     }
 
     /// Handles a request within its time limit.

@@ -296,3 +296,14 @@ proptest! {
         let _ = parse(&body, Media::Yaml).map(|d| d.duplicates());
     }
 }
+
+#[test]
+fn an_object_with_more_items_than_can_be_stored_is_refused() {
+    let pod = Gvk::new("", "v1", "Pod");
+    let with = |count: usize| json!({"spec": {"containers": vec![json!({}); count]}});
+    let why = error(with(200_000), &pod);
+    assert_eq!(why, "its lists have more than 131072 items, too many to be stored");
+    assert!(decode(&with(1_000).to_string(), &pod).is_ok());
+    let map = json!({"metadata": {"ownerReferences": vec![json!({}); 200_000]}});
+    assert_eq!(check_value(&map, &config_map()).unwrap_err(), why);
+}

@@ -4,7 +4,8 @@
 //! reports wrong types in Go's words, normalises special values, and leaves out or fills
 //! in what the encoder of the Go struct would.
 //!
-//! **Invariant:** decoding its own output changes nothing and fails never.
+//! **Invariant:** decoding its own output changes nothing, and fails only if that is too large to be
+//! stored.
 
 use serde_json::{Map, Value};
 
@@ -45,8 +46,14 @@ fn outcome(mut decoder: Decoder, node: &Node<'_>, id: TypeId) -> Result<Outcome,
     }
 }
 
+/// The most structs that an object may consist of: with one field each, as many as the largest
+/// stored object has room for. More of them would cost their defaults and checks in vain.
+const STRUCTS_MAX: usize = crate::store::OBJECT_BYTES_MAX / 12;
+
 struct Decoder {
     strict: Vec<String>,
+    /// How many structs there are so far.
+    structs: usize,
     /// The first failure that did not end the walk, and where it was.
     saved: Option<(Fail, String)>,
     /// Whether strict findings are not wanted.
@@ -151,6 +158,7 @@ impl Decoder {
     fn new(quiet: bool) -> Self {
         Self {
             strict: Vec::new(),
+            structs: 0,
             saved: None,
             quiet,
             wraps: false,
@@ -320,6 +328,12 @@ impl Decoder {
                 return Ok(zero_struct(strukt));
             }
         };
+        self.structs += 1;
+        if self.structs > STRUCTS_MAX {
+            let why =
+                format!("its lists have more than {STRUCTS_MAX} items, too many to be stored");
+            return Err(Fail::Text(why));
+        }
         let (outer, end) = (self.strukt, self.path.len());
         let mut found: Vec<Option<usize>> = vec![None; strukt.fields.len()];
         let mut values: Vec<Option<Value>> = vec![None; strukt.fields.len()];

@@ -30,9 +30,10 @@ struct Server {
     task: tokio::task::JoinHandle<()>,
 }
 
-/// Echoes the body; names the peer at `/who`, and never ends its answer at `/watch` (where it
+/// Echoes the body, and recognizes its sender at `/known`; names the peer at `/who`, and never ends its answer at `/watch` (where it
 /// waits) and `/endless` (where it does not).
 async fn answer(request: Request<RequestBody>) -> Result<Response<TestBody>, BoxError> {
+    let known = request.uri().path() == "/known";
     let full = |bytes: Bytes| Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
     let body = match request.uri().path() {
         "/who" => {
@@ -53,7 +54,11 @@ async fn answer(request: Request<RequestBody>) -> Result<Response<TestBody>, Box
             Err(error) => full(error.to_string().into()),
         },
     };
-    Ok(Response::new(body))
+    let mut response = Response::new(body);
+    if known {
+        response.extensions_mut().insert(Recognized);
+    }
+    Ok(response)
 }
 
 impl Server {
@@ -239,6 +244,7 @@ async fn connection(
         service: tower::service_fn(answer),
         limits: Arc::new(Limits::default()),
         end: CancellationToken::new(),
+        peer: Strangers::new(1, Duration::from_secs(10)).enter(),
         refused: false,
         place: places.acquire_owned().await.unwrap(),
     };
@@ -263,4 +269,27 @@ async fn a_watch_without_news_is_not_cut() {
     sleep(Duration::from_secs(3600)).await;
     assert!(!task.is_finished());
     task.abort();
+}
+
+#[tokio::test]
+async fn strangers_make_room_for_each_other_but_not_those_who_are_known() {
+    let limits = Limits { strangers_max: 2, ..Limits::default() };
+    let server = Server::start(true, limits).await;
+    let client = server.ca.client("alice", &[]).unwrap();
+    let mut certified = h2(server.tls(b"h2", Some(&client)).await).await;
+    assert_eq!(text(certified.send_request(post("/", "a")).await.unwrap()).await, "a");
+    let mut known = h1(server.tls(b"http/1.1", None).await).await;
+    assert_eq!(text(known.send_request(post("/known", "b")).await.unwrap()).await, "b");
+    let mut strangers = Vec::new();
+    for alpn in [b"h2".as_slice(), b"http/1.1", b"h2"] {
+        strangers.push(server.tls(alpn, None).await);
+    }
+    // The first stranger reads the end of its connection, after what the handshake left to read.
+    let mut rest = Vec::new();
+    strangers.remove(0).read_to_end(&mut rest).await.unwrap_or_default();
+    let mut third = h2(strangers.remove(1)).await;
+    assert_eq!(text(third.send_request(post("/", "c")).await.unwrap()).await, "c");
+    assert_eq!(text(certified.send_request(post("/", "a")).await.unwrap()).await, "a");
+    assert_eq!(text(known.send_request(post("/", "b")).await.unwrap()).await, "b");
+    server.end().await;
 }

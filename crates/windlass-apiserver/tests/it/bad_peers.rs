@@ -42,6 +42,31 @@ async fn hundreds_of_idle_connections_stop_nobody() {
     listening.end().await;
 }
 
+/// Asks for the version over a connection that stays open; returns the answer's status line.
+async fn ask_again(stream: &mut TcpStream, token: &str) -> String {
+    let request =
+        format!("GET /version HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut start = [0; 4096];
+    let count = stream.read(&mut start).await.unwrap();
+    String::from_utf8_lossy(&start[..count]).lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn connections_of_unknown_clients_make_room_but_not_those_of_users() {
+    let listening = Listening::start(false, Limits { strangers_max: 1, ..Limits::default() }).await;
+    let connect = || TcpStream::connect(listening.address);
+    let mut user = connect().await.unwrap();
+    assert_eq!(ask_again(&mut user, "admin").await, "HTTP/1.1 200 OK");
+    let mut stranger = connect().await.unwrap();
+    assert_eq!(ask_again(&mut stranger, "wrong").await, "HTTP/1.1 401 Unauthorized");
+    let mut other = connect().await.unwrap();
+    assert_eq!(ask_again(&mut other, "wrong").await, "HTTP/1.1 401 Unauthorized");
+    assert_eq!(stranger.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    assert_eq!(ask_again(&mut user, "admin").await, "HTTP/1.1 200 OK");
+    listening.end().await;
+}
+
 #[tokio::test]
 async fn slow_senders_are_cut_and_stop_nobody() {
     let short = Duration::from_millis(100);
