@@ -91,11 +91,18 @@ use value::{Fault, Res, Val};
 /// What one run of a rule may cost.
 pub const CALL_LIMIT: u64 = 1_000_000;
 
-/// What one run of a match condition of a webhook or policy may cost.
+/// What all match conditions of a webhook or policy may cost together.
 pub const MATCH_LIMIT: u64 = 2_500_000;
+
+/// What all rules of one object, or all expressions of a policy for one request, may cost together.
+pub const REQUEST_LIMIT: u64 = 10_000_000;
 
 /// The error of a run that exceeded its limit.
 pub const LIMIT_EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
+
+/// The error of expressions that exceeded what they may cost together.
+pub const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
+     validation rules will be run";
 
 /// The type of the variable `authorizer`.
 pub const AUTHORIZER: Type = functions::AUTHORIZER;
@@ -190,17 +197,17 @@ impl std::error::Error for CompileError {}
 // === impl Input ===
 
 impl<'a> Input<'a> {
-    /// Data that looks as declared.
+    /// Creates an input of data that looks as declared.
     pub fn json(value: &'a Value, decl: &'a Decl) -> Self {
         Self(Val::of_json(value, decl))
     }
 
-    /// Data of which nothing is known.
+    /// Creates an input of data of which nothing is known.
     pub fn plain(value: &'a Value) -> Self {
         Self(Val::of_json(value, &decl::DYN))
     }
 
-    /// An optional with or without data.
+    /// Creates an optional with or without data.
     pub fn optional(value: Option<&'a Value>, decl: &'a Decl) -> Self {
         Self(match value {
             Some(value) => Val::of_json(value, decl).map(Val::some),
@@ -208,23 +215,24 @@ impl<'a> Input<'a> {
         })
     }
 
-    /// No value: using the variable is an error.
+    /// Creates an input without a value: using the variable is an error.
     pub fn absent() -> Self {
         Self(value::fault("no such attribute(s)"))
     }
 
-    /// Named values that other expressions gave; one that failed fails where it is used.
+    /// Creates an input of named values that other expressions gave; one that failed fails where it
+    /// is used.
     pub fn results(values: impl IntoIterator<Item = (String, Input<'a>)>) -> Self {
         let good = values.into_iter().filter_map(|(name, input)| Some((name, input.0.ok()?)));
         Self(Ok(Val::map(good)))
     }
 
-    /// What another expression gave.
+    /// Creates an input of what another expression gave.
     pub fn kept(value: &Kept) -> Self {
         Self(Ok(value.0.clone()))
     }
 
-    /// The value of the variable `authorizer`.
+    /// Returns the value of the variable `authorizer`.
     pub fn authorizer(authorizer: &'a dyn Authorizer) -> Self {
         Self(Ok(Val::Check(Arc::new(authorize::Check::start(authorizer)))))
     }
@@ -264,12 +272,12 @@ impl Expression {
         Ok(Self { ast, checked, plan, variables: variables.to_vec() })
     }
 
-    /// The type of the result.
+    /// Returns the type of the result.
     pub fn ty(&self) -> &Type {
         self.checked.ty(&self.ast.root)
     }
 
-    /// The variables it was compiled with.
+    /// Returns the variables it was compiled with.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
@@ -284,13 +292,13 @@ impl Expression {
         self.checked.references.iter().any(is)
     }
 
-    /// The worst cost of a run, where every variable looks like `root`.
+    /// Returns the worst cost of a run, where every variable looks like `root`.
     pub fn estimate(&self, root: &Decl) -> u64 {
         cost::estimate(&self.ast, &self.checked, &|_: &str| Some(root))
     }
 
-    /// The worst cost of a run, where every variable looks as declared. What is declared without
-    /// bounds may be as large as a request.
+    /// Returns the worst cost of a run, where every variable looks as declared. What is declared
+    /// without bounds may be as large as a request.
     pub fn worst_cost(&self) -> u64 {
         let decl = |name: &str| {
             let declared = self.variables.iter().find(|variable| variable.name == name);
@@ -310,20 +318,22 @@ impl Expression {
     ///
     /// # Errors
     /// As [`Expression::evaluate`], and if a message is not named after its place.
-    pub fn evaluate_patch(&self, inputs: &[Input<'_>], limit: u64) -> Result<Value, String> {
-        self.run(inputs, limit, |made| patch_of(&made)).0.map_err(fault_text)
+    pub fn evaluate_patch(&self, inputs: &[Input<'_>], limit: u64) -> (Result<Value, String>, u64) {
+        let (result, cost) = self.run(inputs, limit, |made| patch_of(&made));
+        (result.map_err(fault_text), cost)
     }
 
     /// Runs it like [`Expression::evaluate`], and keeps the result as an input for others.
     ///
     /// # Errors
     /// As [`Expression::evaluate`], and if the result can not be kept.
-    pub fn evaluate_kept(&self, inputs: &[Input<'_>], limit: u64) -> Result<Kept, String> {
+    pub fn evaluate_kept(&self, inputs: &[Input<'_>], limit: u64) -> (Result<Kept, String>, u64) {
         let keep = |made: Val<'_>| match made.detached()? {
             Some(kept) => Ok(Kept(kept)),
             None => value::fault(format!("a value of type {} can not be kept", made.type_name())),
         };
-        self.run(inputs, limit, keep).0.map_err(fault_text)
+        let (result, cost) = self.run(inputs, limit, keep);
+        (result.map_err(fault_text), cost)
     }
 
     /// Runs it and reads the result, all within the limit.

@@ -8,7 +8,9 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use windlass_cel::{CompiledRule, Evaluation, LIMIT_EXCEEDED, Rule, Schema};
+use windlass_cel::{
+    CompiledRule, Evaluation, LIMIT_EXCEEDED, OUT_OF_BUDGET, REQUEST_LIMIT, Rule, Schema,
+};
 
 use super::correlation::{Correlation, unchanged};
 use super::path;
@@ -17,13 +19,10 @@ use crate::status::{FieldError, FieldErrorKind, FieldErrors, quote, show};
 use crate::work;
 
 /// The cost all rules of one object may have together.
-pub const OBJECT_BUDGET: i64 = 10_000_000;
+pub const OBJECT_BUDGET: i64 = REQUEST_LIMIT as i64;
 
 /// The longest message an expression may give, in bytes.
 const MESSAGE_MAX: usize = 5 * 1024;
-
-const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
-     validation rules will be run";
 
 /// Returns `true` if the schema has any rule.
 pub fn any(schema: &Schema) -> bool {
@@ -39,7 +38,8 @@ pub struct Verdict {
     pub warnings: Vec<String>,
 }
 
-/// The error in place of rules that did not run because the object is invalid in other ways.
+/// Returns the error in place of rules that did not run because the object is invalid in other
+/// ways.
 ///
 /// `required` is set if a value is missing that is not in `errors`.
 pub fn blocked(errors: &[FieldError], required: bool) -> Option<FieldError> {

@@ -146,6 +146,30 @@ async fn a_rule_that_fails_is_a_refusal_unless_failures_are_ignored() {
 }
 
 #[tokio::test]
+async fn a_rule_and_all_rules_of_a_policy_cost_no_more_than_the_real_server_lets_them() {
+    let loops = json!({"expression": "object.data.all(a, object.data.all(b, a != b || a == b))"});
+    let entries = |count: usize| -> Value {
+        (0..count).map(|n| (format!("k{n}"), json!(""))).collect::<serde_json::Map<_, _>>().into()
+    };
+    for (rules, ends) in [
+        (1, "resulted in error: operation cancelled: actual cost limit exceeded"),
+        (
+            24,
+            "denied request: validation failed due to running out of cost budget, no further \
+             validation rules will be run",
+        ),
+    ] {
+        let server = server();
+        policy(&server, json!({"validations": vec![loops.clone(); rules]}), json!({})).await;
+        let size = if rules == 1 { 1000 } else { 300 };
+        assert_eq!(post(&server, MAPS, with_data("small", entries(20))).await.code, 201);
+        let refused = post(&server, MAPS, with_data("large", entries(size))).await;
+        assert_eq!(refused.code, 422);
+        assert!(refused.message().ends_with(ends), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_webhook_is_called_only_when_its_conditions_hold() {
     let server = server();
     let url = "https://hook.example.com/x";

@@ -31,18 +31,22 @@ impl Conditions {
     /// Returns `true` if all of them hold for a request.
     ///
     /// # Errors
-    /// What could not be evaluated, when none of the others says no.
+    /// What could not be evaluated, when none of the others says no; or that they cost too much.
     pub fn hold(&self, scope: &Scope<'_>) -> Result<bool, String> {
-        let mut errors = Vec::new();
+        scope.allow(MATCH_LIMIT);
+        let (mut holds, mut errors) = (true, Vec::new());
         for condition in &self.0 {
-            match condition.run(scope, MATCH_LIMIT) {
-                Ok(Output::Bool(true)) => {}
-                Ok(Output::Bool(false)) => return Ok(false),
+            match condition.run(scope) {
+                Err(error) if scope.is_spent() => return Err(error),
+                Ok(Output::Bool(held)) => holds &= held,
                 Ok(_) => errors.push(format!("expression '{}' gives no boolean", condition.text())),
                 Err(error) => errors.push(error),
             }
         }
-        aggregate(errors).map_or(Ok(true), Err)
+        match aggregate(errors) {
+            Some(errors) if holds => Err(errors),
+            _ => Ok(holds),
+        }
     }
 }
 

@@ -67,23 +67,24 @@ pub(super) fn namespace_decl() -> &'static Decl {
 // === impl Environment ===
 
 impl Environment {
-    /// The variables of a policy or webhook; `params` is `true` if there is one of that name.
+    /// Returns the variables of a policy or webhook; `params` is `true` if there is one of that
+    /// name.
     pub fn new(params: bool) -> Self {
         let any = || Arc::new(Decl::dynamic());
         Self { params: params.then(any), object: any(), variables: None }
     }
 
-    /// The environment of expressions that may use variables of the policy.
+    /// Returns the environment of expressions that may use variables of the policy.
     pub fn composed(params: bool) -> Self {
         Self { variables: Some(Vec::new()), ..Self::new(params) }
     }
 
-    /// The environment of expressions for objects of this shape.
+    /// Returns the environment of expressions for objects of this shape.
     pub fn of(self, object: Arc<Decl>) -> Self {
         Self { object, ..self }
     }
 
-    /// The environment of expressions for parameters of this shape.
+    /// Returns the environment of expressions for parameters of this shape.
     pub fn params(self, params: Arc<Decl>) -> Self {
         Self { params: Some(params), ..self }
     }

@@ -6,7 +6,7 @@ use windlass_text::json_patch::{Refused, Steps};
 use super::conditions::Conditions;
 use super::environment::{Environment, Gives};
 use super::program::{Program, Scope};
-use crate::{CALL_LIMIT, Output};
+use crate::{Output, REQUEST_LIMIT};
 
 /// The longest message that an expression may make.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
@@ -114,8 +114,7 @@ impl Policy {
     /// What could not be evaluated.
     pub fn applies(&self, scope: &mut Scope<'_>) -> Result<bool, String> {
         for (name, program) in &self.variables {
-            let value = program.keep(scope, CALL_LIMIT);
-            scope.set(name, value);
+            program.compose(name, scope);
         }
         self.conditions.hold(scope)
     }
@@ -131,20 +130,25 @@ impl Policy {
                 return verdict;
             }
         }
+        scope.allow(REQUEST_LIMIT);
         for (at, validation) in self.validations.iter().enumerate() {
-            let denial = match validation.rule.run(scope, CALL_LIMIT) {
+            let denial = match validation.rule.run(scope) {
+                Err(message) if scope.is_spent() => return self.spent(message),
                 Ok(Output::Bool(true)) => continue,
-                Ok(_) => Some(Denial {
-                    message: validation.message(scope),
-                    reason: validation.reason.clone(),
-                    rule: Some(at),
-                }),
+                Ok(_) => match validation.message(scope) {
+                    Ok(message) => {
+                        Some(Denial { message, reason: validation.reason.clone(), rule: Some(at) })
+                    }
+                    Err(why) => self.failed(format!("failed messageExpression: {why}")),
+                },
                 Err(message) => self.failed(message),
             };
             verdict.denials.extend(denial.map(|denial| Denial { rule: Some(at), ..denial }));
         }
+        scope.allow(REQUEST_LIMIT);
         for (key, program) in &self.annotations {
-            match program.run(scope, CALL_LIMIT) {
+            match program.run(scope) {
+                Err(message) if scope.is_spent() => return self.spent(message),
                 Ok(Output::String(value)) if !value.trim().is_empty() => {
                     verdict.annotations.push((key.clone(), cut(value.trim())));
                 }
@@ -156,6 +160,11 @@ impl Policy {
             }
         }
         verdict
+    }
+
+    /// The verdict of a policy whose expressions cost too much: nothing else counts.
+    fn spent(&self, message: String) -> Verdict {
+        Verdict { denials: self.failed(message).into_iter().collect(), ..Verdict::default() }
     }
 
     /// Returns the changes of a mutating policy, in order.
@@ -186,19 +195,26 @@ impl Validation {
     }
 
     /// The result of an expression, or the fixed text, or the rule itself.
-    fn message(&self, scope: &Scope<'_>) -> String {
-        if let Some(rule) = &self.message_rule
-            && let Ok(Output::String(made)) = rule.run(scope, CALL_LIMIT)
-        {
-            let made = made.trim();
-            if !made.is_empty() && made.len() <= MESSAGE_BYTES_MAX && !made.contains('\n') {
-                return made.to_owned();
+    ///
+    /// # Errors
+    /// That the expressions of the policy cost too much.
+    fn message(&self, scope: &Scope<'_>) -> Result<String, String> {
+        if let Some(rule) = &self.message_rule {
+            match rule.run(scope) {
+                Err(message) if scope.is_spent() => return Err(message),
+                Ok(Output::String(made)) => {
+                    let made = made.trim();
+                    if !made.is_empty() && made.len() <= MESSAGE_BYTES_MAX && !made.contains('\n') {
+                        return Ok(made.to_owned());
+                    }
+                }
+                _ => {}
             }
         }
-        match self.message.as_str() {
+        Ok(match self.message.as_str() {
             "" => format!("failed expression: {}", self.rule.text().trim()),
             message => message.to_owned(),
-        }
+        })
     }
 }
 
@@ -233,7 +249,8 @@ impl Mutation {
         object: &Value,
         merge: impl FnOnce(Value) -> Result<Value, String>,
     ) -> Result<Value, String> {
-        let patch = self.program().patch(scope, CALL_LIMIT)?;
+        scope.allow(REQUEST_LIMIT);
+        let patch = self.program().patch(scope)?;
         let Self::Steps(_) = self else {
             return merge(patch).map_err(|why| format!("error applying patch: {why}"));
         };
@@ -299,6 +316,57 @@ mod tests {
         assert!(made.denials.iter().all(|denial| denial.rule.is_none()));
         let lenient = json!({"auditAnnotations": annotations, "failurePolicy": "Ignore"});
         assert!(verdict(lenient, json!({})).denials.is_empty());
+    }
+
+    /// An expression that costs half of what one may cost alone.
+    const COSTLY: &str = "object.l.all(a, object.l.all(b, a != b || a == b))";
+
+    fn list() -> Value {
+        json!({"l": (0..300).collect::<Vec<u32>>()})
+    }
+
+    #[test]
+    fn the_rules_of_a_policy_together_cost_no_more_than_the_limit() {
+        let rule = json!({"expression": COSTLY});
+        let few = json!({"validations": vec![rule.clone(); 3]});
+        assert!(verdict(few, list()).denials.is_empty(), "each of them is cheap enough");
+        let failing = json!({"expression": "false"});
+        let many: Vec<Value> = std::iter::once(failing).chain(vec![rule; 24]).collect();
+        let made = verdict(json!({"validations": many}), list());
+        assert_eq!(made.denials.len(), 1, "only that it was too much");
+        assert_eq!(made.denials[0].message, crate::OUT_OF_BUDGET);
+        let lenient = json!({"validations": many, "failurePolicy": "Ignore"});
+        assert!(verdict(lenient, list()).denials.is_empty());
+    }
+
+    #[test]
+    fn variables_are_charged_once_to_what_uses_them() {
+        let with = |variables: usize, rules: Vec<String>| {
+            let variable = |n| json!({"name": format!("v{n}"), "expression": COSTLY});
+            let variables: Vec<Value> = (0..variables).map(variable).collect();
+            let rule = |rule: String| json!({"expression": rule});
+            let rules: Vec<Value> = rules.into_iter().map(rule).collect();
+            verdict(json!({"variables": variables, "validations": rules}), list()).denials
+        };
+        let many: Vec<String> = (0..24).map(|n| format!("variables.v{n}")).collect();
+        assert_eq!(with(24, many)[0].message, crate::OUT_OF_BUDGET);
+        assert!(with(24, vec!["true".into()]).is_empty(), "nothing uses them");
+        assert!(with(1, vec!["variables.v0".into(); 24]).is_empty(), "the same again and again");
+    }
+
+    #[test]
+    fn match_conditions_and_audit_annotations_have_limits_of_their_own() {
+        let condition = |n: usize| json!({"name": format!("c{n}"), "expression": COSTLY});
+        let conditions =
+            |count| json!({"matchConditions": (1..=count).map(condition).collect::<Vec<_>>()});
+        assert!(verdict(conditions(2), list()).denials.is_empty());
+        assert_eq!(verdict(conditions(6), list()).denials[0].message, crate::OUT_OF_BUDGET);
+        let annotation = json!({"key": "a", "valueExpression": format!("{COSTLY} ? 'a' : 'b'")});
+        let annotations = |count| json!({"auditAnnotations": vec![annotation.clone(); count]});
+        assert_eq!(verdict(annotations(2), list()).annotations.len(), 2);
+        let made = verdict(annotations(24), list());
+        assert_eq!(made.denials[0].message, crate::OUT_OF_BUDGET);
+        assert!(made.annotations.is_empty());
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Expressions over a request, and the values of their variables.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::environment::{Environment, Gives, namespace_decl, request_decl};
-use crate::{Authorizer, Expression, Input, Kept, Output, Variable};
+use crate::{Authorizer, CALL_LIMIT, Expression, Input, Kept, OUT_OF_BUDGET, Output, Variable};
 
 /// An expression, compiled if it can be.
 #[derive(Debug)]
@@ -22,8 +23,22 @@ pub struct Scope<'a> {
     namespace: Arc<Value>,
     params: &'a Value,
     authorizer: Option<Box<dyn Authorizer + 'a>>,
-    /// The values of the policy's variables so far, or why they have none.
-    variables: Vec<(String, Result<Kept, String>)>,
+    /// The variables of the policy so far.
+    variables: Vec<Composed>,
+    /// What expressions may still cost; `None` if they have cost more.
+    left: Cell<Option<u64>>,
+}
+
+/// A variable of a policy.
+struct Composed {
+    name: String,
+    /// Its value, or why it has none.
+    value: Result<Kept, String>,
+    /// The text of its expression.
+    text: String,
+    /// What its value has cost, charged to the first expression that uses it.
+    cost: u64,
+    charged: Cell<bool>,
 }
 
 static NOTHING: Value = Value::Null;
@@ -37,12 +52,12 @@ impl Program {
         Self { text: text.to_owned(), compiled: compiled.map_err(|why| why.to_string()) }
     }
 
-    /// The text that was compiled.
+    /// Returns the text that was compiled.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What it compiled to.
+    /// Returns what it compiled to.
     pub fn compiled(&self) -> Option<&Expression> {
         self.compiled.as_ref().ok()
     }
@@ -52,33 +67,40 @@ impl Program {
         self.compiled().is_some_and(|compiled| compiled.uses(name))
     }
 
-    /// Runs it.
+    /// Runs it, and charges what it costs to the scope.
     ///
     /// # Errors
     /// What went wrong, in the words of the API server.
-    pub fn run(&self, scope: &Scope<'_>, limit: u64) -> Result<Output, String> {
+    pub fn run(&self, scope: &Scope<'_>) -> Result<Output, String> {
         let compiled = self.compiled.as_ref().map_err(|why| format!("compilation error: {why}"))?;
-        let (result, _cost) = compiled.evaluate(&scope.inputs(compiled), limit);
+        let (result, cost) = compiled.evaluate(&scope.inputs(compiled), CALL_LIMIT);
+        scope.charge(&self.text, cost)?;
         result.map_err(|error| self.failed(scope, error))
     }
 
-    /// Runs it, and keeps what it gives for others.
-    ///
-    /// # Errors
-    /// What went wrong, in the words of the API server.
-    pub fn keep(&self, scope: &Scope<'_>, limit: u64) -> Result<Kept, String> {
-        let compiled = self.compiled.as_ref().map_err(|why| format!("compilation error: {why}"))?;
-        let result = compiled.evaluate_kept(&scope.inputs(compiled), limit);
-        result.map_err(|error| self.failed(scope, error))
+    /// Runs it, and adds what it gives to the scope as a variable, which costs nothing before it is
+    /// used.
+    pub(super) fn compose(&self, name: &str, scope: &mut Scope<'_>) {
+        let (value, cost) = match &self.compiled {
+            Ok(compiled) => compiled.evaluate_kept(&scope.inputs(compiled), CALL_LIMIT),
+            Err(why) => (Err(format!("compilation error: {why}")), 0),
+        };
+        let value = value.map_err(|error| match self.compiled {
+            Ok(_) => self.failed(scope, error),
+            Err(_) => error,
+        });
+        let (name, text, charged) = (name.to_owned(), self.text.clone(), Cell::new(false));
+        scope.variables.push(Composed { name, value, text, cost, charged });
     }
 
-    /// Runs it for the patch it makes.
+    /// Runs it for the patch it makes, and charges what it costs to the scope.
     ///
     /// # Errors
     /// What went wrong, in the words of the API server.
-    pub fn patch(&self, scope: &Scope<'_>, limit: u64) -> Result<Value, String> {
+    pub fn patch(&self, scope: &Scope<'_>) -> Result<Value, String> {
         let compiled = self.compiled.as_ref().map_err(Clone::clone)?;
-        let result = compiled.evaluate_patch(&scope.inputs(compiled), limit);
+        let (result, cost) = compiled.evaluate_patch(&scope.inputs(compiled), CALL_LIMIT);
+        scope.charge(&self.text, cost)?;
         result.map_err(|error| match error.starts_with("type mismatch: ") {
             true => error,
             false => self.failed(scope, error),
@@ -92,10 +114,10 @@ impl Program {
 
     /// The error of a variable that this expression uses.
     fn failed_variable(&self, scope: &Scope<'_>) -> Option<String> {
-        scope.variables.iter().find_map(|(name, value)| {
+        scope.variables.iter().find_map(|Composed { name, value, .. }| {
             let error = value.as_ref().err()?;
-            let used = self.text.contains(&format!("variables.{name}"));
-            used.then(|| format!("composited variable \"{name}\" fails to evaluate: {error}"))
+            let text = || format!("composited variable \"{name}\" fails to evaluate: {error}");
+            uses_variable(&self.text, name).then(text)
         })
     }
 }
@@ -103,8 +125,8 @@ impl Program {
 // === impl Scope ===
 
 impl<'a> Scope<'a> {
-    /// The values for a request: the objects, null if the request has none, and the request itself
-    /// without them.
+    /// Returns the values for a request: the objects, null if the request has none, and the request
+    /// itself without them.
     pub fn new(object: &'a Value, old: &'a Value, request: Value) -> Self {
         Self {
             object,
@@ -114,6 +136,7 @@ impl<'a> Scope<'a> {
             params: &NOTHING,
             authorizer: None,
             variables: Vec::new(),
+            left: Cell::new(Some(0)),
         }
     }
 
@@ -132,9 +155,36 @@ impl<'a> Scope<'a> {
         Self { authorizer: Some(Box::new(authorizer)), ..self }
     }
 
-    /// Adds a variable of the policy.
-    pub(super) fn set(&mut self, name: &str, value: Result<Kept, String>) {
-        self.variables.push((name.to_owned(), value));
+    /// Sets what the expressions that follow may cost together.
+    pub(super) fn allow(&self, limit: u64) {
+        self.left.set(Some(limit));
+        self.variables.iter().for_each(|variable| variable.charged.set(false));
+    }
+
+    /// Returns `true` if expressions have cost more than they may together.
+    pub(super) fn is_spent(&self) -> bool {
+        self.left.get().is_none()
+    }
+
+    /// Charges an expression, and the variables that it is the first to use.
+    fn charge(&self, text: &str, cost: u64) -> Result<(), String> {
+        let cost = cost.saturating_add(self.cost_of_variables(text));
+        self.left.set(self.left.get().and_then(|left| left.checked_sub(cost)));
+        match self.is_spent() {
+            true => Err(OUT_OF_BUDGET.to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn cost_of_variables(&self, text: &str) -> u64 {
+        let used = self.variables.iter().filter(|variable| uses_variable(text, &variable.name));
+        used.fold(0, |sum: u64, variable| match variable.charged.replace(true) {
+            true => sum,
+            false => {
+                let below = self.cost_of_variables(&variable.text);
+                sum.saturating_add(variable.cost).saturating_add(below)
+            }
+        })
     }
 
     /// The values of the variables an expression was compiled with.
@@ -150,13 +200,22 @@ impl<'a> Scope<'a> {
             "params" => Input::plain(self.params),
             _ => {
                 let known = self.variables.iter();
-                let known =
-                    known.filter_map(|(name, value)| Some((name.clone(), value.as_ref().ok()?)));
+                let known = known.filter_map(|Composed { name, value, .. }| {
+                    Some((name.clone(), value.as_ref().ok()?))
+                });
                 Input::results(known.map(|(name, value)| (name, Input::kept(value))))
             }
         };
         compiled.variables().iter().map(value).collect()
     }
+}
+
+/// Returns `true` if the text of an expression names a variable of the policy.
+fn uses_variable(text: &str, name: &str) -> bool {
+    text.match_indices("variables.").any(|(at, dotted)| {
+        let rest = text[at + dotted.len()..].strip_prefix(name);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+    })
 }
 
 impl std::fmt::Debug for Scope<'_> {

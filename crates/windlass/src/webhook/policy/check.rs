@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 use windlass_cel::admission::{Environment, Gives};
-use windlass_cel::{CALL_LIMIT, Decl, Expression, MATCH_LIMIT, Schema, Shape};
+use windlass_cel::{CALL_LIMIT, Decl, Expression, MATCH_LIMIT, REQUEST_LIMIT, Schema, Shape};
 use windlass_manifests::schema;
 
 use super::{Declared, Described};
@@ -21,7 +21,7 @@ const COST_MAX: u64 = CALL_LIMIT;
 /// What it lets all conditions of a policy cost.
 const CONDITIONS_COST_MAX: u64 = MATCH_LIMIT;
 /// What it lets all other expressions of a policy cost, for each binding and object of parameters.
-const POLICY_COST_MAX: u64 = 10_000_000;
+const POLICY_COST_MAX: u64 = REQUEST_LIMIT;
 /// Estimates from here on come from texts of unknown length, such as `string(1)`, and mean nothing.
 const COST_UNKNOWN: u64 = 1_000_000_000_000_000_000;
 /// How many labels, annotations and the like objects are taken to have, and how many items the lists
