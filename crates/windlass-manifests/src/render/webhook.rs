@@ -54,7 +54,8 @@ impl Model {
     }
 
     /// What the operator may do to manage the certificate of its webhooks: keep it in one Secret,
-    /// and publish its CA in the objects that name the webhooks. A name cannot restrict `create`.
+    /// publish its CA in the objects that name the webhooks, and watch each of them by its name. A
+    /// name cannot restrict `create`.
     pub(super) fn webhook_grants(&self) -> Vec<Grant> {
         if !self.serves_webhooks() {
             return Vec::new();
@@ -65,7 +66,8 @@ impl Model {
             Grant::new(Rule::new("", "secrets", ["get", "update"]).name(&secret), Reach::Home),
         ];
         let patch = |group: &str, resource: &str, name: &str| {
-            Grant::new(Rule::new(group, resource, ["get", "patch"]).name(name), Reach::Cluster)
+            let verbs = ["get", "list", "patch", "watch"];
+            Grant::new(Rule::new(group, resource, verbs).name(name), Reach::Cluster)
         };
         for configuration in self.webhook_configurations() {
             let resource = match configuration["kind"].as_str() {

@@ -347,6 +347,7 @@ mod webhooks {
             role.rules.iter().any(|rule| rule.allows(group, configurations, name, verb))
         };
         assert!(may(name, "patch") && !may("other", "patch") && !may(name, "delete"));
+        assert!(may(name, "watch") && !may("other", "watch"), "a missing CA is noticed at once");
     }
 
     #[tokio::test]

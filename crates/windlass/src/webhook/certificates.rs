@@ -15,6 +15,7 @@
 //! **Invariant:** keys appear in the Secret and in memory, and nowhere else.
 
 mod bundle;
+mod changes;
 mod follow;
 mod issue;
 mod keeper;
@@ -79,7 +80,7 @@ pub(super) struct Times {
     pub(super) propagation: Duration,
     /// How long the previous CA stays trusted after the leaf was replaced.
     pub(super) overlap: Duration,
-    /// How often the leader looks at the Secret and the bundles.
+    /// How often the leader looks at the Secret and the bundles if no change leads it there.
     pub(super) check: Duration,
 }
 

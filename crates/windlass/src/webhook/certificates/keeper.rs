@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use windlass_manifests::Model;
 
 use super::bundle::{self, Target};
+use super::changes::Changes;
 use super::material::{Facts, Material};
 use super::{Published, Times};
 use crate::cache::Key;
@@ -18,6 +19,8 @@ use crate::manager::RunContext;
 
 /// The pause after a step that failed, and between the steps of a rotation.
 const RETRY: Duration = Duration::from_secs(5);
+/// The pause between two steps that changes of others lead to.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// The label of a Secret that this module may overwrite.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "windlass");
 
@@ -51,11 +54,13 @@ pub(super) async fn run(
     times: Times,
     published: Published,
 ) -> Result<()> {
+    let mut changes = Changes::of(&cx.client, &names.targets);
     let mut keeper = Keeper::new(cx.client.clone(), cx.clock.clone(), names, times);
     published.pending("it has just become the leader");
     // Another replica publishes it after this one.
     let _reset = Reset(published.clone());
     loop {
+        let began = Instant::now();
         let pause = match keeper.step().await {
             Ok(pause) => {
                 published.done();
@@ -73,9 +78,17 @@ pub(super) async fn run(
         tokio::select! {
             biased;
             () = cx.stopping() => return Ok(()),
+            () = changed(&mut changes, began) => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
+}
+
+/// Waits for a change of an object that names the webhooks, at least for a while after the last step
+/// began: somebody else may remove what is published again and again.
+async fn changed(changes: &mut Changes, began: Instant) {
+    changes.next().await;
+    tokio::time::sleep_until(began + PAUSE_MIN).await;
 }
 
 /// Ends the wait for a publication that this replica will not do.

@@ -369,17 +369,39 @@ async fn a_leader_is_not_ready_before_it_has_published_its_ca() {
     second.stop().await.expect("stops");
 }
 
+/// Removes all bundles, and waits until they are published again.
+async fn bundles_heal_within(world: &World, time: Duration) {
+    world.trust_also("").await;
+    tokio::time::sleep(time).await;
+    assert!(world.bundles().await.iter().all(|bundle| bundle.len() == 1), "within {time:?}");
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_bundle_that_somebody_removes_is_published_again() {
+async fn a_bundle_that_somebody_removes_is_published_again_at_once() {
     let world = World::new("Fail").await;
     let (running, _) = world.start("only");
     tokio::time::sleep(MINUTE).await;
     world.write_for(SAMPLE).await;
-    world.trust_also("").await;
-    assert!(world.bundles().await.iter().all(Vec::is_empty));
-    tokio::time::sleep(TIMES.check + SAMPLE).await;
-    assert!(world.bundles().await.iter().all(|bundle| bundle.len() == 1));
+    for _ in 0..3 {
+        bundles_heal_within(&world, Duration::from_secs(2)).await;
+    }
     world.write_for(MINUTE).await;
+    running.stop().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_is_published_again_although_no_watch_works() {
+    let world = World::new("Fail").await;
+    world.server.inject(Some(Box::new(|info| {
+        let names_webhooks = !info.resource.is_empty() && info.resource != "leases";
+        let watched = info.verb == "watch" || info.verb == "list";
+        let fail = (watched && names_webhooks).then(|| Status::internal("not today"));
+        Fault { fail, ..Fault::default() }
+    })));
+    let (running, _) = world.start("only");
+    tokio::time::sleep(MINUTE).await;
+    bundles_heal_within(&world, TIMES.check + SAMPLE).await;
+    world.write().await.expect("served and trusted");
     running.stop().await.expect("stops");
 }
 
