@@ -288,9 +288,8 @@ impl Webhooks {
         review: Value,
         load: (OwnedSemaphorePermit, Arrival),
     ) -> Outcome {
-        if review["kind"] != "ConversionReview" || !review["request"]["uid"].is_string() {
-            let why = "expected a ConversionReview with a request";
-            return refuse(StatusCode::BAD_REQUEST, why);
+        if let Err(why) = check_conversion(&review) {
+            return refuse(StatusCode::BAD_REQUEST, &why);
         }
         let (version, uid) = (review["apiVersion"].clone(), review["request"]["uid"].clone());
         let convert = convert.clone();
@@ -326,6 +325,24 @@ impl Webhooks {
                 (StatusCode::OK, failed_review(&version, &uid, text))
             }
         }
+    }
+}
+
+/// Fails if a document is no `ConversionReview` that can be answered.
+fn check_conversion(review: &Value) -> Result<(), String> {
+    if review["kind"] != "ConversionReview" {
+        return Err(format!("expected a ConversionReview, got {}", review["kind"]));
+    }
+    let known = ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"];
+    if !review["apiVersion"].as_str().is_some_and(|version| known.contains(&version)) {
+        return Err(format!(
+            "expected a ConversionReview of apiextensions.k8s.io/v1, got {}",
+            review["apiVersion"]
+        ));
+    }
+    match review["request"]["uid"].as_str() {
+        None | Some("") => Err("the ConversionReview has no request with a uid".into()),
+        Some(_) => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a webhook is asked.
 
 use k8s_openapi::api::authentication::v1::UserInfo;
+use kube::core::Status;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -118,9 +119,17 @@ impl<K: Object> Request<K> {
         K: Object<DynamicType = ()>,
     {
         let request = call.request;
-        let Ok(operation) = Operation::deserialize(&request["operation"]) else {
+        if request["operation"] == "CONNECT" {
             return Ok(None);
-        };
+        }
+        let operation = Operation::deserialize(&request["operation"]).map_err(|_| {
+            let text = format!(
+                "the request of the AdmissionReview has the operation {}, expected CREATE, UPDATE, \
+                 DELETE or CONNECT",
+                request["operation"]
+            );
+            malformed(&text)
+        })?;
         let Objects { object, old } = call.objects;
         let (object, old) = (object.unwrap_or_default(), old.unwrap_or_default());
         let (sent, old) = match operation {
@@ -129,6 +138,7 @@ impl<K: Object> Request<K> {
             Operation::Delete => (old, None),
         };
         let text = |field: &str| request[field].as_str().unwrap_or_default().to_owned();
+        check_kind::<K>(&sent)?;
         let object: K = decode(&sent)?;
         let name = match text("name") {
             // Requests for a collection do not carry it.
@@ -142,13 +152,47 @@ impl<K: Object> Request<K> {
             name,
             namespace: text("namespace"),
             subresource: text("subResource"),
-            user: UserInfo::deserialize(&request["userInfo"]).unwrap_or_default(),
+            user: user(&request["userInfo"])?,
             dry_run: request["dryRun"] == true,
             raw: request,
             seed: call.seed,
         };
         Ok(Some((decoded, sent)))
     }
+}
+
+/// The error of a request that no API server sends.
+fn malformed(text: &str) -> Error {
+    Error::Api {
+        action: "review".into(),
+        status: Status::failure(text, "BadRequest").with_code(400).boxed(),
+    }
+}
+
+fn user(info: &Value) -> Result<UserInfo> {
+    let user = Option::<UserInfo>::deserialize(info).map_err(|error| {
+        malformed(&format!("the userInfo of the request does not decode: {error}"))
+    })?;
+    Ok(user.unwrap_or_default())
+}
+
+/// Fails if an object is not of the group and kind of the handler: types of custom kinds do not
+/// look at them.
+fn check_kind<K: Object<DynamicType = ()>>(object: &RawValue) -> Result<()> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Types {
+        api_version: String,
+        kind: String,
+    }
+    let wanted = Kind::of::<K>();
+    let types: Types = serde_json::from_str(object.get()).unwrap_or_default();
+    let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
+    if types.kind == wanted.kind() && group == wanted.group() {
+        return Ok(());
+    }
+    let Types { api_version, kind } = types;
+    Err(malformed(&format!("the request has {kind:?} of {api_version:?}, expected {wanted}")))
 }
 
 fn decode<K: Object<DynamicType = ()>>(object: &RawValue) -> Result<K> {

@@ -9,6 +9,8 @@ use serde_json::json;
 
 use super::*;
 
+mod hostile;
+
 const PATH: &str = "/validate--v1-configmap";
 
 fn review() -> Value {
