@@ -112,9 +112,8 @@ fn strategy(definition: &Value) -> &str {
 }
 
 fn conversion(old: &Value, new: &Value, report: &mut Report) {
-    let several = |definition: &Value| version::all(definition).len() > 1;
     match (strategy(old), strategy(new)) {
-        ("Webhook", "None") if several(old) => report.breaking(
+        ("Webhook", "None") if needs_conversion(old, new) => report.breaking(
             "",
             "conversion",
             "conversion changes from Webhook to None, so objects of other versions are read without \
@@ -122,7 +121,7 @@ fn conversion(old: &Value, new: &Value, report: &mut Report) {
         ),
         ("Webhook", "None") => {
             let why = "conversion changes from Webhook to None, and there is one version, so nothing \
-                       was converted";
+                       is converted";
             report.safe("", "conversion", why);
         }
         ("Webhook", "Webhook") => webhook(old, new, report),
@@ -133,6 +132,15 @@ fn conversion(old: &Value, new: &Value, report: &mut Report) {
         ),
         _ => {}
     }
+}
+
+/// Returns `true` if objects are stored or read in a version other than the one they are stored in
+/// from now on.
+fn needs_conversion(old: &Value, new: &Value) -> bool {
+    let storage = version::storage(new).map_or("", |version| text(version, "/name"));
+    let served = version::all(new).iter().filter(|version| version["served"] == true);
+    let mut names = stored(old).into_iter().chain(served.map(|version| text(version, "/name")));
+    names.any(|name| name != storage)
 }
 
 /// Where the conversion webhook is and what it is sent. The CA is left out, because the tool that

@@ -48,15 +48,20 @@ fn bounds(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     }
 }
 
-/// A bound, and whether the bound itself is excluded.
-fn read<'a>(schema: &'a Schema, rule: &str) -> Option<(&'a Value, bool)> {
+/// A bound, and whether the bound itself is excluded. An integer above 2 is one from 3 on.
+fn read(schema: &Schema, rule: &str) -> Option<(Value, bool)> {
     let value = schema.get(rule).filter(|value| value.is_number())?;
-    let exclusive = match rule {
-        "minimum" => schema.get("exclusiveMinimum"),
-        "maximum" => schema.get("exclusiveMaximum"),
-        _ => None,
+    let (exclusive, step) = match rule {
+        "minimum" => (schema.get("exclusiveMinimum"), 1),
+        "maximum" => (schema.get("exclusiveMaximum"), -1),
+        _ => (None, 0),
     };
-    Some((value, exclusive.is_some_and(|value| value == true)))
+    let excluded = exclusive.is_some_and(|value| value == true);
+    let next = value.as_i64().and_then(|value| value.checked_add(step));
+    match next.filter(|_| excluded && schema.get("type").is_some_and(|kind| kind == "integer")) {
+        Some(next) => Some((next.into(), false)),
+        None => Some((value.clone(), excluded)),
+    }
 }
 
 /// Compares two numbers; integers exactly, because a float does not hold all of them.
@@ -81,7 +86,7 @@ fn limit(
     // Nothing has fewer than no items.
     let is_idle =
         |bound: &Value| lower && rule != "minimum" && bound.as_f64().is_some_and(|n| n <= 0.0);
-    match (read(old, rule), read(new, rule)) {
+    match (&read(old, rule), &read(new, rule)) {
         (None, None) => {}
         (None, Some((bound, _))) | (Some((bound, _)), None) if is_idle(bound) => {}
         (None, Some((after, _))) => {
@@ -106,11 +111,11 @@ fn limit(
                     let message = format!("the {rule} is {wider} from {before} to {after}");
                     report.safe(path, rule, message);
                 }
-                Ordering::Equal if is && !was => {
+                Ordering::Equal if *is && !was => {
                     let message = format!("the {rule} {after} itself is no longer allowed");
                     report.breaking(path, rule, message);
                 }
-                Ordering::Equal if was && !is => {
+                Ordering::Equal if *was && !is => {
                     report.safe(path, rule, format!("the {rule} {after} itself becomes allowed"));
                 }
                 Ordering::Equal => {}
@@ -120,7 +125,11 @@ fn limit(
 }
 
 fn multiple(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
-    let step = |schema: &Schema| schema.get("multipleOf").and_then(Value::as_f64);
+    let step = |schema: &Schema| {
+        let step = schema.get("multipleOf").and_then(Value::as_f64);
+        let integer = schema.get("type").is_some_and(|kind| kind == "integer");
+        step.filter(|step| !integer || *step != 1.0) // which every integer is a multiple of
+    };
     match (step(old), step(new)) {
         (None, Some(after)) => {
             let message = format!("values must be multiples of {after}, so others are refused");
@@ -270,7 +279,7 @@ fn rules(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     let of = |schema: &Schema| -> BTreeMap<String, bool> {
         let rules = schema.get(RULE).and_then(Value::as_array).into_iter().flatten();
         let all =
-            rules.map(|rule| (text(rule, "/rule").to_owned(), rule["optionalOldSelf"] == true));
+            rules.map(|rule| (on_one_line(text(rule, "/rule")), rule["optionalOldSelf"] == true));
         all.collect()
     };
     let (before, after) = (of(old), of(new));
@@ -304,6 +313,27 @@ fn rules(old: &Schema, new: &Schema, path: &str, report: &mut Report) {
     for rule in before.keys().filter(|rule| !after.contains_key(*rule)) {
         report.safe(path, RULE, format!("the rule `{rule}` is removed"));
     }
+}
+
+/// A rule without line breaks and repeated spaces, except in its texts: YAML has several ways to
+/// write the same rule.
+fn on_one_line(rule: &str) -> String {
+    let (mut made, mut quote, mut escaped) = (String::new(), None, false);
+    for c in rule.trim().chars() {
+        let space = c.is_whitespace() && quote.is_none();
+        match quote {
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            Some(open) if c == open && !escaped => quote = None,
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+        match space {
+            true if made.ends_with(' ') => {}
+            true => made.push(' '),
+            false => made.push(c),
+        }
+    }
+    made
 }
 
 /// How server-side apply merges the value.

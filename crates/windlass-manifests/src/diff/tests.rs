@@ -8,6 +8,7 @@ use super::*;
 use crate::generate;
 
 mod crdify;
+mod pairs;
 mod versions;
 
 /// A definition with one version and this schema of the spec.

@@ -77,6 +77,10 @@ fn scale(old: &Value, new: &Value, report: &mut Report) {
             report.breaking("", "subresources", why);
         }
         (false, true) => report.safe("", "subresources", "the subresource scale is added"),
+        (true, true) if has_new_selector(before, after) => {
+            let why = "the subresource scale has a selector, which horizontal autoscalers need";
+            report.safe("", "subresources", why);
+        }
         _ if before != after => {
             let why = "the paths of the subresource scale change, so autoscalers read and write other \
                        fields";
@@ -84,6 +88,14 @@ fn scale(old: &Value, new: &Value, report: &mut Report) {
         }
         _ => {}
     }
+}
+
+/// Returns `true` if the path of the selector is new, and all else as before.
+fn has_new_selector(old: &Value, new: &Value) -> bool {
+    let selector = |scale: &Value| !text(scale, "/labelSelectorPath").is_empty();
+    !selector(old)
+        && selector(new)
+        && ["specReplicasPath", "statusReplicasPath"].iter().all(|path| old[*path] == new[*path])
 }
 
 fn selectable(old: &Value, new: &Value, report: &mut Report) {

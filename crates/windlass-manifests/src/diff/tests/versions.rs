@@ -253,5 +253,5 @@ fn what_changes_about_the_conversion_webhook_is_reported() {
         |strategy: &str| with(json!({"strategy": strategy}), json!([version("v1", true, &spec)]));
     let changes = diff(&one("Webhook"), &one("None"));
     assert_eq!((changes.len(), changes[0].effect), (1, Effect::Safe));
-    assert!(changes[0].message.contains("nothing was converted"), "{}", changes[0]);
+    assert!(changes[0].message.contains("nothing is converted"), "{}", changes[0]);
 }
