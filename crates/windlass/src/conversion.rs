@@ -31,7 +31,7 @@ use windlass_manifests::crd;
 
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
-use crate::scheme::{Convert, typed};
+use crate::scheme::Scheme;
 
 pub use fields::Fields;
 #[cfg(feature = "webhook")]
@@ -89,7 +89,9 @@ pub struct Conversion<H> {
 #[derive(Clone)]
 pub(crate) struct Versions {
     hub: Version,
-    spokes: Vec<Spoke>,
+    others: Vec<Version>,
+    /// The functions from every other version to the hub and back.
+    scheme: Scheme,
     /// What is wrong with the declaration.
     problems: BTreeSet<String>,
 }
@@ -103,13 +105,6 @@ struct Version {
     fits: fn(&Value) -> Result<()>,
 }
 
-#[derive(Clone)]
-struct Spoke {
-    version: Version,
-    to_hub: Convert,
-    from_hub: Convert,
-}
-
 // === impl Conversion ===
 
 impl<H: Object<DynamicType = ()> + CustomResourceExt> Conversion<H> {
@@ -117,21 +112,28 @@ impl<H: Object<DynamicType = ()> + CustomResourceExt> Conversion<H> {
     #[allow(clippy::new_without_default, reason = "a hub alone converts nothing")]
     pub fn new() -> Self {
         let hub = Version::of::<H>();
-        let versions = Versions { hub, spokes: Vec::new(), problems: BTreeSet::new() };
+        let (others, problems) = (Vec::new(), BTreeSet::new());
+        let versions = Versions { hub, others, scheme: Scheme::default(), problems };
         Self { versions, hub: PhantomData }
     }
 
     /// Adds a version by the fields in which it differs from the stored one. Fields of equal paths
     /// are carried over, and what only one of the two versions has is kept in an annotation.
-    pub fn version<S: Object<DynamicType = ()> + CustomResourceExt>(self, fields: Fields) -> Self {
-        let spoke = Version::of::<S>();
+    pub fn version<S: Object<DynamicType = ()> + CustomResourceExt>(
+        mut self,
+        fields: Fields,
+    ) -> Self {
+        let other = Version::of::<S>();
         let hub = &self.versions.hub;
-        let problems = fields.problems(&spoke.schema, &hub.schema);
+        let problems = fields.problems(&other.schema, &hub.schema);
         let (to_hub, from_hub) = fields.functions(
-            (&spoke.kind.api_version(), &spoke.schema),
+            (&other.kind.api_version(), &other.schema),
             (&hub.kind.api_version(), &hub.schema),
         );
-        self.add(spoke, to_hub, from_hub, problems)
+        self.versions.scheme.insert(&other.kind, &hub.kind, to_hub);
+        self.versions.scheme.insert(&hub.kind, &other.kind, from_hub);
+        self.versions.add(other, problems);
+        self
     }
 
     /// Adds a version by two functions, or by `TryFrom` of both types:
@@ -165,21 +167,12 @@ impl<H: Object<DynamicType = ()> + CustomResourceExt> Conversion<H> {
     /// conversion.assert_round_trip(); // 1500 milliwatts survive, although v2 has whole watts
     /// ```
     pub fn version_with<S: Object<DynamicType = ()> + CustomResourceExt>(
-        self,
+        mut self,
         to_hub: impl Fn(S) -> Result<H> + Send + Sync + 'static,
         from_hub: impl Fn(H) -> Result<S> + Send + Sync + 'static,
     ) -> Self {
-        self.add(Version::of::<S>(), typed(to_hub), typed(from_hub), Vec::new())
-    }
-
-    fn add(
-        mut self,
-        version: Version,
-        to_hub: Convert,
-        from_hub: Convert,
-        problems: Vec<String>,
-    ) -> Self {
-        self.versions.add(Spoke { version, to_hub, from_hub }, problems);
+        self.versions.scheme = self.versions.scheme.convert_with(to_hub).convert_with(from_hub);
+        self.versions.add(Version::of::<S>(), Vec::new());
         self
     }
 
@@ -250,8 +243,8 @@ impl<H> fmt::Debug for Conversion<H> {
 // === impl Versions ===
 
 impl Versions {
-    fn add(&mut self, spoke: Spoke, problems: Vec<String>) {
-        let (one, hub) = (&spoke.version.kind, &self.hub.kind);
+    fn add(&mut self, version: Version, problems: Vec<String>) {
+        let (one, hub) = (&version.kind, &self.hub.kind);
         for problem in problems {
             self.problems.insert(format!("{one}: {problem}"));
         }
@@ -261,19 +254,19 @@ impl Versions {
         if self.all().any(|known| known.kind == *one) {
             self.problems.insert(format!("{one} is declared twice"));
         }
-        if spoke.version.stored || !self.hub.stored {
+        if version.stored || !self.hub.stored {
             let text = "set `storage = false` on every version but that of the conversion";
             self.problems.insert(format!("{hub} must be the version that is stored: {text}"));
         }
-        self.spokes.push(spoke);
+        self.others.push(version);
     }
 
     fn all(&self) -> impl Iterator<Item = &Version> {
-        std::iter::once(&self.hub).chain(self.spokes.iter().map(|spoke| &spoke.version))
+        std::iter::once(&self.hub).chain(&self.others)
     }
 
-    fn spoke(&self, api_version: &str) -> Option<&Spoke> {
-        self.spokes.iter().find(|spoke| spoke.version.kind.api_version() == api_version)
+    fn version(&self, api_version: &str) -> Option<&Version> {
+        self.all().find(|known| known.kind.api_version() == api_version)
     }
 
     /// The group and kind that all versions share.
@@ -310,41 +303,33 @@ impl Versions {
             return Err(Error::Invalid(format!("{kind:?} is not {}", self.hub.kind.kind())));
         }
         for version in [from.as_str(), to] {
-            if self.all().all(|known| known.kind.api_version() != version) {
+            if self.version(version).is_none() {
                 let known: Vec<String> = self.all().map(|v| v.kind.api_version()).collect();
                 let known = known.join(", ");
                 let text = format!("{kind} has no version {version:?}, only {known}");
                 return Err(Error::Invalid(text));
             }
         }
-        if from == to {
-            return Ok(object);
-        }
-        let mut object = object;
-        if let Some(spoke) = self.spoke(&from) {
-            object = step(&object, &self.hub, &spoke.to_hub, &spoke.from_hub)?;
-        }
-        if let Some(spoke) = self.spoke(to) {
-            object = step(&object, &spoke.version, &spoke.from_hub, &spoke.to_hub)?;
-        }
-        Ok(object)
+        let path = self.scheme.path(&kind, &from, to)?;
+        let mut steps = path.iter().filter_map(|next| self.version(next));
+        steps.try_fold(object, |object, next| self.step(&object, next))
     }
-}
 
-/// Converts an object one step, restores what the target version had kept, and keeps what the target
-/// version cannot express.
-fn step(object: &Value, to: &Version, there: &Convert, back: &Convert) -> Result<Value> {
-    let (mut stash, plain) = Stash::take(object);
-    let from = plain["apiVersion"].as_str().unwrap_or_default().to_owned();
-    let mut converted = there(plain.clone())?;
-    let api_version = to.kind.api_version();
-    complete(&plain, &mut converted, &api_version);
-    stash.restore(&api_version, &to.schema, &mut converted);
-    let mut returned = back(converted.clone())?;
-    complete(&plain, &mut returned, &from);
-    stash.keep(&from, &returned, &plain);
-    stash.put(&mut converted)?;
-    Ok(converted)
+    /// Converts an object one step, restores what the target version had kept, and keeps what the
+    /// target version cannot express.
+    fn step(&self, object: &Value, to: &Version) -> Result<Value> {
+        let (mut stash, plain) = Stash::take(object);
+        let from = plain["apiVersion"].as_str().unwrap_or_default().to_owned();
+        let api_version = to.kind.api_version();
+        let mut converted = self.scheme.step(plain.clone(), &api_version)?;
+        complete(&plain, &mut converted, &api_version);
+        stash.restore(&api_version, &to.schema, &mut converted);
+        let mut returned = self.scheme.step(converted.clone(), &from)?;
+        complete(&plain, &mut returned, &from);
+        stash.keep(&from, &returned, &plain);
+        stash.put(&mut converted)?;
+        Ok(converted)
+    }
 }
 
 /// Sets what no conversion changes: the kind, the version, and metadata except for labels and

@@ -2,7 +2,8 @@
 //!
 //! Conversions are functions between two versions of one kind. If no function leads from one
 //! version to another directly, the shortest chain of functions is used, usually by way of the hub.
-//! `examples/informer.rs` reads an old version of a kind as the newest one.
+//! `examples/informer.rs` reads an old version of a kind as the newest one, and a
+//! [`Conversion`](crate::conversion::Conversion) finds its functions here.
 //!
 //! **Invariant:** a conversion keeps `metadata` except for labels and annotations, as the API server
 //! demands of conversion webhooks.
@@ -115,9 +116,13 @@ impl Scheme {
     {
         self.entry::<A>();
         self.entry::<B>();
-        let (from, to) = (Kind::of::<A>(), Kind::of::<B>());
-        self.conversions.entry(id(&from)).or_default().insert(to.api_version(), typed(convert));
+        self.insert(&Kind::of::<A>(), &Kind::of::<B>(), typed(convert));
         self
+    }
+
+    /// Adds a conversion that reads and writes JSON.
+    pub(crate) fn insert(&mut self, from: &Kind, to: &Kind, convert: Convert) {
+        self.conversions.entry(id(from)).or_default().insert(to.api_version(), convert);
     }
 
     fn entry<K: Object<DynamicType = ()>>(&mut self) -> &mut Registered {
@@ -154,15 +159,21 @@ impl Scheme {
     /// Fails if no chain of conversions leads there, or if one of them fails.
     fn convert(&self, object: Value, api_version: &str) -> Result<Value> {
         let (kind, from) = named(&object);
-        if from == api_version {
-            return Ok(object);
+        let path = self.path(&kind, &from, api_version)?;
+        path.iter().try_fold(object, |object, next| self.step(object, next))
+    }
+
+    /// Converts an object by the one function that leads to a version directly.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such function, or if it fails.
+    pub(crate) fn step(&self, object: Value, api_version: &str) -> Result<Value> {
+        let from = named(&object);
+        match self.conversions.get(&from).and_then(|steps| steps.get(api_version)) {
+            Some(convert) => convert(object),
+            None => Err(missing(&from.0, &from.1, api_version)),
         }
-        let Some(path) = self.path(&kind, &from, api_version) else {
-            return Err(Error::Invalid(format!(
-                "no conversion of {kind} from {from} to {api_version}"
-            )));
-        };
-        path.iter().try_fold(object, |object, convert| convert(object))
     }
 
     /// Reads an object of whatever version as `K`, converted and with defaults.
@@ -182,24 +193,28 @@ impl Scheme {
         read(self.fill(object)?)
     }
 
-    /// The shortest chain of conversions.
-    fn path(&self, kind: &str, from: &str, to: &str) -> Option<Vec<Convert>> {
-        let mut seen = BTreeSet::from([from.to_string()]);
-        let mut queue = VecDeque::from([(from.to_string(), Vec::new())]);
+    /// Returns the versions that the shortest chain of conversions passes, with `to` as the last one:
+    /// none if an object of `from` needs no conversion.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no chain of conversions leads there.
+    pub(crate) fn path(&self, kind: &str, from: &str, to: &str) -> Result<Vec<String>> {
+        let mut seen = BTreeSet::from([from]);
+        let mut queue = VecDeque::from([(from, Vec::new())]);
         while let Some((at, path)) = queue.pop_front() {
-            let steps = self.conversions.get(&(kind.to_string(), at)).into_iter().flatten();
-            for (next, convert) in steps {
-                let mut path: Vec<Convert> = path.clone();
-                path.push(convert.clone());
-                if next == to {
-                    return Some(path);
-                }
-                if seen.insert(next.clone()) {
-                    queue.push_back((next.clone(), path));
+            if at == to {
+                return Ok(path);
+            }
+            let steps = self.conversions.get(&(kind.to_owned(), at.to_owned()));
+            for next in steps.into_iter().flat_map(BTreeMap::keys) {
+                if seen.insert(next) {
+                    let path = path.iter().chain([next]).cloned().collect();
+                    queue.push_back((next, path));
                 }
             }
         }
-        None
+        Err(missing(kind, from, to))
     }
 }
 
@@ -211,7 +226,7 @@ impl fmt::Debug for Scheme {
 
 /// A function between two versions as one on JSON, which fails if it changes metadata other than
 /// labels and annotations.
-pub(crate) fn typed<A, B>(convert: impl Fn(A) -> Result<B> + Send + Sync + 'static) -> Convert
+fn typed<A, B>(convert: impl Fn(A) -> Result<B> + Send + Sync + 'static) -> Convert
 where
     A: Object<DynamicType = ()>,
     B: Object<DynamicType = ()>,
@@ -227,6 +242,10 @@ where
         }
         Ok(serde_json::to_value(&converted)?)
     })
+}
+
+fn missing(kind: &str, from: &str, to: &str) -> Error {
+    Error::Invalid(format!("no conversion of {kind} from {from} to {to}"))
 }
 
 /// What a conversion has to keep.

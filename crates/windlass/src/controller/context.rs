@@ -379,8 +379,26 @@ impl<K: kind::Object> Context<K> {
     /// Adds the finalizer to an object that is not being deleted, and returns
     /// [`Finalizing::Active`]. Once the object is being deleted, runs `cleanup`, removes the
     /// finalizer and returns [`Finalizing::Finalized`]. If the cleanup fails, the finalizer stays,
-    /// and the error leads to a retry; [`Error::other`](crate::Error::other) makes one
-    /// of any other error type.
+    /// and the error leads to a retry.
+    ///
+    /// Unlike that of a [`Reconciler`](super::Reconciler), the error of `cleanup` is not generic:
+    /// the type of a closure such as `|| async { Ok(()) }` could not be inferred. `?` converts many
+    /// errors, and [`Error::other`](crate::Error::other) one of any type:
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass::{Context, Error, Next, Result};
+    ///
+    /// # #[derive(Debug, thiserror::Error)]
+    /// # #[error("the bucket is not empty")]
+    /// # struct NotEmpty;
+    /// # async fn delete_bucket(name: &str) -> std::result::Result<(), NotEmpty> { Ok(()) }
+    /// async fn reconcile(cx: Context<ConfigMap>) -> Result<Next> {
+    ///     let cleanup = || async { delete_bucket(cx.name()).await.map_err(Error::other) };
+    ///     cx.finalize("example.com/bucket", cleanup).await?;
+    ///     Ok(Next::Done)
+    /// }
+    /// ```
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ const OBJECTS_MIN: usize = 8;
 /// The first object that does not survive.
 pub(super) fn check(versions: &Versions) -> Result<(), String> {
     versions.check().map_err(|error| error.to_string())?;
-    if versions.spokes.is_empty() {
+    if versions.others.is_empty() {
         return Err(format!("{} has no other version", versions.hub.kind));
     }
     for from in versions.all() {
