@@ -13,7 +13,9 @@ use crate::clock;
 
 /// The changes of one informer for one handler. Dropping it removes the handler.
 ///
-/// It first receives the objects that are there already, each exactly once.
+/// It first receives the objects that are there already, each exactly once. When a list replaces a
+/// watch that could not be continued, it receives what was deleted meanwhile, then what was added
+/// or changed, each in the order of the keys. A change that still waits keeps its place.
 ///
 /// # Examples
 ///

@@ -91,7 +91,7 @@ impl Wire {
         kube::Client::new(service, "default")
     }
 
-    /// How many requests were sent, without those of the caches.
+    /// Returns how many requests were sent, without those of the caches.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }

@@ -52,7 +52,7 @@ pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("{what} did not come true within 10 s");
 }
 
-/// What the diagnostics page shows of the queue of a controller.
+/// Returns what the diagnostics page shows of the queue of a controller.
 pub fn queue(handle: &Handle, controller: &str) -> serde_json::Value {
     let page = handle.diagnostics();
     let all = page["controllers"].as_array().expect("controllers are listed");

@@ -10,6 +10,7 @@ mod causes;
 mod children;
 mod children_hostile;
 mod children_rights;
+mod children_upgrade;
 mod children_world;
 mod claims;
 mod client_care;

@@ -229,3 +229,28 @@ async fn a_streaming_list_without_any_answer_is_replaced_by_lists_from_then_on()
     informer.store().wait_for(11, LONG).await.unwrap();
     assert_eq!(fake.asked_for(3, "sendInitialEvents"), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_delivers_deletions_first_and_then_what_differs_by_key() {
+    let expired = event("ERROR", &status(410, "Expired"));
+    let first = [object("f", 4), object("b", 1), object("e", 3), object("c", 2)];
+    let fake = Fake::new([
+        list("10", &first),
+        watch([Part::Wait(Duration::from_secs(1)), expired]),
+        list("20", &[object("g", 17), object("e", 3), object("c", 16), object("a", 15)]),
+        watch([]),
+    ]);
+    let informer = fake.informer(false);
+    let mut changes = informer.subscribe();
+    let initial = ["initial b 1", "initial c 2", "initial e 3", "initial f 4"];
+    assert_eq!(take(&mut changes, 4).await, initial);
+    let relisted = [
+        "deleted b 1 unseen",
+        "deleted f 4 unseen",
+        "added a 15",
+        "updated c 2 -> 16",
+        "added g 17",
+    ];
+    assert_eq!(take(&mut changes, 5).await, relisted);
+    assert!(changes.try_recv().is_none(), "what is as before is not delivered");
+}
