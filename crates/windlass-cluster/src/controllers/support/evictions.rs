@@ -21,7 +21,7 @@ use crate::controllers::Shared;
 use crate::controllers::{pod, support::pods};
 
 /// Adds the controller.
-pub fn add(builder: Manager, shared: &Shared) -> Manager {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     let tainted = Arc::new(Mutex::new(BTreeSet::new()));
     let seen = tainted.clone();
     let map = move |change: &Change| {
@@ -35,12 +35,11 @@ pub fn add(builder: Manager, shared: &Shared) -> Manager {
         Controller::<Node>::builder("taint-eviction-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), move |change, _| map(change)))
             .index(&pods::by_node())
-            .build_with(Evictions { shared: shared.clone(), by_node: pods::by_node(), tainted }),
+            .build_with(Evictions { by_node: pods::by_node(), tainted }),
     )
 }
 
 struct Evictions {
-    shared: Shared,
     by_node: Index<Pod, String>,
     /// Nodes whose pods have to be looked at. Every change of every pod asks for them, so they are
     /// not looked up in the cache.
@@ -105,9 +104,9 @@ impl Reconciler<Node> for Evictions {
 impl Evictions {
     async fn evict(&self, cx: &Context<Node>, pod: &Arc<Pod>) -> Result<()> {
         self.publish(cx, pod, format!("Marking for deletion Pod {}", Key::of(&**pod)));
-        let now = self.shared.server.clock().stamp();
         let message = "Taint manager: deleting due to NoExecute taint";
-        let condition = pods::disruption(pod, &now, "DeletionByTaintManager", message);
+        let why = Some(("DeletionByTaintManager", message));
+        let condition = pods::disruption(pod, cx.clock(), why);
         pods::patch_status(cx.client(), pod, &json!({"conditions": [condition]})).await?;
         let api = cx.client().api::<Pod>();
         match api.delete(Deletion::only(&**pod)).await {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use windlass::cache::Change;
 use windlass::client::Deletion;
 use windlass::controller::{Context, Watch};
-use windlass::{Client, Controller, Error, Index, Key, Kind, Manager, Next, Reconciler, Result};
+use windlass::{Controller, Error, Index, Key, Kind, Manager, Next, Reconciler, Result};
 
 use super::pods::{self, Brief};
 use crate::controllers::Shared;
@@ -29,16 +29,12 @@ const FINISHED_MAX: usize = 12_500;
 const FINISHED: &str = "-";
 
 /// Adds the controller.
-pub fn add(builder: Manager, shared: &Shared) -> Manager {
+pub fn add(builder: Manager, _: &Shared) -> Manager {
     builder.add(
         Controller::<Node>::builder("pod-garbage-collector-controller")
             .watch(Watch::changes(Kind::of::<Pod>(), move |change, _| keys(change)))
             .index(&pods::by_node())
-            .build_with(Collector {
-                shared: shared.clone(),
-                by_node: pods::by_node(),
-                missing: Mutex::default(),
-            }),
+            .build_with(Collector { by_node: pods::by_node(), missing: Mutex::default() }),
     )
 }
 
@@ -54,7 +50,6 @@ fn keys(change: &Change) -> Vec<Key> {
 }
 
 struct Collector {
-    shared: Shared,
     by_node: Index<Pod, String>,
     /// Since when nodes that pods name are not there.
     missing: Mutex<BTreeMap<String, Instant>>,
@@ -90,7 +85,7 @@ impl Reconciler<Node> for Collector {
             return Ok(Next::Done);
         }
         for pod in found {
-            self.remove(cx.client(), &pod, Some("PodGC: node no longer exists")).await?;
+            self.remove(cx, &pod, Some("PodGC: node no longer exists")).await?;
         }
         Ok(Next::Done)
     }
@@ -103,7 +98,7 @@ impl Collector {
     async fn unbound(&self, cx: &Context<Node>) -> Result<Next> {
         let pod = cx.client().cached().get::<Pod>(cx.key())?;
         if let Some(pod) = pod.filter(|p| pod::is_terminating(p) && pod::node(p).is_none()) {
-            self.remove(cx.client(), &pod, None).await?;
+            self.remove(cx, &pod, None).await?;
         }
         Ok(Next::Done)
     }
@@ -121,7 +116,7 @@ impl Collector {
             (pod.metadata.creation_timestamp.as_ref().map(|t| t.0), pod.metadata.name.clone())
         });
         for pod in found.iter().take(extra) {
-            self.remove(cx.client(), pod, None).await?;
+            self.remove(cx, pod, None).await?;
         }
         Ok(Next::Done)
     }
@@ -137,23 +132,23 @@ impl Collector {
         }
         let found = cx.client().cached().list::<Pod>().by(&self.by_node, cx.name()).items()?;
         for pod in found.iter().filter(|pod| pod::is_terminating(pod)) {
-            self.remove(cx.client(), pod, None).await?;
+            self.remove(cx, pod, None).await?;
         }
         Ok(())
     }
 
-    async fn remove(&self, client: &Client, pod: &Arc<Pod>, why: Option<&str>) -> Result<()> {
+    async fn remove(&self, cx: &Context<Node>, pod: &Arc<Pod>, why: Option<&str>) -> Result<()> {
         if !pod::is_finished(pod) {
             let mut status = json!({"phase": "Failed"});
             if let Some(message) = why {
-                let now = self.shared.server.clock().stamp();
-                let condition = pods::disruption(pod, &now, "DeletionByPodGC", message);
+                let why = Some(("DeletionByPodGC", message));
+                let condition = pods::disruption(pod, cx.clock(), why);
                 status["conditions"] = json!([condition]);
             }
-            pods::patch_status(client, pod, &status).await?;
+            pods::patch_status(cx.client(), pod, &status).await?;
         }
         let how = Deletion::only(&**pod).grace_seconds(0);
-        match client.api::<Pod>().delete(how).await {
+        match cx.client().api::<Pod>().delete(how).await {
             // Another pod of that name by now.
             Err(error) if error.is_conflict() => Ok(()),
             other => other.map(drop),

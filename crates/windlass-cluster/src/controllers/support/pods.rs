@@ -1,13 +1,18 @@
 //! What several controllers ask about pods.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::cache::{Change, Entry};
 use windlass::client::Patch;
+use windlass::clock::Clock;
+use windlass::condition::ConditionBuilder;
 use windlass::{Client, Index, Key, Result, ResultExt};
 
 use crate::controllers::pod;
+
+/// The condition of a pod that is about to be deleted.
+pub const TARGET: &str = "DisruptionTarget";
 
 /// The part of a pod that says where it runs and how far it is, cheap to decode.
 #[derive(Debug, Default, Deserialize)]
@@ -70,17 +75,22 @@ pub async fn patch_status(client: &Client, pod: &Pod, status: &Value) -> Result<
     Ok(())
 }
 
-/// The condition with the reason why a pod is deleted, for a strategic patch.
-///
-/// Not by `ConditionBuilder`: the patch merges it with what the server has, and it is about the
-/// generation of the pod, whatever kind is reconciled.
-pub fn disruption(pod: &Pod, now: &str, reason: &str, message: &str) -> Value {
-    let mut condition = json!({
-        "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
-        "lastTransitionTime": now,
-    });
-    if let Some(generation) = pod.metadata.generation {
-        condition["observedGeneration"] = json!(generation);
+/// The condition that says why a pod is deleted, or without a reason that it is not, for a strategic
+/// patch of its status.
+pub fn disruption(pod: &Pod, clock: &Clock, why: Option<(&str, &str)>) -> Value {
+    let mut target = ConditionBuilder::new(TARGET, why.is_some(), clock);
+    if let Some((reason, message)) = why {
+        target = target.reason(reason).message(message);
     }
-    condition
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.clone());
+    let mut conditions: Vec<PodCondition> = conditions.unwrap_or_default();
+    target.set(&mut conditions);
+    let set = conditions.iter_mut().find(|condition| condition.type_ == TARGET);
+    let Some(set) = set else { return Value::Null };
+    set.observed_generation = pod.metadata.generation;
+    let mut patch = json!(set);
+    if why.is_none() {
+        (patch["reason"], patch["message"]) = (Value::Null, Value::Null); // removes them
+    }
+    patch
 }

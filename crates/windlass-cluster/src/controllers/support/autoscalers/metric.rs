@@ -47,7 +47,7 @@ pub struct Failure {
 // === impl View ===
 
 impl View<'_> {
-    /// What one metric asks for.
+    /// Returns what one metric asks for.
     pub fn evaluate(&self, spec: &MetricSpec) -> Result<Found, Failure> {
         if let Some(source) = &spec.resource {
             let prefix = format!("failed to get {} resource metric value: ", source.name);

@@ -13,12 +13,11 @@ use windlass::controller::{Context, Predicate, Watch};
 use windlass::{Controller, Error, Kind, Next, Reconciler, Result};
 
 use super::by_selector;
-use crate::controllers::support::pods::patch_status;
+use crate::controllers::support::pods::{TARGET, disruption, patch_status};
 use crate::controllers::{Shared, pod};
 
 /// For how long the deletion of an evicted pod is expected.
 const STALE_AFTER: SignedDuration = SignedDuration::from_secs(120);
-const TARGET: &str = "DisruptionTarget";
 
 /// The controller of pods that budgets have something to say about.
 pub fn controller(shared: &Shared) -> Controller<Pod> {
@@ -80,14 +79,7 @@ impl Reconciler<Pod> for Pods {
             None => Ok(Next::Done),
             Some(wait) if !wait.is_zero() => Ok(Next::After(wait)),
             Some(_) => {
-                // A strategic patch that removes reason and message: `ConditionBuilder` writes both.
-                let mut condition = json!({
-                    "type": TARGET, "status": "False", "reason": null, "message": null,
-                    "lastTransitionTime": self.shared.server.clock().stamp(),
-                });
-                if let Some(generation) = pod.metadata.generation {
-                    condition["observedGeneration"] = json!(generation);
-                }
+                let condition = disruption(&pod, cx.clock(), None);
                 patch_status(cx.client(), &pod, &json!({"conditions": [condition]})).await?;
                 Ok(Next::Done)
             }

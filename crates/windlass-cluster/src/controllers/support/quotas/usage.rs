@@ -62,7 +62,7 @@ pub fn counted() -> Vec<Counted> {
     ]
 }
 
-/// What the namespace of a quota uses, and the kinds among it that are not watched.
+/// Returns what the namespace of a quota uses, and the kinds among it that are not watched.
 pub async fn of(
     cx: &Context<ResourceQuota>,
     spec: &ResourceQuotaSpec,

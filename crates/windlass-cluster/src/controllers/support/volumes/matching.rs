@@ -94,7 +94,7 @@ pub fn same_mode(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bo
         == mode(claim.spec.as_ref().and_then(|s| s.volume_mode.as_deref()))
 }
 
-/// Why a volume that a claim names cannot be bound to it.
+/// Returns why a volume that a claim names cannot be bound to it.
 pub fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
     if volume.metadata.deletion_timestamp.is_some() {
         let name = volume.metadata.name.as_deref().unwrap_or_default();
