@@ -5,6 +5,8 @@
 //!   that closes a brace at its own indentation.
 //! - Comments, messages and names use the words of the field. [`WORDS`] lists those that were once
 //!   used with a meaning that no stranger knows.
+//! - The documentation of a public function begins with what it does or returns, and not with a word
+//!   of [`OPENINGS`].
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,13 +23,14 @@ const FUNCTION_MAX: usize = 70;
 
 /// Files with functions that are tables or templates, and may be longer: one row after the other,
 /// with nothing to split.
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
     "crates/windlass-cel/src/cost/calls.rs",
     "crates/windlass-cel/src/library.rs",
     "crates/windlass-cel/src/tests/errors.rs",
     "crates/windlass-cli/src/scaffold/template.rs",
     "crates/windlass-cli/src/scaffold/template/webhook.rs",
     "crates/windlass-manifests/src/diff/tests.rs",
+    "crates/windlass-manifests/src/diff/tests/pairs.rs",
 ];
 
 /// Words that are refused, and what to write.
@@ -42,6 +45,9 @@ const WORDS: [(&str, &str); 9] = [
     ("stands in", "is in"),
     ("the same for a", "a sentence that can be read alone"),
 ];
+
+/// First words that the documentation of a public function must not have: no sentence follows.
+const OPENINGS: [&str; 9] = ["What", "Whether", "How", "Why", "Where", "Its", "Also", "As", "From"];
 
 /// Where the rules hold.
 const SOURCES: [&str; 4] = ["crates", "examples", "bench", "xtask/src"];
@@ -62,6 +68,7 @@ pub fn run() -> Result<(), String> {
         lengths.push((text.lines().count(), path.clone()));
         found.extend(long_functions(&path, &text));
         found.extend(words(&path, &text));
+        found.extend(openings(&path, &text));
     }
     for (path, text) in files(&root, &PROSE, "md")? {
         found.extend(words(&path, &text));
@@ -160,6 +167,29 @@ fn words(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Reports public functions whose documentation begins with a word that is refused.
+fn openings(path: &str, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let (mut found, mut first) = (Vec::new(), None);
+    for (at, line) in lines.iter().enumerate() {
+        if let Some(sentence) = line.strip_prefix("///") {
+            first = first.or(Some((at, sentence.trim())));
+        } else if !line.starts_with("#[") {
+            let documented = first.take().filter(|_| line.starts_with("pub "));
+            if let (Some((at, sentence)), Some(name)) = (documented, function(line))
+                && let Some(word) = sentence.split(' ').next().filter(|w| OPENINGS.contains(w))
+            {
+                found.push(format!(
+                    "{path}:{}: the documentation of {name} begins with `{word}`; begin with a verb, \
+                     such as `Returns`",
+                    at + 1
+                ));
+            }
+        }
+    }
+    found
+}
+
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -210,6 +240,15 @@ mod tests {
         let found = words("a.rs", "// It is told.\nfn the_watch_goes_on() {}\n// untold, retold\n");
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[1].starts_with("a.rs:2: write continues instead of `goes on`"), "{found:?}");
+    }
+
+    #[test]
+    fn documentation_of_public_functions_begins_with_a_verb() {
+        let text = "/// What it is.\n#[must_use]\npub fn one() {}\n\n/// What.\nfn private() {}\n\n\
+                    /// Returns what it is.\n///\n/// Whether or not.\npub async fn two() {}\n";
+        let found = openings("a.rs", text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("a.rs:1: the documentation of one begins with `What`"));
     }
 
     #[test]

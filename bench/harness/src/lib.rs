@@ -107,7 +107,7 @@ impl Lags {
         self.0.extend(other.0);
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }

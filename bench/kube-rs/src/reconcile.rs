@@ -111,7 +111,7 @@ pub async fn status(client: Client, args: &Args) -> Outcome {
     Ok(rate(&meter, patches))
 }
 
-/// How old a change is when its reconcile begins, and when that has read its object.
+/// Returns how old a change is when its reconcile begins, and when that has read its object.
 pub async fn latency(client: Client, args: &Args) -> Outcome {
     let lags = Arc::new(Mutex::new([Lags::default(), Lags::default()]));
     let (tally, noted) = (Arc::new(Tally::default()), lags.clone());

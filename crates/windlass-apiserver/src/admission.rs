@@ -104,7 +104,7 @@ impl State {
         Self { service_accounts, ..Self::default() }
     }
 
-    /// The same settings and routes, for a copy of the server.
+    /// Returns the same settings and routes, for a copy of the server.
     pub fn fork(&self) -> Self {
         Self { routes: self.routes.clone(), ..Self::new(self.service_accounts) }
     }
@@ -113,7 +113,7 @@ impl State {
 // === impl Operation ===
 
 impl Operation {
-    /// As rules and webhooks write it.
+    /// Returns the name that rules and webhooks use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",

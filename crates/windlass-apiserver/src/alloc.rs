@@ -146,7 +146,7 @@ impl Drop for Allocation {
 }
 
 impl Inner {
-    /// The allocation of a request that needs nothing.
+    /// Returns the allocation of a request that needs nothing.
     pub fn no_allocation(&self) -> Allocation {
         Allocation {
             allocator: self.allocator.clone(),

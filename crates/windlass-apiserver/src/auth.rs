@@ -60,7 +60,7 @@ pub struct User {
 // === impl User ===
 
 impl User {
-    /// A user with a name and groups.
+    /// Creates a user with a name and groups.
     pub fn new(name: impl Into<String>, groups: &[&str]) -> Self {
         Self {
             name: name.into(),
@@ -69,17 +69,17 @@ impl User {
         }
     }
 
-    /// The user of a request without credentials.
+    /// Returns the user of a request without credentials.
     pub fn anonymous() -> Self {
         Self::new(ANONYMOUS, &[UNAUTHENTICATED])
     }
 
-    /// An administrator: a member of `system:masters`.
+    /// Creates an administrator: a member of `system:masters`.
     pub fn admin(name: impl Into<String>) -> Self {
         Self::new(name, &[MASTERS, AUTHENTICATED])
     }
 
-    /// The user a service account acts as.
+    /// Returns the user a service account acts as.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         let of_namespace = format!("{SERVICE_ACCOUNTS}:{namespace}");
         Self::new(
@@ -98,7 +98,7 @@ impl User {
         self.in_group(MASTERS)
     }
 
-    /// The `UserInfo` object reviews and admission show.
+    /// Returns the `UserInfo` object reviews and admission show.
     pub fn to_json(&self) -> Value {
         let mut out = Map::new();
         for (key, text) in [("username", &self.name), ("uid", &self.uid)] {
@@ -123,7 +123,7 @@ impl User {
     }
 }
 
-/// The user name of a service account.
+/// Returns the user name of a service account.
 pub fn service_account_name(namespace: &str, name: &str) -> String {
     format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}")
 }

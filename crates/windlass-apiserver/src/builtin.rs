@@ -286,7 +286,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// What the subresources do that many kinds have.
+    /// Returns what the subresources do that many kinds have.
     pub fn shared(subresource: &str) -> Self {
         match subresource {
             "status" => Self::Part(Part::Status),
@@ -314,7 +314,7 @@ pub(crate) struct Plain;
 
 impl Strategy for Plain {}
 
-/// The strategy of a built-in kind.
+/// Returns the strategy of a built-in kind.
 pub fn strategy_of(gvk: &Gvk) -> &'static dyn Strategy {
     if &*gvk.kind == "CustomResourceDefinition" && &*gvk.group == "apiextensions.k8s.io" {
         return crate::custom::definition::strategy();

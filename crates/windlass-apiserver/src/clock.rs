@@ -31,7 +31,7 @@ impl Clock {
         Self { epoch, start: Instant::now(), wall: None }
     }
 
-    /// The time now.
+    /// Returns the time now.
     pub fn now(&self) -> Timestamp {
         match self.wall.filter(|_| !is_paused()) {
             Some(wall) => wall(),
@@ -53,7 +53,7 @@ impl Clock {
         self.wall.is_none()
     }
 
-    /// The time now as objects carry it: RFC 3339, whole seconds.
+    /// Returns the time now as objects carry it: RFC 3339, whole seconds.
     pub fn stamp(&self) -> String {
         stamp(self.now())
     }
@@ -66,7 +66,7 @@ fn is_paused() -> bool {
     now < before || now > std::time::Instant::now()
 }
 
-/// A time as objects carry it: RFC 3339, whole seconds.
+/// Returns a time as objects carry it: RFC 3339, whole seconds.
 pub fn stamp(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -100,7 +100,7 @@ pub fn compile(definition: &Arc<Value>) -> Vec<Arc<Version>> {
     versions.map(|version| Arc::new(Version::compile(definition, version))).collect()
 }
 
-/// The resources of the versions that are served.
+/// Returns the resources of the versions that are served.
 ///
 /// A definition in deletion takes no new objects: its resources cannot be written.
 pub fn resources(definition: &Value, versions: &[Arc<Version>]) -> Vec<Arc<Resource>> {
@@ -185,7 +185,7 @@ impl Version {
         }
     }
 
-    /// The resource this version is served as.
+    /// Returns the resource this version is served as.
     pub fn resource(self: &Arc<Self>, definition: &Value) -> Resource {
         let accepted = &definition["status"]["acceptedNames"];
         let names = match accepted["plural"].as_str() {
@@ -230,7 +230,7 @@ impl Version {
         }
     }
 
-    /// The shape of its objects.
+    /// Returns the shape of its objects.
     pub fn shape(&self) -> crate::shape::ShapeRef {
         shape::of(&self.schema, self.preserve_unknown)
     }
@@ -278,7 +278,7 @@ impl Version {
         defaulting::apply(&self.schema, object);
     }
 
-    /// Before create: the status is not the client's if it is a subresource.
+    /// Prepares an object for its creation: the status is not the client's if it is a subresource.
     pub fn prepare_create(&self, object: &mut Value) {
         if self.status
             && let Value::Object(map) = object
@@ -288,7 +288,7 @@ impl Version {
         put(object, &["metadata", "generation"], 1.into());
     }
 
-    /// Before an update of the main resource: keeps the old status, counts the generation.
+    /// Prepares an update of the main resource: keeps the old status, counts the generation.
     pub fn prepare_update(&self, object: &mut Value, old: &Value) {
         if self.status
             && let Value::Object(map) = object
@@ -303,7 +303,7 @@ impl Version {
         put(object, &["metadata", "generation"], after.into());
     }
 
-    /// Before an update of the status: everything else stays as it was.
+    /// Prepares an update of the status: everything else stays as it was.
     pub fn prepare_status(&self, object: &mut Value, old: &Value) {
         let status = object.get("status").cloned();
         let managed = object["metadata"].get("managedFields").cloned();
@@ -361,7 +361,7 @@ impl Version {
         Verdict { errors, warnings }
     }
 
-    /// What is wrong with the kind and version an object names.
+    /// Returns what is wrong with the kind and version an object names.
     pub fn type_errors(&self, object: &Value) -> FieldErrors {
         let wanted = [("kind", self.gvk.kind.to_string()), ("apiVersion", self.gvk.api_version())];
         let mut errors = FieldErrors::default();
@@ -406,7 +406,7 @@ impl Version {
         meta::finalizer_warnings(object, old)
     }
 
-    /// The values of the selectable fields, by name.
+    /// Returns the values of the selectable fields, by name.
     pub fn selectable_values(&self, object: &Value) -> Vec<(String, String)> {
         let value = |steps: &[String]| {
             let found = steps.iter().try_fold(object, |at, step| at.get(step));

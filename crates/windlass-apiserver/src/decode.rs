@@ -109,8 +109,8 @@ pub fn check_value(value: &Value, gvk: &Gvk) -> Result<Checked, String> {
     Ok(Checked { value: outcome.value, strict: outcome.strict })
 }
 
-/// As [`check_value`], in the way of Go's converter of maps: numbers that are too large for their
-/// field are cut.
+/// Does the same as [`check_value`], in the way of Go's converter of maps: numbers that are too
+/// large for their field are cut.
 ///
 /// # Errors
 /// The decoder's text.
@@ -120,7 +120,8 @@ pub fn check_map(value: &Value, gvk: &Gvk) -> Result<Checked, String> {
     Ok(Checked { value: outcome.value, strict: outcome.strict })
 }
 
-/// What keeps a map from becoming an object of a built-in kind, in the words of Go's converter.
+/// Returns what keeps a map from becoming an object of a built-in kind, in the words of Go's
+/// converter.
 pub fn misfit(value: &Value, gvk: &Gvk) -> Option<String> {
     unstructured::misfit(value, schema::type_of(gvk)?)
 }
@@ -136,7 +137,7 @@ pub fn check_type(value: &Value, type_name: &str) -> Result<Checked, String> {
     Ok(Checked { value: outcome.value, strict: outcome.strict })
 }
 
-/// The error of a document that is not an object, and so has no version and kind.
+/// Returns the error of a document that is not an object, and so has no version and kind.
 pub fn no_identity(what: &str) -> String {
     format!("{NO_IDENTITY} {what} into Go value of type {IDENTITY}")
 }
@@ -144,7 +145,7 @@ pub fn no_identity(what: &str) -> String {
 // === impl Document ===
 
 impl<'a> Document<'a> {
-    /// The `apiVersion` and `kind` that are written; empty if they are not.
+    /// Returns the `apiVersion` and `kind` that are written; empty if they are not.
     ///
     /// # Errors
     /// The decoder's text, if the body is not an object or they are not strings; [`unrecognized`]
@@ -168,12 +169,12 @@ impl<'a> Document<'a> {
         Ok((text("apiVersion")?, text("kind")?))
     }
 
-    /// What was written.
+    /// Returns what was written.
     pub fn root(&self) -> &Node<'a> {
         &self.root
     }
 
-    /// The untyped value: of equal keys the last one counts.
+    /// Returns the untyped value: of equal keys the last one counts.
     ///
     /// # Errors
     /// The decoder's text for a number that is too large.
@@ -181,7 +182,7 @@ impl<'a> Document<'a> {
         self.root.to_value()
     }
 
-    /// The duplicate keys, as strict decoding reports them.
+    /// Returns the duplicate keys, as strict decoding reports them.
     pub fn duplicates(&self) -> Vec<String> {
         match self.media {
             Media::Json | Media::Protobuf => self.root.duplicates(),
@@ -197,12 +198,12 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The strict decoding error for duplicate keys of a YAML body, if there are any.
+/// Returns the strict decoding error for duplicate keys of a YAML body, if there are any.
 pub fn yaml_duplicate(body: &[u8]) -> Option<String> {
     yaml::duplicate(body)
 }
 
-/// 400 for a body that is of no kind: `the object provided is unrecognized ...`.
+/// Returns 400 for a body that is of no kind: `the object provided is unrecognized ...`.
 pub fn unrecognized(kind: &str, error: &str, body: &[u8]) -> Status {
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): {error} ({})",
@@ -210,15 +211,15 @@ pub fn unrecognized(kind: &str, error: &str, body: &[u8]) -> Status {
     ))
 }
 
-/// 400 for a body of the kind `got` where a `want` belongs: `<Kind> in version "v1" cannot be
-/// handled as a <Kind>: <error>`.
+/// Returns 400 for a body of the kind `got` where a `want` belongs: `<Kind> in version "v1" cannot
+/// be handled as a <Kind>: <error>`.
 pub fn cannot_handle(got_kind: &str, got_version: &str, want_kind: &str, error: &str) -> Status {
     Status::bad_request(format!(
         "{got_kind} in version \"{got_version}\" cannot be handled as a {want_kind}: {error}"
     ))
 }
 
-/// The text for unknown and duplicate fields under `fieldValidation=Strict`.
+/// Returns the text for unknown and duplicate fields under `fieldValidation=Strict`.
 pub fn strict_error(strict: &[String]) -> String {
     format!("strict decoding error: {}", strict.join(", "))
 }

@@ -35,7 +35,7 @@ pub enum Wanted {
     Nothing,
 }
 
-/// What an `Accept` header asks for; of equally good types the more precise one wins.
+/// Returns what an `Accept` header asks for; of equally good types the more precise one wins.
 pub fn wanted(accept: &str) -> Wanted {
     if accept.trim().is_empty() {
         return Wanted::Legacy;
@@ -95,7 +95,7 @@ impl Clause {
 // === impl Document ===
 
 impl Document {
-    /// A document of a value.
+    /// Creates a document of a value.
     pub fn new(value: &Value) -> Self {
         let body = Bytes::from(value.to_string());
         let etag = format!("\"{}\"", hash(&body));
@@ -103,13 +103,13 @@ impl Document {
     }
 }
 
-/// The upper-case SHA-512 of a body, as the real server tags its documents.
+/// Returns the upper-case SHA-512 of a body, as the real server tags its documents.
 pub fn hash(body: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA512, body);
     digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// `GET /api`.
+/// Answers `GET /api`.
 pub fn core_versions(server_address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -120,14 +120,14 @@ pub fn core_versions(server_address: &str) -> Value {
     })
 }
 
-/// `GET /apis`.
+/// Answers `GET /apis`.
 pub fn group_list(resources: &[Arc<Resource>]) -> Value {
     let groups: Vec<_> =
         groups(resources).iter().filter(|g| !g.name.is_empty()).map(Group::legacy).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `GET /apis/{group}`; `None` if there is no such group.
+/// Answers `GET /apis/{group}`; `None` if there is no such group.
 pub fn group(resources: &[Arc<Resource>], name: &str) -> Option<Value> {
     let groups = groups(resources);
     let group = groups.iter().find(|g| g.name == name && !name.is_empty())?;
@@ -137,7 +137,7 @@ pub fn group(resources: &[Arc<Resource>], name: &str) -> Option<Value> {
     Some(value)
 }
 
-/// `GET /api/v1` and `GET /apis/{group}/{version}`; `None` if it is not served.
+/// Answers `GET /api/v1` and `GET /apis/{group}/{version}`; `None` if it is not served.
 pub fn resource_list(resources: &[Arc<Resource>], group: &str, version: &str) -> Option<Value> {
     let mut rows = Vec::new();
     for resource in resources {
@@ -157,12 +157,12 @@ pub fn resource_list(resources: &[Arc<Resource>], group: &str, version: &str) ->
     Some(list)
 }
 
-/// The aggregated `GET /api`.
+/// Returns the aggregated `GET /api`.
 pub fn aggregated_core(resources: &[Arc<Resource>]) -> Document {
     aggregated(resources, true)
 }
 
-/// The aggregated `GET /apis`.
+/// Returns the aggregated `GET /apis`.
 pub fn aggregated_groups(resources: &[Arc<Resource>]) -> Document {
     aggregated(resources, false)
 }
@@ -370,7 +370,7 @@ fn storage_version_hash(resource: &Resource) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8]))
 }
 
-/// `GET /`: the paths there are.
+/// Answers `GET /`: the paths there are.
 pub fn root_paths(resources: &[Arc<Resource>]) -> Value {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"]

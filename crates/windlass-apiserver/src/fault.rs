@@ -76,7 +76,7 @@ impl Faults {
         self.hook.store(hook.map(Arc::new));
     }
 
-    /// What a request suffers.
+    /// Returns what a request suffers.
     pub fn of(&self, request: &RequestInfo) -> Fault {
         self.hook.load().as_ref().map(|hook| hook(request)).unwrap_or_default()
     }
@@ -96,12 +96,12 @@ impl RequestLog {
         self.entries.lock().get_or_insert_default();
     }
 
-    /// Also calls this function for every request when it is answered.
+    /// Sets a function that is called for every request, too, when it is answered.
     pub fn set_sink(&self, sink: Box<LogSink>) {
         self.sink.store(Some(Arc::new(sink)));
     }
 
-    /// The kept requests, oldest first.
+    /// Returns the kept requests, oldest first.
     pub fn entries(&self) -> Vec<LogEntry> {
         self.entries.lock().iter().flatten().cloned().collect()
     }

@@ -111,7 +111,7 @@ impl Call {
         }
     }
 
-    /// The revision of the last write of this request.
+    /// Returns the revision of the last write of this request.
     pub fn written(&self) -> Option<u64> {
         Some(self.written.load(Ordering::Relaxed)).filter(|revision| *revision > 0)
     }
@@ -180,7 +180,7 @@ impl Call {
         Err(Status::new(406, "NotAcceptable", format!("you requested {text} ({shown})")))
     }
 
-    /// The text for a verb that the resource does not have.
+    /// Returns the text for a verb that the resource does not have.
     pub fn verb_refused(&self) -> Status {
         if self.resource.is_custom() {
             let gr = self.resource.gr();
@@ -250,33 +250,33 @@ impl Call {
         self.warnings.lock().write(headers);
     }
 
-    /// The rules of the resource's kind.
+    /// Returns the rules of the resource's kind.
     pub fn rules(&self) -> Rules<'_> {
         Rules::of(&self.resource)
     }
 
-    /// The namespace that scopes the request, empty at cluster scope.
+    /// Returns the namespace that scopes the request, empty at cluster scope.
     pub fn namespace(&self) -> &str {
         if self.resource.namespaced { &self.info.namespace } else { "" }
     }
 
-    /// The key of the object the path names.
+    /// Returns the key of the object the path names.
     pub fn key(&self) -> Key {
         Key::new(self.namespace(), &self.info.name)
     }
 
-    /// The stored object the path names.
+    /// Returns the stored object the path names.
     pub fn entry(&self) -> Result<Arc<Entry>> {
         let found = self.server.store.world().get(&self.storage, &self.key());
         found.ok_or_else(|| Status::not_found(&self.resource.gr(), &self.info.name))
     }
 
-    /// A stored entry as this resource's version shows it, with apiVersion and kind.
+    /// Returns a stored entry as this resource's version shows it, with apiVersion and kind.
     pub async fn object_of(&self, entry: &Entry) -> Result<Value> {
         self.server.object_of(&self.resource, entry).await
     }
 
-    /// The answer in the form that was asked for.
+    /// Returns the answer in the form that was asked for.
     pub fn encode(&self, answer: Answer) -> Response<Body> {
         match answer {
             Answer::Ready(response) => response,

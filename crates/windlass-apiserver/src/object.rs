@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter};
 use serde_json::{Map, Value};
 
-/// The object's metadata; an empty map's worth of nothing if it has none.
+/// Returns the object's metadata; an empty map's worth of nothing if it has none.
 pub fn meta(object: &Value) -> &Value {
     object.get("metadata").unwrap_or(&Value::Null)
 }
 
-/// The object's metadata, made if it is not there.
+/// Returns the object's metadata, made if it is not there.
 pub fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -23,22 +23,22 @@ pub fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     metadata.as_object_mut().expect("it was just made one")
 }
 
-/// A text field of the metadata; empty if absent.
+/// Returns a text field of the metadata; empty if absent.
 pub fn meta_str<'a>(object: &'a Value, field: &str) -> &'a str {
     meta(object).get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The name.
+/// Returns the name.
 pub fn name(object: &Value) -> &str {
     meta_str(object, "name")
 }
 
-/// The namespace; empty if absent.
+/// Returns the namespace; empty if absent.
 pub fn namespace(object: &Value) -> &str {
     meta_str(object, "namespace")
 }
 
-/// The uid.
+/// Returns the uid.
 pub fn uid(object: &Value) -> &str {
     meta_str(object, "uid")
 }
@@ -48,7 +48,7 @@ pub fn is_deleting(object: &Value) -> bool {
     meta(object).get("deletionTimestamp").is_some_and(|t| !t.is_null())
 }
 
-/// The finalizers.
+/// Returns the finalizers.
 pub fn finalizers(object: &Value) -> Vec<&str> {
     let list = meta(object).get("finalizers").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).collect()
@@ -104,7 +104,7 @@ impl Serialize for TypeFirst<'_> {
     }
 }
 
-/// An object as JSON, with numbers as Go writes them.
+/// Returns an object as JSON, with numbers as Go writes them.
 pub fn encode(object: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, GoNumbers);

@@ -40,7 +40,7 @@ pub enum Dialect {
 // === impl Dialect ===
 
 impl Dialect {
-    /// A reference to a definition, with what else is said about the place.
+    /// Returns a reference to a definition, with what else is said about the place.
     pub fn reference(self, name: &str, mut extra: Map<String, Value>) -> Value {
         match self {
             Self::V2 => {
@@ -59,7 +59,7 @@ impl Dialect {
     }
 }
 
-/// `GET /version`.
+/// Answers `GET /version`.
 pub fn version() -> Value {
     json!({
         "major": "1", "minor": "36",
@@ -83,7 +83,7 @@ fn arch() -> &'static str {
     }
 }
 
-/// `GET /openapi/v3`: where the documents are, with their hashes.
+/// Answers `GET /openapi/v3`: where the documents are, with their hashes.
 pub fn v3_index(resources: &[Arc<Resource>]) -> Document {
     let mut paths = Map::new();
     for path in v3_paths(resources) {
@@ -95,7 +95,7 @@ pub fn v3_index(resources: &[Arc<Resource>]) -> Document {
     Document::new(&json!({"paths": paths}))
 }
 
-/// The hash of a document, as the index has it; `None` if there is no such document.
+/// Returns the hash of a document, as the index has it; `None` if there is no such document.
 ///
 /// A request with another `hash` is to be sent on to the one with this.
 pub fn v3_hash(path: &str, resources: &[Arc<Resource>]) -> Option<String> {
@@ -103,7 +103,7 @@ pub fn v3_hash(path: &str, resources: &[Arc<Resource>]) -> Option<String> {
     Some(part.hash("v3"))
 }
 
-/// `GET /openapi/v3/{path}`, where the path is `apis/apps/v1` or the like.
+/// Answers `GET /openapi/v3/{path}`, where the path is `apis/apps/v1` or the like.
 pub fn v3_document(path: &str, resources: &[Arc<Resource>]) -> Option<Document> {
     let part = Part::find(path, resources)?;
     let hash = part.hash("v3");
@@ -111,14 +111,14 @@ pub fn v3_document(path: &str, resources: &[Arc<Resource>]) -> Option<Document> 
     Some(Document { body, etag: format!("\"{hash}\"") })
 }
 
-/// `GET /openapi/v2`, as JSON.
+/// Answers `GET /openapi/v2`, as JSON.
 pub fn v2_document(resources: &[Arc<Resource>]) -> Document {
     let hash = Part::Group { path: String::new(), members: resources.to_vec() }.hash("v2");
     let body = cached(&hash, || v2(resources).to_string().into_bytes());
     Document { body, etag: format!("\"{hash}\"") }
 }
 
-/// `GET /openapi/v2` in protobuf, which clients in Go ask for.
+/// Answers `GET /openapi/v2` in protobuf, which clients in Go ask for.
 pub fn v2_protobuf(resources: &[Arc<Resource>]) -> Document {
     let hash = Part::Group { path: String::new(), members: resources.to_vec() }.hash("v2 protobuf");
     let body = cached(&hash, || protobuf::document(&v2(resources)));

@@ -71,7 +71,7 @@ pub struct Ca {
 // === impl Ca ===
 
 impl Ca {
-    /// A new authority; `now` decides from when to when its certificates are good.
+    /// Creates a new authority; `now` decides from when to when its certificates are good.
     pub fn generate(name: &str, now: Timestamp) -> Result<Self, Error> {
         let make = |source| Error::Make { what: name.to_owned(), source };
         let key = KeyPair::generate().map_err(make)?;
@@ -83,7 +83,7 @@ impl Ca {
         Ok(Self { issuer: Issuer::new(params, key), identity, now })
     }
 
-    /// An authority kept from before, made by [`Ca::generate`].
+    /// Creates an authority kept from before, made by [`Ca::generate`].
     pub fn from_pem(identity: Identity, now: Timestamp) -> Result<Self, Error> {
         let make = |source| Error::Make { what: "the kept CA".to_owned(), source };
         let key = KeyPair::from_pem(&identity.key).map_err(make)?;
@@ -100,17 +100,17 @@ impl Ca {
         Ok(Self { issuer: Issuer::new(params, key), identity, now })
     }
 
-    /// Certificate and key, to keep them.
+    /// Returns certificate and key, to keep them.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The certificate as PEM, for clients that have to trust it.
+    /// Returns the certificate as PEM, for clients that have to trust it.
     pub fn certificate(&self) -> &str {
         &self.identity.certificate
     }
 
-    /// A certificate for a server that is reached by these host names and addresses.
+    /// Returns a certificate for a server that is reached by these host names and addresses.
     pub fn serving(&self, hosts: &[String]) -> Result<Identity, Error> {
         let name = hosts.first().map_or("server", String::as_str);
         let make = |source| Error::Make { what: name.to_owned(), source };
@@ -121,7 +121,7 @@ impl Ca {
         self.sign(name, params)
     }
 
-    /// A certificate for a client: the user's name and at most two groups.
+    /// Returns a certificate for a client: the user's name and at most two groups.
     pub fn client(&self, user: &str, groups: &[&str]) -> Result<Identity, Error> {
         let mut params = params(user, self.now);
         // A name of rcgen holds one value per type; the numeric form of O is a type of its own.
@@ -160,7 +160,7 @@ fn ca_usages() -> Vec<KeyUsagePurpose> {
     vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature]
 }
 
-/// The TLS settings of a server: its certificate, and the CAs (PEM) of clients it knows.
+/// Returns the TLS settings of a server: its certificate, and the CAs (PEM) of clients it knows.
 ///
 /// Clients may show a certificate but need not; HTTP/2 is preferred to HTTP/1.1.
 pub fn server_config(
@@ -200,8 +200,8 @@ fn certificates(what: &'static str, pem: &str) -> Result<Vec<CertificateDer<'sta
         .map_err(|source| Error::Pem { what, source })
 }
 
-/// A kubeconfig for a user with a token, and with a certificate as well if there is one: some
-/// clients send but one of the two. Without a CA the connection is plain HTTP.
+/// Returns a kubeconfig for a user with a token, and with a certificate as well if there is one:
+/// some clients send but one of the two. Without a CA the connection is plain HTTP.
 pub fn kubeconfig(
     server: &str,
     ca: Option<&str>,

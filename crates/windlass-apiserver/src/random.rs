@@ -54,7 +54,7 @@ impl Randomness {
         }
     }
 
-    /// The seed, if there is one.
+    /// Returns the seed, if there is one.
     pub fn seed(&self) -> Option<u64> {
         match &self.source {
             Source::System(_) => None,

@@ -62,20 +62,20 @@ fn place_of(resource: &Resource) -> Place {
 // === impl Registry ===
 
 impl Registry {
-    /// The resource under a group, version and plural.
+    /// Returns the resource under a group, version and plural.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
         let key = (group.into(), version.into(), plural.into());
         builtin_index().get(&key).cloned().or_else(|| self.custom.load().index.get(&key).cloned())
     }
 
-    /// The resource of a kind.
+    /// Returns the resource of a kind.
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
         let custom = self.custom.load();
         let custom = || custom.resources.values().find(|r| is_kind(r, group, version, kind));
         find_builtin(group, version, kind).or_else(|| custom().cloned())
     }
 
-    /// A version of the resource whose objects are kept under a key.
+    /// Returns a version of the resource whose objects are kept under a key.
     pub fn find_stored(&self, key: &ResourceKey) -> Option<Arc<Resource>> {
         let same = |r: &&Arc<Resource>| r.gvk.group == key.group && r.plural == key.plural;
         let builtin = builtins().iter().find(same).cloned();
@@ -87,12 +87,13 @@ impl Registry {
         builtins().iter().any(|r| &*r.gvk.group == group)
     }
 
-    /// All resources: built-in ones first, then those of definitions by group, version and name.
+    /// Returns all resources: built-in ones first, then those of definitions by group, version and
+    /// name.
     pub fn all(&self) -> Vec<Arc<Resource>> {
         builtins().iter().chain(self.custom.load().resources.values()).cloned().collect()
     }
 
-    /// The versions of the custom resource whose objects are kept under a key.
+    /// Returns the versions of the custom resource whose objects are kept under a key.
     pub fn family(&self, key: &ResourceKey) -> Option<Arc<Family>> {
         self.custom.load().families.get(key).cloned()
     }
@@ -131,19 +132,19 @@ impl CustomSet {
 // === impl Family ===
 
 impl Family {
-    /// The version objects are stored in.
+    /// Returns the version objects are stored in.
     pub fn storage(&self) -> Option<&Arc<Version>> {
         self.versions.iter().find(|version| version.storage)
     }
 
-    /// The version of an `apiVersion`.
+    /// Returns the version of an `apiVersion`.
     pub fn version(&self, api_version: &str) -> Option<&Arc<Version>> {
         let (group, name) = crate::resource::split_api_version(api_version);
         self.versions.iter().find(|v| &*v.gvk.group == group && &*v.gvk.version == name)
     }
 }
 
-/// A built-in resource by group, version and kind.
+/// Returns a built-in resource by group, version and kind.
 pub fn find_builtin(group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
     builtins().iter().find(|resource| is_kind(resource, group, version, kind)).cloned()
 }
@@ -153,7 +154,7 @@ fn is_kind(resource: &Resource, group: &str, version: &str, kind: &str) -> bool 
     &*gvk.kind == kind && &*gvk.group == group && &*gvk.version == version
 }
 
-/// Where the objects of a resource are kept: both kinds of events share one table.
+/// Returns where the objects of a resource are kept: both kinds of events share one table.
 pub fn storage_of(resource: &Resource) -> ResourceKey {
     match (&*resource.gvk.group, &*resource.plural) {
         ("events.k8s.io", "events") => ResourceKey::new("", "events"),

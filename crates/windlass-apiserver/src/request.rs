@@ -137,7 +137,7 @@ impl RequestInfo {
         }
     }
 
-    /// The path as error texts and reviews show it.
+    /// Returns the path as error texts and reviews show it.
     pub fn display_path(&self) -> &str {
         &self.path
     }
@@ -164,17 +164,17 @@ impl Query {
         Self(map)
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.first().map(String::as_str)
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub fn all(&self, key: &str) -> &[String] {
         self.0.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// A boolean parameter.
+    /// Returns a boolean parameter.
     pub fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(is_true)
     }

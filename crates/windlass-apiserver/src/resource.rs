@@ -60,12 +60,12 @@ pub struct Subresource {
 // === impl Gvk ===
 
 impl Gvk {
-    /// From its parts.
+    /// Creates a kind from its parts.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// `apps/v1`, or `v1` for core.
+    /// Returns `apps/v1`, or `v1` for core.
     pub fn api_version(&self) -> String {
         match &*self.group {
             "" => self.version.to_string(),
@@ -88,7 +88,7 @@ pub fn split_api_version(api_version: &str) -> (&str, &str) {
 // === impl Resource ===
 
 impl Resource {
-    /// Group and resource for error texts.
+    /// Returns group and resource for error texts.
     pub fn gr(&self) -> GroupResource<'_> {
         GroupResource { group: &self.gvk.group, resource: &self.plural }
     }
@@ -125,7 +125,7 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// All built-in resources, in the order of discovery.
+/// Returns all built-in resources, in the order of discovery.
 pub fn builtins() -> &'static [Arc<Resource>] {
     static ALL: OnceLock<Vec<Arc<Resource>>> = OnceLock::new();
     ALL.get_or_init(|| {

@@ -111,7 +111,7 @@ impl Form {
         })
     }
 
-    /// The form of a failure: what was asked for, unless that is a change of the object.
+    /// Returns the form of a failure: what was asked for, unless that is a change of the object.
     pub fn of_failure(accept: Option<&str>) -> Self {
         let Some(accept) = accept else { return Self::default() };
         let mut clauses: Vec<(f32, &str)> = accept.split(',').map(|c| (quality(c), c)).collect();
@@ -168,7 +168,7 @@ impl Form {
         }
     }
 
-    /// The version of meta.k8s.io asked for.
+    /// Returns the version of meta.k8s.io asked for.
     pub fn meta_version(&self) -> &'static str {
         if self.beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" }
     }
@@ -179,12 +179,12 @@ fn quality(clause: &str) -> f32 {
     value.and_then(|q| q.parse().ok()).unwrap_or(1.0)
 }
 
-/// An answer with one value that the real server has a struct for: its type comes first.
+/// Returns an answer with one value that the real server has a struct for: its type comes first.
 pub fn value(code: u16, form: Form, value: &Value) -> Response<Body> {
     encoded(code, form, value, &TypeFirst(value))
 }
 
-/// An answer with one value whose fields are sorted, as those of custom objects are.
+/// Returns an answer with one value whose fields are sorted, as those of custom objects are.
 pub fn sorted(code: u16, form: Form, value: &Value) -> Response<Body> {
     encoded(code, form, value, value)
 }
@@ -207,7 +207,7 @@ fn encoded(code: u16, form: Form, value: &Value, json: &impl Serialize) -> Respo
     bytes_of(code, content_type, bytes.into())
 }
 
-/// An answer with bytes that are there already.
+/// Returns an answer with bytes that are there already.
 pub fn bytes_of(code: u16, content_type: &'static str, bytes: Bytes) -> Response<Body> {
     let length = bytes.len();
     let mut response = Response::new(Full::new(bytes).boxed_unsync());
@@ -218,7 +218,7 @@ pub fn bytes_of(code: u16, content_type: &'static str, bytes: Bytes) -> Response
     response
 }
 
-/// An answer that streams chunks.
+/// Returns an answer that streams chunks.
 pub fn stream<S>(content_type: &'static str, chunks: S) -> Response<Body>
 where
     S: futures::Stream<Item = Bytes> + Send + 'static,
@@ -231,7 +231,7 @@ where
     response
 }
 
-/// An answer with a failure.
+/// Returns an answer with a failure.
 pub fn failure(status: &Status, form: Form) -> Response<Body> {
     let mut response = if status.plain {
         let text = Bytes::from(status.message.clone());
@@ -255,7 +255,7 @@ pub struct Chunks<I> {
 const CHUNK_BYTES: usize = 128 << 10;
 
 impl<I: Iterator<Item = Bytes>> Chunks<I> {
-    /// Over an iterator of pieces.
+    /// Creates a body from an iterator of pieces.
     pub fn new(pieces: I) -> Self {
         Self { pieces }
     }

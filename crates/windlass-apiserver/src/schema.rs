@@ -19,22 +19,22 @@ pub mod go;
 
 use go::{GoField, Special, Type, TypeId};
 
-/// The shape of a built-in kind; one that allows anything for a kind that is not built in.
+/// Returns the shape of a built-in kind; one that allows anything for a kind that is not built in.
 pub fn shape_of(gvk: &Gvk) -> ShapeRef {
     type_name(gvk).and_then(|name| shape_of_type(&name)).unwrap_or_else(ShapeRef::any)
 }
 
-/// The shape of a built-in type by its name in the tables, `api.core.v1.PodSpec`.
+/// Returns the shape of a built-in type by its name in the tables, `api.core.v1.PodSpec`.
 pub fn shape_of_type(name: &str) -> Option<ShapeRef> {
     Some(struct_shape(go::lookup(name)?))
 }
 
-/// The type behind a built-in kind, if there is one.
+/// Returns the type behind a built-in kind, if there is one.
 pub fn type_of(gvk: &Gvk) -> Option<TypeId> {
     go::lookup(&type_name(gvk)?)
 }
 
-/// The name of the type behind a kind: `api.apps.v1.Deployment`.
+/// Returns the name of the type behind a kind: `api.apps.v1.Deployment`.
 ///
 /// The option and envelope kinds of `meta.k8s.io` are found under every group version, as the
 /// real server registers them.
@@ -51,7 +51,7 @@ pub fn type_name(gvk: &Gvk) -> Option<String> {
     (shared && go::lookup(&meta).is_some()).then_some(meta)
 }
 
-/// The name of a type in OpenAPI documents: `io.k8s.api.apps.v1.Deployment`.
+/// Returns the name of a type in OpenAPI documents: `io.k8s.api.apps.v1.Deployment`.
 pub fn definition_name(type_name: &str) -> String {
     format!("io.k8s.{type_name}")
 }
@@ -237,7 +237,7 @@ fn list_merge(merge: Option<&facts::Merge>) -> ListMerge {
     }
 }
 
-/// The values a built-in field may have, sorted, if it is an enumeration.
+/// Returns the values a built-in field may have, sorted, if it is an enumeration.
 ///
 /// ```
 /// use windlass_apiserver::schema;
@@ -249,7 +249,7 @@ pub fn enum_of(type_name: &str, field: &str) -> Option<&'static [&'static str]> 
     facts::enumeration(type_name, field)
 }
 
-/// The default that the schema of a built-in field names.
+/// Returns the default that the schema of a built-in field names.
 pub fn default_of(type_name: &str, field: &str) -> Option<Value> {
     serde_json::from_str(facts::default(type_name, field)?).ok()
 }

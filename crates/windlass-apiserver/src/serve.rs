@@ -116,7 +116,7 @@ pub async fn serve<S, B>(
     serve_with(listener, tls, service, shutdown, Limits::default()).await;
 }
 
-/// As [`serve`], with limits of one's own.
+/// Serves like [`serve`], with other limits.
 pub async fn serve_with<S, B>(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,

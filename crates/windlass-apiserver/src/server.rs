@@ -147,12 +147,12 @@ impl Default for Options {
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// A server in memory with everything at its default.
+    /// Creates a server in memory with everything at its default.
     pub fn start() -> Self {
         Self::with_options(Options::default()).expect("a server in memory has nothing to open")
     }
 
-    /// A server by options.
+    /// Creates a server by options.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -198,7 +198,7 @@ impl ApiServer {
         Self { inner }
     }
 
-    /// A client with all rights, with no socket in between.
+    /// Returns a client with all rights, with no socket in between.
     ///
     /// # Panics
     /// Outside of a tokio runtime, as every `kube::Client`.
@@ -206,7 +206,7 @@ impl ApiServer {
         self.client_as(User::admin("kubernetes-admin"))
     }
 
-    /// A client that asks as a user.
+    /// Returns a client that asks as a user.
     ///
     /// # Panics
     /// Outside of a tokio runtime, as every `kube::Client`.
@@ -219,12 +219,12 @@ impl ApiServer {
         self.inner.faults.set(hook);
     }
 
-    /// The log of requests; [`RequestLog::enable`] starts it.
+    /// Returns the log of requests; [`RequestLog::enable`] starts it.
     pub fn request_log(&self) -> &RequestLog {
         &self.inner.log
     }
 
-    /// The server's clock.
+    /// Returns the server's clock.
     pub fn clock(&self) -> &Clock {
         &self.inner.clock
     }
@@ -254,7 +254,7 @@ impl ApiServer {
         self.inner.type_check_policy(policy)
     }
 
-    /// The URL-independent signer of service account tokens.
+    /// Returns the URL-independent signer of service account tokens.
     pub fn signer(&self) -> &Signer {
         self.inner.authenticator.signer()
     }
@@ -456,7 +456,7 @@ impl Inner {
         reached.await.map_err(|_| self.too_large(revision))
     }
 
-    /// 504 for a version that does not exist yet.
+    /// Returns 504 for a version that does not exist yet.
     pub fn too_large(&self, revision: u64) -> Status {
         let now = self.store.revision();
         Status::new(
@@ -480,7 +480,8 @@ impl Inner {
         self.registry.family(resource).map(|f| f.token.clone()).unwrap_or_default()
     }
 
-    /// What follows from a write: definitions are served, allocations are freed, events expire.
+    /// Does what follows from a write: definitions are served, allocations are freed, events
+    /// expire.
     pub fn after_write(
         self: &Arc<Self>,
         resource: &Resource,

@@ -121,17 +121,17 @@ pub enum ListMerge {
 // === impl ShapeRef ===
 
 impl ShapeRef {
-    /// A reference to a shape that is there already.
+    /// Creates a reference to a shape that is there already.
     pub fn new(shape: Shape) -> Self {
         Self(Arc::new(Node { cell: OnceLock::from(shape), make: None }))
     }
 
-    /// A reference that makes its shape on first use.
+    /// Returns a reference that makes its shape on first use.
     pub fn lazy(make: impl Fn() -> Shape + Send + Sync + 'static) -> Self {
         Self(Arc::new(Node { cell: OnceLock::new(), make: Some(Box::new(make)) }))
     }
 
-    /// The shape with nothing declared.
+    /// Returns the shape with nothing declared.
     pub fn any() -> Self {
         static ANY: OnceLock<ShapeRef> = OnceLock::new();
         ANY.get_or_init(|| {
@@ -140,12 +140,12 @@ impl ShapeRef {
         .clone()
     }
 
-    /// A scalar.
+    /// Creates a scalar.
     pub fn scalar(scalar: Scalar) -> Self {
         Self::new(Shape { go_type: scalar.go_type().into(), kind: ShapeKind::Scalar(scalar) })
     }
 
-    /// The shape.
+    /// Returns the shape.
     pub fn get(&self) -> &Shape {
         self.0.cell.get_or_init(|| match &self.0.make {
             Some(make) => make(),
@@ -153,12 +153,12 @@ impl ShapeRef {
         })
     }
 
-    /// The structure.
+    /// Returns the structure.
     pub fn kind(&self) -> &ShapeKind {
         &self.get().kind
     }
 
-    /// The shape of a field or map key, if the shape has one.
+    /// Returns the shape of a field or map key, if the shape has one.
     pub fn field(&self, name: &str) -> Option<&ShapeRef> {
         match self.kind() {
             ShapeKind::Object(o) => o.fields.get(name).map(|f| &f.shape).or(o.rest.as_ref()),
@@ -180,7 +180,7 @@ impl std::fmt::Debug for ShapeRef {
 // === impl Scalar ===
 
 impl Scalar {
-    /// The Go type's name.
+    /// Returns the Go type's name.
     pub fn go_type(self) -> &'static str {
         match self {
             Self::Boolean => "bool",

@@ -4,7 +4,8 @@
 
 use std::ops::Range;
 
-/// The position of the value of a member in a compact JSON object; `None` if it has no such member.
+/// Returns the position of the value of a member in a compact JSON object; `None` if it has no such
+/// member.
 pub fn member(body: &[u8], name: &str) -> Option<Range<usize>> {
     if body.first() != Some(&b'{') {
         return None;

@@ -86,7 +86,7 @@ impl fmt::Display for GroupResource<'_> {
 // === impl Status ===
 
 impl Status {
-    /// A status from its parts, without details.
+    /// Creates a status from its parts, without details.
     pub fn new(
         code: u16,
         reason: impl Into<Cow<'static, str>>,
@@ -109,17 +109,17 @@ impl Status {
         self
     }
 
-    /// 400 with a free text.
+    /// Returns 400 with a free text.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 401.
+    /// Returns 401.
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// 403: `<gr> "name" is forbidden: <why>`.
+    /// Returns 403: `<gr> "name" is forbidden: <why>`.
     pub fn forbidden(gr: &GroupResource<'_>, name: &str, why: impl fmt::Display) -> Self {
         let message = if gr.resource.is_empty() {
             format!("forbidden: {why}")
@@ -131,24 +131,24 @@ impl Status {
         Self::new(403, "Forbidden", message).with_details(Details::of(gr, name))
     }
 
-    /// 404: `<gr> "name" not found`.
+    /// Returns 404: `<gr> "name" not found`.
     pub fn not_found(gr: &GroupResource<'_>, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{gr} \"{name}\" not found"))
             .with_details(Details::of(gr, name))
     }
 
-    /// 404 for a path below a served group: no such resource.
+    /// Returns 404 for a path below a served group: no such resource.
     pub fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
             .with_details(Details::default())
     }
 
-    /// 404 in plain text: no such path at all.
+    /// Returns 404 in plain text: no such path at all.
     pub fn no_such_path() -> Self {
         Self { plain: true, ..Self::new(404, "", "404 page not found\n") }
     }
 
-    /// 405 for a verb the resource does not have.
+    /// Returns 405 for a verb the resource does not have.
     pub fn method_not_allowed() -> Self {
         Self::new(
             405,
@@ -158,13 +158,13 @@ impl Status {
         .with_details(Details::default())
     }
 
-    /// 409: `<gr> "name" already exists`.
+    /// Returns 409: `<gr> "name" already exists`.
     pub fn already_exists(gr: &GroupResource<'_>, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{gr} \"{name}\" already exists"))
             .with_details(Details::of(gr, name))
     }
 
-    /// 409: `Operation cannot be fulfilled on <gr> "name": <why>`.
+    /// Returns 409: `Operation cannot be fulfilled on <gr> "name": <why>`.
     pub fn conflict(gr: &GroupResource<'_>, name: &str, why: impl fmt::Display) -> Self {
         Self::new(
             409,
@@ -174,7 +174,7 @@ impl Status {
         .with_details(Details::of(gr, name))
     }
 
-    /// 409 for a write whose resourceVersion is not the stored one.
+    /// Returns 409 for a write whose resourceVersion is not the stored one.
     pub fn modified(gr: &GroupResource<'_>, name: &str) -> Self {
         Self::conflict(
             gr,
@@ -183,17 +183,17 @@ impl Status {
         )
     }
 
-    /// 410 with a free text.
+    /// Returns 410 with a free text.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 413.
+    /// Returns 413.
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// 415 with the accepted media types.
+    /// Returns 415 with the accepted media types.
     pub fn unsupported_media_type(accepted: &str) -> Self {
         Self::new(
             415,
@@ -204,7 +204,7 @@ impl Status {
         )
     }
 
-    /// 422: `<Kind>.<group> "name" is invalid: ...` with a cause per error.
+    /// Returns 422: `<Kind>.<group> "name" is invalid: ...` with a cause per error.
     ///
     /// The message lists equal errors once; the causes contain all of them.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
@@ -239,7 +239,7 @@ impl Status {
             })
     }
 
-    /// 500 `Internal error occurred: ...`.
+    /// Returns 500 `Internal error occurred: ...`.
     pub fn internal(why: impl fmt::Display) -> Self {
         let why = why.to_string();
         Self::new(500, "InternalError", format!("Internal error occurred: {why}")).with_details(
@@ -250,7 +250,7 @@ impl Status {
         )
     }
 
-    /// 500 without a reason: the raw text of an untyped error.
+    /// Returns 500 without a reason: the raw text of an untyped error.
     pub fn untyped(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
@@ -260,7 +260,7 @@ impl Status {
         self.code == 404
     }
 
-    /// The JSON body.
+    /// Returns the JSON body.
     pub fn to_json(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(token) = &self.cont {
@@ -301,7 +301,7 @@ impl Details {
         }
     }
 
-    /// The JSON form, empty fields left out.
+    /// Returns the JSON form, empty fields left out.
     pub fn to_json(&self) -> Value {
         let mut out = Map::new();
         for (key, text) in

@@ -142,13 +142,14 @@ impl Default for Store {
 }
 
 impl Store {
-    /// An empty store in memory.
+    /// Creates an empty store in memory.
     pub fn new(limits: LogLimits) -> Self {
         let world = World { revision: 0, tables: OrdMap::new() };
         Self::from_world(world, limits, None)
     }
 
-    /// A store on a journal: its contents are loaded, and every write is written to it first.
+    /// Creates a store on a journal: its contents are loaded, and every write is written to it
+    /// first.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -175,27 +176,28 @@ impl Store {
         }
     }
 
-    /// An independent copy of the newest state, in memory; it shares what neither side changes.
+    /// Returns an independent copy of the newest state, in memory; it shares what neither side
+    /// changes.
     pub fn fork(&self) -> Self {
         Self::starting_from(&self.world.load(), self.limits)
     }
 
-    /// A store in memory that starts with a state; its history starts there, too.
+    /// Creates a store in memory that starts with a state; its history starts there, too.
     pub fn starting_from(world: &World, limits: LogLimits) -> Self {
         Self::from_world(World::clone(world), limits, None)
     }
 
-    /// How much history is kept.
+    /// Returns how much history is kept.
     pub fn limits(&self) -> LogLimits {
         self.limits
     }
 
-    /// The newest state.
+    /// Returns the newest state.
     pub fn world(&self) -> Arc<World> {
         self.world.load_full()
     }
 
-    /// The newest revision.
+    /// Returns the newest revision.
     pub fn revision(&self) -> u64 {
         self.world.load().revision
     }
@@ -261,7 +263,7 @@ impl Store {
         Ok(changes)
     }
 
-    /// The event log of a resource.
+    /// Returns the event log of a resource.
     pub fn log(&self, resource: &ResourceKey) -> Arc<EventLog> {
         if let Some(log) = self.logs.read().get(resource) {
             return log.clone();
@@ -283,7 +285,7 @@ impl Store {
         }
     }
 
-    /// The objects of a resource as they were at a revision.
+    /// Returns the objects of a resource as they were at a revision.
     ///
     /// # Errors
     /// If that revision is no longer remembered.
@@ -419,17 +421,17 @@ impl Store {
 // === impl World ===
 
 impl World {
-    /// The objects of a resource; empty if there never were any.
+    /// Returns the objects of a resource; empty if there never were any.
     pub fn table(&self, resource: &ResourceKey) -> Table {
         self.tables.get(resource).cloned().unwrap_or_default()
     }
 
-    /// One object.
+    /// Returns one object.
     pub fn get(&self, resource: &ResourceKey, key: &Key) -> Option<Arc<Entry>> {
         self.tables.get(resource)?.items.get(key).cloned()
     }
 
-    /// All resources that ever had objects, by group and plural.
+    /// Returns all resources that ever had objects, by group and plural.
     pub fn resources(&self) -> impl Iterator<Item = (&ResourceKey, &Table)> {
         self.tables.iter()
     }
@@ -450,7 +452,8 @@ impl World {
 // === impl Table ===
 
 impl Table {
-    /// The objects of one namespace, or all, in order; those before the key `start` are left out.
+    /// Returns the objects of one namespace, or all, in order; those before the key `start` are
+    /// left out.
     pub fn range<'a>(
         &'a self,
         namespace: Option<&str>,
@@ -513,8 +516,8 @@ impl Entry {
         Some([&self.body[..start], version.as_bytes(), &self.body[end..]].concat().into())
     }
 
-    /// The object in protobuf, encoded once for all lists and watches; `None` if it has no such
-    /// form.
+    /// Returns the object in protobuf, encoded once for all lists and watches; `None` if it has no
+    /// such form.
     pub fn protobuf(&self, message: &windlass_protobuf::Message) -> Option<Bytes> {
         if let Some(bytes) = self.protobuf.get() {
             return Some(bytes.clone());
@@ -525,7 +528,7 @@ impl Entry {
         Some(self.protobuf.get_or_init(|| bytes.into()).clone())
     }
 
-    /// The object as `read` makes it of this entry, kept for the next time.
+    /// Returns the object as `read` makes it of this entry, kept for the next time.
     ///
     /// For the few objects that decide over others, such as namespaces: a value takes several
     /// times the room of a body.
@@ -538,7 +541,7 @@ impl Entry {
         self.body.len() + self.protobuf.get().map_or(0, Bytes::len)
     }
 
-    /// The object, without apiVersion and kind.
+    /// Returns the object, without apiVersion and kind.
     pub fn object(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -559,7 +562,7 @@ fn labels_in(body: &[u8]) -> Option<BTreeMap<String, String>> {
 // === impl ResourceKey ===
 
 impl ResourceKey {
-    /// From group and plural.
+    /// Creates the key of a resource from its group and plural.
     pub fn new(group: &str, plural: &str) -> Self {
         Self { group: group.into(), plural: plural.into() }
     }
@@ -568,7 +571,7 @@ impl ResourceKey {
 // === impl Key ===
 
 impl Key {
-    /// From namespace (empty for cluster-scoped objects) and name.
+    /// Creates the key of an object from its namespace (empty for cluster-scoped objects) and name.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }

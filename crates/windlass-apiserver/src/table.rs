@@ -77,7 +77,7 @@ fn has_columns(resource: &Resource) -> bool {
     custom_columns(resource).is_some() || !plain(&columns(resource))
 }
 
-/// The `columnDefinitions` of a resource.
+/// Returns the `columnDefinitions` of a resource.
 pub fn columns(resource: &Resource) -> Vec<Value> {
     if let Some(extra) = custom_columns(resource) {
         let mut out = vec![column("Name", "string", "name", NAME_TEXT, 0)];
@@ -94,7 +94,7 @@ pub fn columns(resource: &Resource) -> Vec<Value> {
     }
 }
 
-/// The cells of one object, as many as there are [`columns`].
+/// Returns the cells of one object, as many as there are [`columns`].
 pub fn row(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     if let Some(extra) = custom_columns(resource) {
         let mut out = vec![object["metadata"]["name"].clone()];
@@ -107,7 +107,7 @@ pub fn row(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     out
 }
 
-/// The Table of a list, of one object or of one watch event; its metadata is left empty.
+/// Returns the Table of a list, of one object or of one watch event; its metadata is left empty.
 ///
 /// `api_version` is that of the table and of partial objects in it, `meta.k8s.io/v1`.
 pub fn table(
@@ -132,7 +132,7 @@ pub fn table(
     Value::Object(out)
 }
 
-/// The Table of a `Scale`, whatever it scales; its metadata is left empty.
+/// Returns the Table of a `Scale`, whatever it scales; its metadata is left empty.
 pub fn scale_table(
     resource: &Resource,
     scale: &Value,
@@ -172,7 +172,7 @@ pub fn scale_table(
     })
 }
 
-/// The PartialObjectMetadata of an object.
+/// Returns the PartialObjectMetadata of an object.
 pub fn partial_metadata(object: &Value) -> Value {
     let mut out = Map::new();
     out.insert("kind".into(), "PartialObjectMetadata".into());

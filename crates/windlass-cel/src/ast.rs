@@ -82,7 +82,7 @@ pub enum Literal {
 // === impl Expr ===
 
 impl Expr {
-    /// The dotted name this expression spells, if it is nothing but names.
+    /// Returns the dotted name this expression spells, if it is nothing but names.
     pub fn qualified_name(&self) -> Option<String> {
         match &self.kind {
             ExprKind::Ident(name) => Some(name.to_string()),

@@ -90,12 +90,12 @@ impl Request {
 // === impl Check ===
 
 impl<'a> Check<'a> {
-    /// The value of the variable `authorizer`.
+    /// Returns the value of the variable `authorizer`.
     pub fn start(authorizer: &'a dyn Authorizer) -> Self {
         Self { authorizer, request: Request::default(), stage: Stage::Start }
     }
 
-    /// The type in expressions.
+    /// Returns the type in expressions.
     pub fn ty(&self) -> Type {
         match self.stage {
             Stage::Start => functions::AUTHORIZER,

@@ -45,7 +45,7 @@ fn ceil(size: u64, factor: f64) -> u64 {
 // === impl Charge ===
 
 impl Charge {
-    /// The rule for a function and overload (empty if the types were not known).
+    /// Returns the rule for a function and overload (empty if the types were not known).
     pub fn of(function: &str, overload: &str) -> Self {
         match overload {
             "list_slice" | "lists_range" | "list_reverse" => return Self::Output,
@@ -107,7 +107,7 @@ impl Charge {
         matches!(self, Self::Result(_) | Self::Output)
     }
 
-    /// The cost of a call.
+    /// Returns the cost of a call.
     pub fn cost(self, args: &[Val<'_>], result: Option<&Val<'_>>) -> u64 {
         let size = |index: usize| args.get(index).map_or(1, Val::size);
         let out = || result.map_or(1, Val::size);

@@ -46,12 +46,12 @@ pub struct Checked {
 // === impl Checked ===
 
 impl Checked {
-    /// The type of a node.
+    /// Returns the type of a node.
     pub fn ty(&self, expr: &Expr) -> &Type {
         &self.types[expr.id as usize]
     }
 
-    /// The reference of a node.
+    /// Returns the reference of a node.
     pub fn reference(&self, expr: &Expr) -> Option<&Reference> {
         self.references[expr.id as usize].as_ref()
     }

@@ -5,7 +5,7 @@ use super::check::Checked;
 use super::source::Issue;
 use super::types::Type;
 
-/// What is wrong with calls of `format` on constant texts with lists that are written out.
+/// Returns what is wrong with calls of `format` on constant texts with lists that are written out.
 pub fn check(ast: &Ast, checked: &Checked) -> Vec<Issue> {
     let mut issues = Vec::new();
     ast.root.walk(&mut |expr| {

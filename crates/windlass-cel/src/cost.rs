@@ -17,7 +17,7 @@ mod calls;
 /// Finds the declaration of a variable.
 type Roots<'a> = dyn Fn(&str) -> Option<&'a Decl> + 'a;
 
-/// The worst cost of an expression whose variables look as `root` says.
+/// Returns the worst cost of an expression whose variables look as `root` says.
 pub fn estimate<'a>(ast: &Ast, checked: &'a Checked, root: &'a Roots<'a>) -> u64 {
     let ids = ast.ids as usize;
     let mut estimator = Estimator {

@@ -99,17 +99,17 @@ pub static DYN: Decl = Decl { shape: Shape::Dyn, max: 0, min_size: 0, nullable: 
 pub static RAW: Decl = Decl { shape: Shape::Raw, max: 0, min_size: 0, nullable: true };
 
 impl Decl {
-    /// A declaration without bounds.
+    /// Creates a declaration without bounds.
     pub fn new(shape: Shape) -> Self {
         Self { shape, max: 0, min_size: 1, nullable: false }
     }
 
-    /// Anything; checked at run time.
+    /// Declares anything; it is checked at run time.
     pub fn dynamic() -> Self {
         DYN.clone()
     }
 
-    /// An object of a named type with the given fields.
+    /// Creates an object of a named type with the given fields.
     pub fn object(name: &str, fields: impl IntoIterator<Item = (String, Self)>) -> Self {
         let mut object = Object { name: name.to_owned(), ..Object::default() };
         for (key, decl) in fields {
@@ -118,18 +118,18 @@ impl Decl {
         Self::new(Shape::Object(Arc::new(object)))
     }
 
-    /// A list of what is given.
+    /// Creates a list of what is given.
     pub fn list(item: Self) -> Self {
         Self::new(Shape::List(Arc::new(item), ListKind::Atomic))
     }
 
-    /// A map from strings to what is given.
+    /// Creates a map from strings to what is given.
     pub fn map(value: Self) -> Self {
         Self::new(Shape::Map(Arc::new(value)))
     }
 
-    /// A declaration of what a schema describes, if rules can see it; `root` adds the fields every
-    /// object has.
+    /// Returns a declaration of what a schema describes, if rules can see it; `root` adds the
+    /// fields every object has.
     pub fn from_schema(schema: &Schema, root: bool, name: &str) -> Option<Self> {
         let mut decl = Self::of_schema(schema, root, name)?;
         decl.nullable = schema.nullable;
@@ -221,7 +221,7 @@ impl Decl {
         Self { shape: Shape::Object(Arc::new(object)), max: 0, min_size, nullable }
     }
 
-    /// The type of such values in expressions.
+    /// Returns the type of such values in expressions.
     pub fn ty(&self) -> Type {
         match &self.shape {
             Shape::Dyn | Shape::Raw | Shape::IntOrString => Type::Dyn,
@@ -239,7 +239,7 @@ impl Decl {
         }
     }
 
-    /// What items or values below look like.
+    /// Returns what items or values below look like.
     pub fn item(&self) -> Option<&Self> {
         match &self.shape {
             Shape::List(item, _) | Shape::Map(item) => Some(item),

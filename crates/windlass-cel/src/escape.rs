@@ -29,7 +29,7 @@ pub fn is_reserved(word: &str) -> bool {
     KEYWORDS.contains(&word) || RESERVED.contains(&word)
 }
 
-/// The identifier that denotes a field name, if there is one.
+/// Returns the identifier that denotes a field name, if there is one.
 pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

@@ -398,7 +398,7 @@ fn look<'a>(operand: &Val<'a>, key: &Val<'a>, optional: bool) -> Result<Option<V
     }
 }
 
-/// A map of entries; a key that repeats is an error.
+/// Returns a map of entries; a key that repeats is an error.
 pub fn map_of<'a>(entries: Vec<(Val<'a>, Val<'a>)>) -> Res<'a> {
     let mut out = BTreeMap::new();
     for (key, value) in entries {

@@ -52,12 +52,12 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(|| {
     all
 });
 
-/// The function of a name.
+/// Returns the function of a name.
 pub fn find(name: &str) -> Option<&'static Function> {
     FUNCTIONS.get(name)
 }
 
-/// A type that a name denotes.
+/// Returns a type that a name denotes.
 pub fn type_named(name: &str) -> Option<Type> {
     Some(match name {
         "bool" => Type::Bool,

@@ -29,7 +29,7 @@ pub use operators::{add_in_place, insert};
 /// The code of a function: arguments (the target first) to a result.
 pub type Implementation = for<'a> fn(&str, &[Val<'a>]) -> Res<'a>;
 
-/// The code of the function of a name.
+/// Returns the code of the function of a name.
 pub fn code(name: &str) -> Implementation {
     match name {
         "_==_" | "_!=_" => operators::equality,
@@ -113,7 +113,7 @@ pub fn code(name: &str) -> Implementation {
     }
 }
 
-/// The error of arguments that no overload takes.
+/// Returns the error of arguments that no overload takes.
 pub fn no_overload<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     let types: Vec<String> = args.iter().map(Val::type_name).collect();
     fault(format!("no such overload: {name}({})", types.join(", ")))
@@ -132,7 +132,7 @@ fn compare<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     })
 }
 
-/// The bytes of a base64 text.
+/// Returns the bytes of a base64 text.
 pub fn base64(text: &str) -> Option<Vec<u8>> {
     // Line ends inside are skipped, as in Go.
     STANDARD.decode(text.replace(['\r', '\n'], "")).ok()
@@ -143,7 +143,7 @@ pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// A value as errors show it.
+/// Returns a value as errors show it.
 pub fn show(value: &Val<'_>) -> String {
     match value {
         Val::Null => "null".into(),
@@ -162,7 +162,7 @@ pub fn show(value: &Val<'_>) -> String {
     }
 }
 
-/// What it costs to walk through a value.
+/// Returns what it costs to walk through a value.
 pub fn traversal(value: &Val<'_>) -> u64 {
     work::spent(1);
     if work::is_over() {

@@ -5,7 +5,7 @@ use super::token::Kind;
 
 const BAD: &str = "unable to unescape string";
 
-/// The value of a literal token.
+/// Returns the value of a literal token.
 pub fn value(kind: Kind, text: &str, minus: bool) -> Result<Literal, String> {
     match kind {
         Kind::True => Ok(Literal::Bool(true)),

@@ -11,7 +11,7 @@ pub const ACCUMULATOR: &str = "@result";
 const OLD_ACCUMULATOR: &str = "__result__";
 const UNUSED: &str = "#unused";
 
-/// A call without a target: `has()`, or a plain call.
+/// Returns a call without a target: `has()`, or a plain call.
 pub fn global(maker: &mut Maker, at: u32, name: &str, args: Vec<Expr>) -> Expr {
     let ("has", 1) = (name, args.len()) else { return maker.call(at, name, args) };
     let Some(arg) = args.into_iter().next() else { return maker.call(at, name, Vec::new()) };
@@ -23,7 +23,7 @@ pub fn global(maker: &mut Maker, at: u32, name: &str, args: Vec<Expr>) -> Expr {
     }
 }
 
-/// A call with a target: a macro, or a plain call.
+/// Returns a call with a target: a macro, or a plain call.
 pub fn member(maker: &mut Maker, at: u32, name: &str, target: Expr, args: Vec<Expr>) -> Expr {
     let expanded = match (name, args.len()) {
         ("all" | "exists" | "exists_one" | "existsOne", 2) => {

@@ -30,7 +30,7 @@ pub fn is_type(name: &str) -> bool {
     name == STEP || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The type of a field of a message type, if it has such a field.
+/// Returns the type of a field of a message type, if it has such a field.
 pub fn field_type(message: &str, field: &str) -> Option<Type> {
     match (message, field) {
         (STEP, "op" | "path" | "from") => Some(Type::String),
@@ -43,7 +43,7 @@ pub fn field_type(message: &str, field: &str) -> Option<Type> {
 // === impl Message ===
 
 impl<'a> Message<'a> {
-    /// The value of a field; a text of a step that is not set is empty.
+    /// Returns the value of a field; a text of a step that is not set is empty.
     pub fn get(&self, field: &str) -> Option<Val<'a>> {
         let texts = &*self.name == STEP && matches!(field, "op" | "path" | "from");
         self.fields.get(field).cloned().or_else(|| texts.then(|| Val::text("")))
@@ -62,7 +62,7 @@ impl<'a> Message<'a> {
         self.name == other.name && names.into_iter().all(same)
     }
 
-    /// The message as JSON, if JSON can say it.
+    /// Returns the message as JSON, if JSON can say it.
     pub fn to_json(&self) -> Option<Value> {
         let fields =
             self.fields.iter().map(|(name, value)| Some((name.to_string(), value.to_json()?)));

@@ -67,19 +67,19 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// A node with a new id.
+    /// Returns a node with a new id.
     pub fn expr(&mut self, at: u32, kind: ExprKind) -> Expr {
         let id = self.next;
         self.next += 1;
         Expr { id, at, kind }
     }
 
-    /// A call of a function.
+    /// Returns a call of a function.
     pub fn call(&mut self, at: u32, function: &str, args: Vec<Expr>) -> Expr {
         self.expr(at, ExprKind::Call { target: None, function: function.into(), args })
     }
 
-    /// An error, and a node in place of what is wrong.
+    /// Returns an error, and a node in place of what is wrong.
     pub fn error(&mut self, at: u32, text: impl Into<String>) -> Expr {
         self.issues.push(Issue::new(at, text));
         self.expr(at, ExprKind::Literal(Literal::Null))

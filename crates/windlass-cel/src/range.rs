@@ -17,22 +17,22 @@ impl Range {
     /// What a union starts with.
     pub const NOTHING: Self = Self { min: u64::MAX, max: 0 };
 
-    /// Exactly this.
+    /// Creates the range of exactly this value.
     pub const fn fixed(value: u64) -> Self {
         Self { min: value, max: value }
     }
 
-    /// Up to this.
+    /// Creates the range from zero up to this value.
     pub const fn up_to(max: u64) -> Self {
         Self { min: 0, max }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     pub const fn plus(self, other: Self) -> Self {
         Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
-    /// One times the other.
+    /// Returns the product of both.
     pub const fn times(self, other: Self) -> Self {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
@@ -44,7 +44,7 @@ impl Range {
         Self { min: one(self.min), max: one(self.max) }
     }
 
-    /// Either of them.
+    /// Returns the range that holds both.
     pub fn union(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }

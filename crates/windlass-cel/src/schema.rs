@@ -221,12 +221,12 @@ impl Schema {
         self.preserve_unknown == Some(true)
     }
 
-    /// The schema of a field: declared, or that of all further fields.
+    /// Returns the schema of a field: declared, or that of all further fields.
     pub fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or_else(|| self.additional_schema())
     }
 
-    /// The schema of further fields.
+    /// Returns the schema of further fields.
     pub fn additional_schema(&self) -> Option<&Self> {
         self.additional.as_ref().and_then(|a| a.schema.as_deref())
     }

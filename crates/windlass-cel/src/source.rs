@@ -71,7 +71,7 @@ pub fn problems(source: &str, issues: &[Issue]) -> Vec<Problem> {
     lines.sorted(issues).iter().map(problem).collect()
 }
 
-/// All errors as one text, sorted by place, each with its line and a caret.
+/// Returns all errors as one text, sorted by place, each with its line and a caret.
 pub fn display(source: &str, issues: &[Issue]) -> String {
     let lines = Lines::new(source);
     let sorted = lines.sorted(issues);

@@ -24,7 +24,7 @@ pub struct Time {
 // === impl Time ===
 
 impl Time {
-    /// The time so many seconds after 1970.
+    /// Returns the time so many seconds after 1970.
     pub fn of_seconds(seconds: i64) -> Result<Self, Fault> {
         Self::new(i128::from(seconds) * 1_000_000_000, 0)
     }
@@ -47,17 +47,17 @@ impl Time {
         self.seconds
     }
 
-    /// The time so many nanoseconds later.
+    /// Returns the time so many nanoseconds later.
     pub fn plus(self, span: i64) -> Result<Self, Fault> {
         Self::new(self.total() + i128::from(span), self.offset)
     }
 
-    /// The time so many nanoseconds earlier.
+    /// Returns the time so many nanoseconds earlier.
     pub fn minus(self, span: i64) -> Result<Self, Fault> {
         Self::new(self.total() - i128::from(span), self.offset)
     }
 
-    /// The nanoseconds between two times.
+    /// Returns the nanoseconds between two times.
     pub fn since(self, other: Self) -> Result<i64, Fault> {
         i64::try_from(self.total() - other.total()).or_else(|_| fault("duration overflow"))
     }
@@ -307,13 +307,13 @@ pub fn loose_duration(text: &str) -> Option<i64> {
     found.then_some(total)
 }
 
-/// A duration as text.
+/// Returns a duration as text.
 pub fn span_text(span: i64) -> String {
     let seconds = (span / 1_000_000_000) as f64 + (span % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")
 }
 
-/// A part of a time or duration by the name of its function.
+/// Returns a part of a time or duration by the name of its function.
 pub fn part<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     if let [Val::Span(span)] = args {
         let unit = match name {

@@ -107,7 +107,7 @@ pub struct Token {
 // === impl Set ===
 
 impl Set {
-    /// The set of the given kinds.
+    /// Returns the set of the given kinds.
     pub const fn of(kinds: &[Kind]) -> Self {
         let mut bits = 0;
         let mut i = 0;
@@ -118,7 +118,7 @@ impl Set {
         Self(bits)
     }
 
-    /// Both sets together.
+    /// Returns both sets together.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -128,7 +128,7 @@ impl Set {
         self.0 & (1 << kind as u8) != 0
     }
 
-    /// The set as errors show it.
+    /// Returns the set as errors show it.
     pub fn show(self) -> String {
         let names: Vec<&str> = NAMES
             .iter()
@@ -143,7 +143,7 @@ impl Set {
     }
 }
 
-/// The tokens of a text, always ended by [`Kind::Eof`], and what could not be read.
+/// Returns the tokens of a text, always ended by [`Kind::Eof`], and what could not be read.
 pub fn tokens(text: &str) -> (Vec<Token>, Vec<Issue>) {
     let mut lexer = Lexer { text, byte: 0, at: 0, issues: Vec::new() };
     let mut out = Vec::with_capacity(text.len() / 3 + 2);

@@ -51,17 +51,17 @@ pub enum Type {
 // === impl Type ===
 
 impl Type {
-    /// A list of the type.
+    /// Returns a list of the type.
     pub fn list(self) -> Self {
         Self::List(Arc::new(self))
     }
 
-    /// A map of the types.
+    /// Creates a map of the types.
     pub fn map(key: Self, value: Self) -> Self {
         Self::Map(Arc::new((key, value)))
     }
 
-    /// An optional of the type.
+    /// Returns an optional of the type.
     pub fn optional(self) -> Self {
         Self::Optional(Arc::new(self))
     }
@@ -91,7 +91,7 @@ impl Type {
         }
     }
 
-    /// The types it is made of.
+    /// Returns the types it is made of.
     pub fn parts(&self) -> Vec<&Self> {
         match self {
             Self::List(item) | Self::Optional(item) => vec![item],
@@ -154,7 +154,7 @@ impl Type {
         }
     }
 
-    /// The name of the type at run time.
+    /// Returns the name of the type at run time.
     pub fn runtime_name(&self) -> &str {
         match self {
             Self::Dyn => "dyn",
@@ -210,7 +210,7 @@ pub struct Bindings {
 // === impl Bindings ===
 
 impl Bindings {
-    /// A new type variable.
+    /// Returns a new type variable.
     pub fn fresh(&mut self) -> Type {
         self.bound.push(None);
         Type::Param(256 + u32::try_from(self.bound.len() - 1).unwrap_or(u32::MAX - 256))
@@ -312,7 +312,7 @@ impl Bindings {
         }
     }
 
-    /// The type with its variables replaced; unbound ones become dynamic if asked for.
+    /// Returns the type with its variables replaced; unbound ones become dynamic if asked for.
     pub fn resolve(&self, of: &Type, to_dyn: bool) -> Type {
         match of {
             Type::Param(param) => match self.find(*param) {
@@ -331,7 +331,7 @@ impl Bindings {
     }
 }
 
-/// The more general of two types that match.
+/// Returns the more general of two types that match.
 pub fn most_general(left: &Type, right: &Type) -> Type {
     if less_specific(left, right) { left.clone() } else { right.clone() }
 }

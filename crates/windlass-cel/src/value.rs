@@ -36,7 +36,7 @@ pub enum Fault {
 /// A value or a fault.
 pub type Res<'a> = Result<Val<'a>, Fault>;
 
-/// An error.
+/// Returns an error.
 pub fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Error(text.into().into_boxed_str()))
 }
@@ -115,25 +115,25 @@ impl Deref for Text<'_> {
 // === impl Val ===
 
 impl<'a> Val<'a> {
-    /// A text.
+    /// Creates a text.
     pub fn text(text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         meter::made_text(text.len());
         Self::Str(Text::Shared(text))
     }
 
-    /// A list.
+    /// Creates a list.
     pub fn list(items: Vec<Self>) -> Self {
         meter::made_list(items.len());
         Self::List(List::Owned(Arc::new(items)))
     }
 
-    /// A list of texts.
+    /// Creates a list of texts.
     pub fn texts(items: impl IntoIterator<Item = String>) -> Self {
         Self::list(items.into_iter().map(Self::text).collect())
     }
 
-    /// A map with texts as keys.
+    /// Creates a map with texts as keys.
     pub fn map(entries: impl IntoIterator<Item = (String, Self)>) -> Self {
         let entries = entries
             .into_iter()
@@ -142,12 +142,12 @@ impl<'a> Val<'a> {
         Self::Map(Map::Owned(Arc::new(entries)))
     }
 
-    /// An optional with a value.
+    /// Creates an optional with a value.
     pub fn some(value: Self) -> Self {
         Self::Opt(Some(Arc::new(value)))
     }
 
-    /// The value of JSON data, read as its declaration says.
+    /// Returns the value of JSON data, read as its declaration says.
     pub fn of_json(value: &'a Value, decl: &'a Decl) -> Res<'a> {
         if value.is_null() {
             return match decl.nullable {
@@ -233,7 +233,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The value as JSON, if JSON can say it and the limit of the run allows.
+    /// Returns the value as JSON, if JSON can say it and the limit of the run allows.
     pub fn to_json(&self) -> Option<Value> {
         work::spent(1);
         if work::is_over() {
@@ -275,7 +275,7 @@ impl<'a> Val<'a> {
         })
     }
 
-    /// The value with nothing borrowed, if it can be without.
+    /// Returns the value with nothing borrowed, if it can be without.
     pub fn detached(&self) -> Result<Option<Val<'static>>, Fault> {
         work::spent(1);
         meter::check()?;
@@ -327,7 +327,7 @@ impl<'a> Val<'a> {
         }))
     }
 
-    /// The type of the value.
+    /// Returns the type of the value.
     pub fn ty(&self) -> Type {
         match self {
             Self::Null => Type::Null,
@@ -358,7 +358,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The name of its type as errors show it.
+    /// Returns the name of its type as errors show it.
     pub fn type_name(&self) -> String {
         match self {
             Self::Map(Map::Json(_, Decl { shape: Shape::Object(_), .. })) => "object".into(),
@@ -366,7 +366,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// How many characters, bytes, items or entries it has; one for anything else.
+    /// Returns how many characters, bytes, items or entries it has; one for anything else.
     pub fn size(&self) -> u64 {
         match self {
             Self::Str(text) => {
@@ -420,7 +420,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The order of two values, if they have one.
+    /// Returns the order of two values, if they have one.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
@@ -432,7 +432,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The value as a key.
+    /// Returns the value as a key.
     pub fn key(&self) -> Option<Key> {
         Some(match self {
             Self::Bool(value) => Key::Bool(*value),

@@ -13,7 +13,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Something the caller can correct on the command line.
+    /// Creates a failure that the caller can correct on the command line.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { code: 2, message: message.into() }
     }

@@ -254,7 +254,7 @@ pub fn builtin(group: &str, version: &str, kind: &str, plural: &str) -> ApiResou
     }
 }
 
-/// How kubectl names an object: `deployment.apps/web`.
+/// Returns how kubectl names an object: `deployment.apps/web`.
 pub fn reference(object: &Value) -> String {
     let (version, kind) = type_of(object);
     let name = object["metadata"]["name"].as_str().unwrap_or_default();

@@ -48,7 +48,7 @@ impl Process {
         self.child.stderr.take()
     }
 
-    /// How the process has ended, if it has.
+    /// Returns how the process has ended, if it has.
     pub fn ended(&mut self) -> Option<String> {
         let ended = self.child.try_wait();
         ended.map_or_else(|error| Some(error.to_string()), |status| status.map(|s| s.to_string()))

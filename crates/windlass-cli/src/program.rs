@@ -48,12 +48,12 @@ impl Program {
         self.documents("crd").await
     }
 
-    /// Its service account, its roles and their bindings.
+    /// Returns its service account, its roles and their bindings.
     pub async fn access(&self) -> Result<Vec<Value>, Failure> {
         self.documents("rbac").await
     }
 
-    /// Its name and version.
+    /// Returns its name and version.
     pub async fn version(&self) -> Result<String, Failure> {
         Ok(self.output(&["version"]).await?.trim_end().to_owned())
     }

@@ -129,8 +129,8 @@ impl TargetArgs {
         }
     }
 
-    /// As [`connect_or_dev`](Self::connect_or_dev), but a development cluster that does not run is
-    /// started for this command: its state stays for the next `windlass dev`.
+    /// Does the same as [`connect_or_dev`](Self::connect_or_dev), but a development cluster that
+    /// does not run is started for this command: its state stays for the next `windlass dev`.
     pub async fn connect_or_open(
         &self,
         project: &Project,

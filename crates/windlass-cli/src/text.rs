@@ -15,7 +15,8 @@ pub fn plain(text: &str) -> String {
     shown
 }
 
-/// What an error of the client says to people: the message of the API server, or all causes.
+/// Returns what an error of the client says to people: the message of the API server, or all
+/// causes.
 pub fn explain(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return plain(&status.message);

@@ -32,7 +32,7 @@ pub fn one_of(entry: &Entry, word: &str, known: &[&str]) -> Result<()> {
     Err(entry.error(message))
 }
 
-/// `docs(url = "..", description = "..")`.
+/// Reads `docs(url = "..", description = "..")`.
 pub fn docs(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
     let mut docs = serde_json::Map::new();
     for argument in attribute::entries(entry.call()?)? {
@@ -72,7 +72,7 @@ fn is_url(text: &str) -> bool {
     clean && (scheme || text.starts_with('/'))
 }
 
-/// `ui(display = "..", descriptors = [".."], order = 1, resource("Kind", "v1", "name"))`.
+/// Reads `ui(display = "..", descriptors = [".."], order = 1, resource("Kind", "v1", "name"))`.
 pub fn ui(entry: &Entry) -> Result<Value> {
     let mut ui = serde_json::Map::new();
     let mut resources = Vec::new();
@@ -107,7 +107,7 @@ pub fn ui(entry: &Entry) -> Result<Value> {
     Ok(Value::Object(ui))
 }
 
-/// `cel("rule", message = "..")`.
+/// Reads `cel("rule", message = "..")`.
 pub fn cel(root: &TokenStream, entry: &Entry) -> Result<TokenStream> {
     let wrong = || entry.error("`cel` needs one expression in quotes: `cel(\"self > 0\")`");
     let first = entry.call()?.into_iter().next();

@@ -108,7 +108,7 @@ impl Entry {
         self.key.unraw().to_string()
     }
 
-    /// Where the value is written, or the key if there is none.
+    /// Returns where the value is written, or the key if there is none.
     pub fn span(&self) -> Span {
         match &self.value {
             Value::Equals(tokens) | Value::Call(tokens) if !tokens.is_empty() => tokens.span(),
@@ -129,7 +129,7 @@ impl Entry {
         }
     }
 
-    /// `key` or `key = true` or `key = false`.
+    /// Reads `key` or `key = true` or `key = false`.
     pub fn boolean(&self) -> Result<bool> {
         match &self.value {
             Value::None => Ok(true),
@@ -140,7 +140,7 @@ impl Entry {
         }
     }
 
-    /// `key = "text"`.
+    /// Reads `key = "text"`.
     pub fn string(&self) -> Result<LitStr> {
         let wrong = || self.error(format_args!("`{0}` is a string: `{0} = \"..\"`", self.key));
         match &self.value {
@@ -149,7 +149,7 @@ impl Entry {
         }
     }
 
-    /// `key = "text"` or nothing.
+    /// Reads `key = "text"` or nothing.
     pub fn optional_string(&self) -> Result<Option<LitStr>> {
         match self.value {
             Value::None => Ok(None),
@@ -157,7 +157,7 @@ impl Entry {
         }
     }
 
-    /// `key = "text"` or `key = ["one", "two"]`.
+    /// Reads `key = "text"` or `key = ["one", "two"]`.
     pub fn strings(&self) -> Result<Vec<LitStr>> {
         let wrong =
             || self.error(format_args!("`{0}` is a list of strings: `{0} = [\"..\"]`", self.key));
@@ -169,7 +169,7 @@ impl Entry {
         list.elems.iter().map(|item| literal_string(item).ok_or_else(wrong)).collect()
     }
 
-    /// `key = Word`.
+    /// Reads `key = Word`.
     pub fn word(&self) -> Result<Ident> {
         let wrong = || self.error(format_args!("`{0}` is a word: `{0} = Word`", self.key));
         match &self.value {
@@ -184,7 +184,7 @@ impl Entry {
             if syn::parse2::<Ident>(tokens.clone()).is_ok_and(|found| found == word))
     }
 
-    /// `key = 3`, without a sign.
+    /// Reads `key = 3`, without a sign.
     pub fn count(&self) -> Result<u64> {
         let wrong = || self.error(format_args!("`{0}` is a whole number: `{0} = 3`", self.key));
         match &self.value {

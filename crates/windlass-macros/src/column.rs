@@ -12,7 +12,7 @@ const TYPES: &[&str] = &["string", "integer", "number", "boolean", "date"];
 const FORMATS: &[&str] =
     &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-/// `column("Size", ".spec.size", priority = 1)`.
+/// Reads `column("Size", ".spec.size", priority = 1)`.
 pub fn column(root: &TokenStream, entry: &Entry, fields: &Fields) -> Result<TokenStream> {
     let (texts, arguments) = entry.call_with_strings()?;
     let [name, path] = texts.as_slice() else {

@@ -102,7 +102,7 @@ impl Error {
         self
     }
 
-    /// What is wrong, without the place.
+    /// Returns what is wrong, without the place.
     pub fn reason(&self) -> &Reason {
         &self.0.reason
     }

@@ -159,7 +159,7 @@ where
         self
     }
 
-    /// Also restarts replicas with lists from the past, as a server that lags behind serves them.
+    /// Restarts replicas also with lists from the past, as a server that lags behind serves them.
     ///
     /// The caches of windlass ask for the most recent state; this is for operators that read past
     /// them.

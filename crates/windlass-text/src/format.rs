@@ -255,7 +255,7 @@ fn credit_card(text: &str) -> bool {
         && digits.bytes().rev().enumerate().map(luhn).sum::<u32>() % 10 == 0
 }
 
-/// What Go's `url.ParseRequestURI` takes: an absolute URI or an absolute path.
+/// Returns `true` for what Go's `url.ParseRequestURI` takes: an absolute URI or an absolute path.
 pub fn uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return false;

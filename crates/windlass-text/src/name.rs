@@ -1,6 +1,6 @@
 //! Rules for names, labels and annotations, with the texts of apimachinery.
 
-/// Why a text is not a DNS-1035 label; empty if it is one.
+/// Returns why a text is not a DNS-1035 label; empty if it is one.
 pub fn dns1035_faults(text: &str) -> Vec<String> {
     let mut faults = length_fault(text, 63, "characters");
     let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -34,7 +34,7 @@ pub fn label_shaped(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.bytes().all(good)
 }
 
-/// Why a text is not a DNS-1123 label.
+/// Returns why a text is not a DNS-1123 label.
 pub fn dns1123_label_faults(text: &str) -> Vec<String> {
     let mut faults = length_fault(text, 63, "characters");
     if !label_shaped(text) {
@@ -48,7 +48,7 @@ pub fn dns1123_label_faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// Why a text is not a DNS-1123 subdomain.
+/// Returns why a text is not a DNS-1123 subdomain.
 pub fn dns1123_subdomain_faults(text: &str) -> Vec<String> {
     subdomain_faults(text, "characters")
 }
@@ -67,7 +67,8 @@ pub(crate) fn subdomain_faults(text: &str, unit: &str) -> Vec<String> {
     faults
 }
 
-/// Why a text is not a qualified name (`prefix/name`), as keys of labels and finalizers have to be.
+/// Returns why a text is not a qualified name (`prefix/name`), as keys of labels and finalizers
+/// have to be.
 pub fn qualified_name_faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let parts: Vec<&str> = text.split('/').collect();
@@ -105,7 +106,7 @@ const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.
      and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
      used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-/// Why a text is not a label value.
+/// Returns why a text is not a label value.
 pub fn label_value_faults(text: &str) -> Vec<String> {
     let mut faults = length_fault(text, 63, "bytes");
     if !text.is_empty() && !word(text) {
@@ -120,7 +121,7 @@ pub fn label_value_faults(text: &str) -> Vec<String> {
     faults
 }
 
-/// Why a text is not a path segment, as names of embedded resources have to be.
+/// Returns why a text is not a path segment, as names of embedded resources have to be.
 pub fn path_segment_faults(text: &str) -> Vec<String> {
     if text == "." || text == ".." {
         return vec![format!("may not be '{text}'")];

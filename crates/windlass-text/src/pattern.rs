@@ -30,7 +30,8 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
     compile_within(pattern, SIZE_MAX)?.ok_or_else(|| too_large(pattern))
 }
 
-/// As [`compile`], but returns `None` for a pattern whose program has more than `size_max` bytes.
+/// Does the same as [`compile`], but returns `None` for a pattern whose program has more than
+/// `size_max` bytes.
 ///
 /// The time it takes is bounded by that size, too.
 pub fn compile_within(pattern: &str, size_max: usize) -> Result<Option<Regex>, String> {

@@ -112,7 +112,7 @@ impl Quantity {
         self.nanos % NANO == 0
     }
 
-    /// How it is written.
+    /// Returns how it is written.
     pub fn format(&self) -> Format {
         self.format
     }

@@ -59,7 +59,7 @@ pub fn volume(pool: &str, spec: &WarpdrivePoolSpec, place: &Place) -> Result<Per
     }))?)
 }
 
-/// What the agents read: the directories of each host.
+/// Returns what the agents read: the directories of each host.
 ///
 /// # Errors
 ///

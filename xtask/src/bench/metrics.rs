@@ -401,7 +401,7 @@ impl Unit {
     }
 }
 
-/// What the sizes of a scenario count.
+/// Returns what the sizes of a scenario count.
 pub fn axis(scenario: &str) -> &'static str {
     if scenario == "load" {
         return "objects";
@@ -410,7 +410,7 @@ pub fn axis(scenario: &str) -> &'static str {
     SECTIONS.iter().find(shows).map_or("", |section| section.axis)
 }
 
-/// Where something was measured: "real server, 20,000 pods".
+/// Returns where something was measured: "real server, 20,000 pods".
 pub fn place(scenario: &str, server: &str, size: usize) -> String {
     let server = match server {
         "real" => Some("real server".to_owned()),

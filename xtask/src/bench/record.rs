@@ -127,7 +127,7 @@ impl Record {
         Origin { date: text("/date"), windlass: text("/versions/windlass") }
     }
 
-    /// How many runs of this record failed; those of earlier ones are not counted.
+    /// Returns how many runs of this record failed; those of earlier ones are not counted.
     pub fn failed(&self) -> usize {
         self.runs.iter().filter(|run| run.kept.is_none() && run.result.is_err()).count()
     }

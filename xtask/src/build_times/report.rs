@@ -81,7 +81,7 @@ impl Row {
         [median(&self.times[0]), median(&self.times[1])]
     }
 
-    /// How many times longer the build with attributes takes.
+    /// Returns how many times longer the build with attributes takes.
     pub fn ratio(&self) -> f64 {
         let [attributes, derives] = self.medians();
         attributes / derives

@@ -40,7 +40,7 @@ pub fn done(mut command: Command, what: &str) -> Result<(), String> {
     }
 }
 
-/// Where the peers are kept.
+/// Returns where the peers are kept.
 pub fn cache() -> Result<PathBuf, String> {
     if let Some(folder) = std::env::var_os("WINDLASS_BENCH_CACHE") {
         return Ok(PathBuf::from(folder));

@@ -50,7 +50,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -54,7 +54,7 @@ fn locked(root: &Path, file: &str, name: &str) -> Option<String> {
     Some(version.trim_matches('"').to_owned())
 }
 
-/// What a program prints.
+/// Returns what a program prints.
 pub fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -58,12 +58,12 @@ pub(super) fn is_exempt(review: &Review<'_>) -> bool {
 // === impl Criteria ===
 
 impl Criteria {
-    /// The criteria of a webhook.
+    /// Returns the criteria of a webhook.
     pub fn of_webhook(hook: &Value) -> Self {
         Self::parse(hook, "rules")
     }
 
-    /// The criteria of a policy or a binding.
+    /// Returns the criteria of a policy or a binding.
     pub fn of_policy(constraints: &Value) -> Self {
         Self::parse(constraints, "resourceRules")
     }
@@ -79,7 +79,7 @@ impl Criteria {
         }
     }
 
-    /// The resource whose version the request is shown in, if it is matched at all.
+    /// Returns the resource whose version the request is shown in, if it is matched at all.
     ///
     /// # Errors
     /// 404 if the namespace, whose labels count, is missing.
@@ -91,7 +91,7 @@ impl Criteria {
         Ok(self.matches_namespace(server, review)?.then_some(resource))
     }
 
-    /// The criteria of a binding, whose empty rules match everything.
+    /// Returns the criteria of a binding, whose empty rules match everything.
     pub fn matched_or_empty(
         &self,
         server: &Inner,

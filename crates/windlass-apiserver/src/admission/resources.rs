@@ -19,14 +19,14 @@ pub fn list(value: &Value) -> List {
         .collect()
 }
 
-/// What a pod requests, with its overhead.
+/// Returns what a pod requests, with its overhead.
 pub fn pod_requests(spec: &Value) -> List {
     let mut total = pod_total(spec, "requests");
     add(&mut total, &list(&spec["overhead"]));
     total
 }
 
-/// What a pod is limited to; overhead counts where there is a limit.
+/// Returns what a pod is limited to; overhead counts where there is a limit.
 pub fn pod_limits(spec: &Value) -> List {
     let mut total = pod_total(spec, "limits");
     for (name, amount) in list(&spec["overhead"]) {

@@ -28,7 +28,7 @@ impl<K> Default for Round<K> {
 }
 
 impl<K: Ord> Round<K> {
-    /// From now on it is the second round.
+    /// Begins the second round.
     pub fn again(&mut self) {
         self.second = true;
     }
@@ -50,7 +50,7 @@ impl<K: Ord> Round<K> {
         self.due.append(&mut self.called);
     }
 
-    /// Something was called that may be called again.
+    /// Records that something was called that may be called again.
     pub fn called(&mut self, key: K) {
         self.called.insert(key);
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{strings, text};
 
-/// The rules of an aggregated role, gathered from `roles` in the order given.
+/// Returns the rules of an aggregated role, gathered from `roles` in the order given.
 ///
 /// `None` when the role has no aggregation rule. Equal rules are kept once. The role itself never
 /// contributes, also when its own selector would match it.

@@ -76,17 +76,17 @@ impl Authenticator {
         self.tokens.iter().map(|(token, user)| (token.clone(), user.clone()))
     }
 
-    /// An authenticator that knows the tokens of this table and of this signer.
+    /// Creates an authenticator that knows the tokens of this table and of this signer.
     pub fn new(tokens: impl IntoIterator<Item = (String, User)>, signer: Signer) -> Self {
         Self { tokens: tokens.into_iter().collect(), signer }
     }
 
-    /// The signer of service account tokens.
+    /// Returns the signer of service account tokens.
     pub fn signer(&self) -> &Signer {
         &self.signer
     }
 
-    /// The user of a request; the anonymous one if it shows nothing.
+    /// Returns the user of a request; the anonymous one if it shows nothing.
     ///
     /// # Errors
     /// 401 if its token is unknown.
@@ -109,7 +109,7 @@ impl Authenticator {
         }
     }
 
-    /// The user of a token, if it is good for one of the audiences; else why not.
+    /// Returns the user of a token, if it is good for one of the audiences; else why not.
     pub fn token(
         &self,
         token: &str,

@@ -10,7 +10,7 @@ use crate::store::{Key, ResourceKey, Seed};
 #[cfg(test)]
 pub(super) mod parts;
 
-/// All first objects; namespaces come first.
+/// Returns all first objects; namespaces come first.
 pub fn seeds() -> &'static [Seed] {
     static SEEDS: OnceLock<Vec<Seed>> = OnceLock::new();
     SEEDS.get_or_init(|| {

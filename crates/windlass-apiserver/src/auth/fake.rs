@@ -18,7 +18,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A store with the first objects of a server.
+    /// Creates a store with the first objects of a server.
     pub fn bootstrapped() -> Self {
         let fake = Self::default();
         for object in super::bootstrap::parts::objects() {

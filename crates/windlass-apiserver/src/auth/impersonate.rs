@@ -53,12 +53,13 @@ const MODES: [Mode; 5] =
 // === impl Impersonator ===
 
 impl Impersonator {
-    /// An impersonator that remembers no user.
+    /// Creates an impersonator that remembers no user.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The user to go on as, if the headers name one; `attributes` are of the real requester.
+    /// Returns the user to go on as, if the headers name one; `attributes` are of the real
+    /// requester.
     ///
     /// # Errors
     /// 400 when the headers name no user but other parts of one, 403 when it is not allowed.

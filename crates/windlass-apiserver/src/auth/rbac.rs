@@ -94,7 +94,7 @@ struct Hit {
 // === impl Attributes ===
 
 impl<'a> Attributes<'a> {
-    /// A request for a resource; set further fields with struct update syntax.
+    /// Creates a request for a resource; set further fields with struct update syntax.
     pub fn resource(user: &'a User, verb: &'a str, group: &'a str, resource: &'a str) -> Self {
         Self {
             user,
@@ -110,12 +110,12 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// A request for a path that is not a resource.
+    /// Creates a request for a path that is not a resource.
     pub fn path(user: &'a User, verb: &'a str, path: &'a str) -> Self {
         Self { path, is_resource: false, ..Self::resource(user, verb, "", "") }
     }
 
-    /// The 403 for these attributes, with a reason if there is one.
+    /// Returns the 403 for these attributes, with a reason if there is one.
     pub fn forbidden(&self, reason: &str) -> Status {
         let mut why = self.refusal();
         if !reason.is_empty() {
@@ -151,12 +151,12 @@ impl<'a> Attributes<'a> {
 // === impl Authorizer ===
 
 impl Authorizer {
-    /// An authorizer that has compiled nothing yet.
+    /// Creates an authorizer that has compiled nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the request may go on, and why.
+    /// Decides whether a request is allowed, and why.
     pub fn authorize(&self, lookup: &dyn Lookup, attributes: &Attributes<'_>) -> Decision {
         if attributes.user.is_master() {
             return Decision { allowed: true, reason: String::new() };
@@ -196,7 +196,7 @@ impl Authorizer {
         }
     }
 
-    /// All rules of a user in a namespace, and what went wrong while looking for them.
+    /// Returns all rules of a user in a namespace, and what went wrong while looking for them.
     pub fn rules_for(
         &self,
         lookup: &dyn Lookup,
@@ -216,7 +216,7 @@ impl Authorizer {
         (rules, error)
     }
 
-    /// The rules of a role that a binding in a namespace refers to.
+    /// Returns the rules of a role that a binding in a namespace refers to.
     pub fn role_rules(
         &self,
         lookup: &dyn Lookup,

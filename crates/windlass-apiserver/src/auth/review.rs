@@ -76,7 +76,7 @@ pub fn answer(kind: &str, asked: Asked<'_>) -> Option<Result<Value>> {
     })
 }
 
-/// `SelfSubjectAccessReview`: may the requesting user do this?
+/// Answers a `SelfSubjectAccessReview`: may the requesting user do this?
 pub fn self_subject_access_review(
     user: &User,
     body: Value,
@@ -88,7 +88,7 @@ pub fn self_subject_access_review(
     decide(user, body, &errors, authorizer, lookup)
 }
 
-/// `SubjectAccessReview`: may a user do this?
+/// Answers a `SubjectAccessReview`: may a user do this?
 pub fn subject_access_review(
     body: Value,
     authorizer: &Authorizer,
@@ -100,7 +100,7 @@ pub fn subject_access_review(
     decide(&subject(&body["spec"]), body, &errors, authorizer, lookup)
 }
 
-/// `LocalSubjectAccessReview`: may a user do this in the namespace of the request?
+/// Answers a `LocalSubjectAccessReview`: may a user do this in the namespace of the request?
 pub fn local_subject_access_review(
     namespace: &str,
     mut body: Value,
@@ -135,7 +135,7 @@ pub fn local_subject_access_review(
     decide(&subject(&body["spec"]), body, &errors, authorizer, lookup)
 }
 
-/// `SelfSubjectRulesReview`: what may the requesting user do in a namespace?
+/// Answers a `SelfSubjectRulesReview`: what may the requesting user do in a namespace?
 pub fn self_subject_rules_review(
     user: &User,
     mut body: Value,
@@ -178,14 +178,14 @@ pub fn self_subject_rules_review(
     Ok(body)
 }
 
-/// `SelfSubjectReview`: who is the requesting user?
+/// Answers a `SelfSubjectReview`: who is the requesting user?
 pub fn self_subject_review(user: &User, mut body: Value, now: Timestamp) -> Value {
     body["metadata"] = json!({"creationTimestamp": stamp(now)});
     body["status"] = json!({"userInfo": user.to_json()});
     body
 }
 
-/// `TokenReview`: whose token is this?
+/// Answers a `TokenReview`: whose token is this?
 pub fn token_review(
     body: Value,
     authenticator: &Authenticator,

@@ -30,7 +30,7 @@ pub struct Rule {
 // === impl Rule ===
 
 impl Rule {
-    /// A rule from its JSON form.
+    /// Creates a rule from its JSON form.
     pub fn parse(value: &Value) -> Self {
         Self {
             verbs: strings(&value["verbs"]),
@@ -41,12 +41,12 @@ impl Rule {
         }
     }
 
-    /// The rules of a role object.
+    /// Returns the rules of a role object.
     pub fn parse_all(role: &Value) -> Vec<Self> {
         role["rules"].as_array().map(|l| l.iter().map(Self::parse).collect()).unwrap_or_default()
     }
 
-    /// The two rules that allow everything.
+    /// Returns the two rules that allow everything.
     pub fn everything() -> [Self; 2] {
         let all = || vec!["*".to_owned()];
         [
@@ -55,7 +55,7 @@ impl Rule {
         ]
     }
 
-    /// The JSON form, empty lists left out.
+    /// Returns the JSON form, empty lists left out.
     pub fn to_json(&self) -> Value {
         let mut out = Map::new();
         out.insert("verbs".into(), self.verbs.clone().into());
@@ -127,7 +127,7 @@ impl Rule {
         }))
     }
 
-    /// The rule as the escalation error prints it.
+    /// Returns the rule as the escalation error prints it.
     pub fn compact(&self) -> String {
         let mut parts = Vec::new();
         for (key, list) in [
@@ -227,7 +227,7 @@ fn has_counted(list: &HashSet<&str>, text: &str) -> bool {
     list.contains(text)
 }
 
-/// The parts of `wanted` that `owned` does not allow; empty when it is all covered.
+/// Returns the parts of `wanted` that `owned` does not allow; empty when it is all covered.
 ///
 /// A short rule can have very many parts, so only the first of them are looked at and returned.
 pub fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
@@ -270,7 +270,7 @@ pub fn compact_texts(rules: &[Rule]) -> Vec<String> {
     texts.into_iter().collect()
 }
 
-/// A list of strings in Go's `%q` form: `["a" "b"]`.
+/// Returns a list of strings in Go's `%q` form: `["a" "b"]`.
 pub fn quoted(list: &[String]) -> String {
     let list: Vec<_> = list.iter().map(|text| quote(text)).collect();
     format!("[{}]", list.join(" "))

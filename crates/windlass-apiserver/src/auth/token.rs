@@ -91,25 +91,25 @@ pub struct Claims<'a> {
 // === impl Signer ===
 
 impl Signer {
-    /// A signer with a new P-256 key.
+    /// Creates a signer with a new P-256 key.
     pub fn generate(issuer: impl Into<String>) -> Result<Self, KeyError> {
         Ok(Self::new(SigningKey::generate()?, issuer.into(), None))
     }
 
-    /// A signer whose key and tokens depend on the seed alone: anybody who knows the seed can sign
-    /// as well, so it is for tests.
+    /// Creates a signer whose key and tokens depend on the seed alone: anybody who knows the seed
+    /// can sign as well, so it is for tests.
     pub fn seeded(seed: u64, issuer: impl Into<String>) -> Result<Self, KeyError> {
         Ok(Self::new(SigningKey::seeded(seed)?, issuer.into(), Some(seed)))
     }
 
-    /// A signer with the key of a PEM file (PKCS#8, P-256).
+    /// Creates a signer with the key of a PEM file (PKCS#8, P-256).
     pub fn from_pem(pem: &str, issuer: impl Into<String>) -> Result<Self, KeyError> {
         let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
             .map_err(|error| KeyError(format!("not a private key in PEM form: {error}")))?;
         Self::from_pkcs8(key.secret_der(), issuer)
     }
 
-    /// A signer with a key in PKCS#8 form.
+    /// Creates a signer with a key in PKCS#8 form.
     pub fn from_pkcs8(pkcs8: &[u8], issuer: impl Into<String>) -> Result<Self, KeyError> {
         Ok(Self::new(SigningKey::from_pkcs8(pkcs8)?, issuer.into(), None))
     }
@@ -125,12 +125,12 @@ impl Signer {
         }
     }
 
-    /// The audiences of the server itself.
+    /// Returns the audiences of the server itself.
     pub fn audiences(&self) -> &[String] {
         &self.audiences
     }
 
-    /// The private key as PEM, to keep it over restarts.
+    /// Returns the private key as PEM, to keep it over restarts.
     pub fn to_pem(&self) -> String {
         let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
         for line in STANDARD.encode(self.key.pkcs8()).as_bytes().chunks(64) {
@@ -141,7 +141,7 @@ impl Signer {
         pem
     }
 
-    /// A signed token.
+    /// Returns a signed token.
     pub fn sign(&self, claims: &Claims<'_>, now: Timestamp) -> String {
         let bound = |bound: &Bound| match bound.uid.as_str() {
             "" => json!({"name": bound.name}),
@@ -171,7 +171,7 @@ impl Signer {
         }))
     }
 
-    /// The token kept in a secret of type `kubernetes.io/service-account-token`.
+    /// Returns the token kept in a secret of type `kubernetes.io/service-account-token`.
     pub fn sign_secret(&self, namespace: &str, name: &str, uid: &str, secret: &str) -> String {
         self.sign_json(&json!({
             "iss": LEGACY_ISSUER, "sub": service_account_name(namespace, name),
@@ -193,7 +193,7 @@ impl Signer {
         token
     }
 
-    /// The user of a token and the audiences it was accepted for.
+    /// Returns the user of a token and the audiences it was accepted for.
     ///
     /// `Ok(None)` when the token is not one of this signer.
     pub fn authenticate(
@@ -261,7 +261,7 @@ impl Signer {
         Ok(Some(claims))
     }
 
-    /// The document at `/.well-known/openid-configuration`.
+    /// Returns the document at `/.well-known/openid-configuration`.
     pub fn openid_configuration(&self, server_url: &str) -> Value {
         json!({
             "issuer": self.issuer,
@@ -272,7 +272,7 @@ impl Signer {
         })
     }
 
-    /// The document at `/openid/v1/jwks`: the public key.
+    /// Returns the document at `/openid/v1/jwks`: the public key.
     pub fn jwks(&self) -> Value {
         json!({"keys": [self.key.jwk()]})
     }

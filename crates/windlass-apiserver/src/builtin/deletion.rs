@@ -45,7 +45,7 @@ pub fn mark(object: &mut Value, now: Timestamp, grace_seconds: i64) {
     }
 }
 
-/// A time so many seconds later, within the calendar.
+/// Returns a time so many seconds later, within the calendar.
 pub fn later(time: Timestamp, seconds: i64) -> Timestamp {
     let whole = SignedDuration::from_secs(seconds);
     time.checked_add(whole).unwrap_or(if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX })

@@ -43,7 +43,7 @@ mod tools;
 mod volume;
 mod webhook;
 
-/// The strategy of any other built-in kind, if it is one.
+/// Returns the strategy of any other built-in kind, if it is one.
 pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
     Some(match (&*gvk.group, &*gvk.kind) {
         ("", "Binding") => &binding::Binding,

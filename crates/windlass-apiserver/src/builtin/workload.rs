@@ -39,7 +39,7 @@ pub mod spec_defaults;
 pub mod stateful_set;
 pub mod template;
 
-/// The strategy of a workload kind, if it is one.
+/// Returns the strategy of a workload kind, if it is one.
 pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
     Some(match (&*gvk.group, &*gvk.version, &*gvk.kind) {
         ("", _, "Pod") => &pod::Pods,

@@ -45,7 +45,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The whole error text, for a single object.
+    /// Returns the whole error text, for a single object.
     pub fn text(&self, gvk: &str) -> String {
         match self {
             Self::Object(why) => {
@@ -57,7 +57,7 @@ impl Refusal {
         }
     }
 
-    /// The whole error text, for one object of a list.
+    /// Returns the whole error text, for one object of a list.
     pub fn text_at(&self, gvk: &str, index: usize) -> String {
         match self {
             Self::Object(why) => format!(

@@ -31,17 +31,17 @@ pub use structural::violations;
 
 struct Definition;
 
-/// Where definitions are stored.
+/// Returns where definitions are stored.
 pub fn storage() -> ResourceKey {
     ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// The kind of definitions.
+/// Returns the kind of definitions.
 pub fn gvk() -> Gvk {
     Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
-/// The strategy of `CustomResourceDefinition`.
+/// Returns the strategy of `CustomResourceDefinition`.
 pub fn strategy() -> &'static dyn Strategy {
     &Definition
 }

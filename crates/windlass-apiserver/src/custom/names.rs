@@ -233,7 +233,7 @@ pub enum Approval {
     Missing,
 }
 
-/// The state of the approval annotation, and the sentence about it.
+/// Returns the state of the approval annotation, and the sentence about it.
 pub fn approval(object: &Value) -> (Approval, String) {
     const NAME: &str = "api-approved.kubernetes.io";
     const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";

@@ -51,7 +51,8 @@ pub fn resolve<'a>(
     Ok((steps, node.unwrap_or(&EMPTY)))
 }
 
-/// The path as error fields show it, without the leading dot; `None` if it is empty or wrong.
+/// Returns the path as error fields show it, without the leading dot; `None` if it is empty or
+/// wrong.
 pub fn normalized(path: &str, schema: &Schema) -> Option<String> {
     let path = path.trim();
     if path.is_empty() {

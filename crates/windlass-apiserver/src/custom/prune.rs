@@ -222,7 +222,7 @@ fn coerce_meta(
     Ok(())
 }
 
-/// The path of a field below a path.
+/// Returns the path of a field below a path.
 pub fn child(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

@@ -30,7 +30,7 @@ impl ScalePaths {
         })
     }
 
-    /// The scale of an object.
+    /// Returns the scale of an object.
     ///
     /// # Errors
     /// 500 if the object has no replicas, or something else in their place.
@@ -45,7 +45,8 @@ impl ScalePaths {
         }
     }
 
-    /// The scale an update starts from: as [`ScalePaths::read`], with a mark for unset replicas.
+    /// Returns the scale an update starts from: as [`ScalePaths::read`], with a mark for unset
+    /// replicas.
     ///
     /// # Errors
     /// 500 if their field has another type.
@@ -57,7 +58,7 @@ impl ScalePaths {
         Ok(scale)
     }
 
-    /// The scale after an update.
+    /// Returns the scale after an update.
     ///
     /// # Errors
     /// 400 if the field of the replicas has another type.
@@ -194,7 +195,7 @@ fn accessor(path: &str, value: &Value, expected: &str) -> String {
     format!("{path} accessor error: {shown} is of the type {kind}, expected {expected}")
 }
 
-/// The Go type of a decoded JSON value.
+/// Returns the Go type of a decoded JSON value.
 pub fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -207,7 +208,7 @@ pub fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// A decoded JSON value as Go's `%v` prints it.
+/// Returns a decoded JSON value as Go's `%v` prints it.
 pub fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),

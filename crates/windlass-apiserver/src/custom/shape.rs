@@ -9,7 +9,7 @@ use windlass_cel::Schema;
 use crate::resource::Gvk;
 use crate::shape::{Field, List, ListMerge, Object, Scalar, Shape, ShapeKind, ShapeRef};
 
-/// The shape of whole objects; made on first use.
+/// Returns the shape of whole objects; made on first use.
 pub fn of(schema: &Arc<Schema>, preserve_all: bool) -> ShapeRef {
     let schema = schema.clone();
     ShapeRef::lazy(move || {

@@ -508,7 +508,7 @@ fn too_long(field: String, max: i64) -> FieldError {
     FieldError::raw(FieldErrorKind::TooLong, field, "", detail)
 }
 
-/// `Too many: N: must have at most M items`, with the right number of the noun.
+/// Creates `Too many: N: must have at most M items`, with the right number of the noun.
 pub fn too_many(field: impl Into<String>, count: usize, max: i64) -> FieldError {
     let unit = if max == 1 { "item" } else { "items" };
     let detail = format!("must have at most {max} {unit}");

@@ -25,7 +25,7 @@ pub enum Node<'a> {
 // === impl Node ===
 
 impl<'a> Node<'a> {
-    /// A node that borrows from a value.
+    /// Creates a node that borrows from a value.
     pub fn of(value: &'a Value) -> Self {
         match value {
             Value::Null => Self::Null,
@@ -39,7 +39,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The last entry of an object under a key.
+    /// Returns the last entry of an object under a key.
     pub fn get(&self, key: &str) -> Option<&Node<'a>> {
         match self {
             Self::Object(entries) => entries.iter().rev().find(|(k, _)| k == key).map(|(_, v)| v),
@@ -47,7 +47,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The text of a string.
+    /// Returns the text of a string.
     #[cfg(test)]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -56,7 +56,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What it is called in error texts.
+    /// Returns what it is called in error texts.
     pub fn what(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -68,7 +68,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value as an untyped decoder gives it: of equal keys the last one counts.
+    /// Returns the value as an untyped decoder gives it: of equal keys the last one counts.
     ///
     /// # Errors
     /// The text of a number that no float holds.
@@ -91,7 +91,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The paths of duplicate keys of one object, as `duplicate field "a.b[0].c"`.
+    /// Returns the paths of duplicate keys of one object, as `duplicate field "a.b[0].c"`.
     pub fn duplicates(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.find_duplicates(&mut String::new(), &mut found);
@@ -141,7 +141,7 @@ pub enum Seen<'k> {
 // === impl Seen ===
 
 impl<'k> Seen<'k> {
-    /// For an object of so many entries.
+    /// Makes room for an object of so many entries.
     pub fn new(len: usize) -> Self {
         match len {
             0..=24 => Self::Few(Vec::with_capacity(len)),
@@ -164,7 +164,7 @@ impl<'k> Seen<'k> {
     }
 }
 
-/// A number as the server's untyped decoder keeps it: an integer if it is one, or a float.
+/// Returns a number as the server's untyped decoder keeps it: an integer if it is one, or a float.
 pub fn number(text: &str) -> Result<Value, String> {
     let integer = !text.contains(['.', 'e', 'E']);
     if integer && let Ok(n) = text.parse::<i64>() {
@@ -176,7 +176,7 @@ pub fn number(text: &str) -> Result<Value, String> {
     }
 }
 
-/// A float as Go writes it: without a fraction if it has none.
+/// Returns a float as Go writes it: without a fraction if it has none.
 pub fn float(n: f64) -> Value {
     const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
     if n.fract() == 0.0 && n.abs() <= WHOLE_MAX {

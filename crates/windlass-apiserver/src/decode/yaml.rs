@@ -30,7 +30,7 @@ pub fn read(body: &[u8]) -> Result<Node<'_>, String> {
     Ok(node)
 }
 
-/// The strict decoding error for duplicate keys, if there are any.
+/// Returns the strict decoding error for duplicate keys, if there are any.
 pub fn duplicate(body: &[u8]) -> Option<String> {
     if plain(body).is_some() {
         return None;

@@ -18,7 +18,7 @@ pub(crate) enum Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// The rules of a resource.
+    /// Returns the rules of a resource.
     pub fn of(resource: &'a Resource) -> Self {
         match &resource.custom {
             Some(version) => Self::Custom(version),
@@ -26,7 +26,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// What a built-in kind does differently from all others; custom kinds do nothing of it.
+    /// Returns what a built-in kind does differently from all others; custom kinds do nothing of
+    /// it.
     pub fn hooks(self) -> &'static dyn Strategy {
         match self {
             Self::Builtin(strategy) => strategy,

@@ -43,7 +43,8 @@ pub(crate) struct WriteOptions {
 }
 
 impl Call {
-    /// The options of a write; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    /// Returns the options of a write; `kind` is `CreateOptions`, `UpdateOptions` or
+    /// `PatchOptions`.
     pub fn write_options(&self, kind: &str, apply: bool) -> Result<WriteOptions> {
         let query = &self.query;
         let mut errors = FieldErrors::default();
@@ -81,7 +82,7 @@ impl Call {
         })
     }
 
-    /// The field manager of a client that names none: its user agent up to the first slash.
+    /// Returns the field manager of a client that names none: its user agent up to the first slash.
     pub fn default_manager(&self) -> String {
         let agent = self.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok());
         let name = agent.unwrap_or_default().split('/').next().unwrap_or_default();
@@ -92,7 +93,7 @@ impl Call {
         name
     }
 
-    /// The options as a webhook sees them.
+    /// Returns the options as a webhook sees them.
     pub fn options_object(&self, kind: &str, options: &WriteOptions) -> Value {
         let mut out = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
         if options.dry_run == DryRun::All {

@@ -113,7 +113,7 @@ impl NewObject {
         Self { object, ..Self::default() }
     }
 
-    /// An object whose `managedFields` an apply has made.
+    /// Creates an object whose `managedFields` an apply has made.
     pub fn tracked(object: Value) -> Self {
         Self { object, tracked: true, ..Self::default() }
     }
@@ -122,14 +122,14 @@ impl NewObject {
 // === impl Write ===
 
 impl<'a> Write<'a> {
-    /// A new object.
+    /// Creates a new object.
     pub fn create(call: &'a Arc<Call>, new: NewObject, options: &'a WriteOptions) -> Self {
         let key = Key::new(call.namespace(), object::name(&new.object));
         let intent = Intent::Create(new);
         Self::new(call, key, Part::Main, intent, "CreateOptions", options)
     }
 
-    /// A change of the object that the path names.
+    /// Creates a change of the object that the path names.
     pub fn change(
         call: &'a Arc<Call>,
         part: Part,
@@ -140,7 +140,7 @@ impl<'a> Write<'a> {
         Self::new(call, call.key(), part, intent, options_kind, options)
     }
 
-    /// The deletion of an object.
+    /// Returns the deletion of an object.
     pub fn delete(call: &'a Arc<Call>, key: Key, options: &'a DeleteOptions) -> Self {
         Self {
             call,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::resource::Gvk;
 
-/// An empty object of a kind: what a create is compared with.
+/// Returns an empty object of a kind: what a create is compared with.
 ///
 /// Custom kinds, and kinds not in the table of facts (`data/builtin-empty.tsv`), have nothing but
 /// metadata.

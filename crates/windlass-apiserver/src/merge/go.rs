@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::status::quote;
 
-/// `%v`: `map[a:1 b:[x y]]`.
+/// Formats a value as Go's `%v` does: `map[a:1 b:[x y]]`.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -60,7 +60,7 @@ pub struct ManagedFields {
 // === impl ManagerId ===
 
 impl ManagerId {
-    /// The identity of a writer.
+    /// Returns the identity of a writer.
     pub fn new(manager: &str, operation: Operation, api_version: &str, subresource: &str) -> Self {
         let manager = if manager.is_empty() { "unknown" } else { manager };
         let api_version = if operation == Operation::Apply { "" } else { api_version };
@@ -87,7 +87,7 @@ impl Operation {
 // === impl Entry ===
 
 impl Entry {
-    /// A new entry.
+    /// Creates a new entry.
     pub fn new(set: PathSet, api_version: &str, time: Option<String>) -> Self {
         Self { set, api_version: api_version.to_owned(), time, stored: None }
     }
@@ -125,7 +125,8 @@ impl ManagedFields {
         Ok(out)
     }
 
-    /// The entries of an object in the order in which they are stored; `None` if it has no entries.
+    /// Returns the entries of an object in the order in which they are stored; `None` if it has no
+    /// entries.
     pub fn encode(mut self) -> Option<Value> {
         if self.entries.is_empty() {
             return None;

@@ -58,7 +58,7 @@ impl PathElement {
         }
     }
 
-    /// The `FieldsV1` form.
+    /// Returns the `FieldsV1` form.
     pub fn to_fields(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
@@ -88,7 +88,7 @@ impl fmt::Display for PathElement {
 // === impl PathSet ===
 
 impl PathSet {
-    /// A set of plain field paths written with dots: `["status", "metadata.labels"]`.
+    /// Creates a set of plain field paths written with dots: `["status", "metadata.labels"]`.
     pub fn of(paths: &[&str]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -191,7 +191,7 @@ impl PathSet {
         })
     }
 
-    /// What is below an element, if there is anything.
+    /// Returns what is below an element, if there is anything.
     pub fn below(&self, element: &PathElement) -> Option<&Self> {
         self.get(element).map(|node| &node.below).filter(|set| !set.is_empty())
     }
@@ -247,7 +247,7 @@ impl PathSet {
         });
     }
 
-    /// The paths that both sets have.
+    /// Returns the paths that both sets have.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut out = Self::default();
@@ -268,7 +268,7 @@ impl PathSet {
         out
     }
 
-    /// All paths: those of a level before those below it.
+    /// Returns all paths: those of a level before those below it.
     pub fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut out = Vec::new();
         self.collect(&mut Vec::new(), &mut out);
@@ -310,7 +310,7 @@ impl PathSet {
         Ok(Self { nodes: nodes.into_iter().collect() })
     }
 
-    /// The `fieldsV1` object.
+    /// Returns the `fieldsV1` object.
     pub fn to_fields(&self) -> Value {
         Value::Object(self.to_map(false))
     }

@@ -28,7 +28,7 @@ impl ScalePaths<'_> {
     }
 }
 
-/// The `managedFields` of a Scale, from those of its parent.
+/// Returns the `managedFields` of a Scale, from those of its parent.
 pub fn scale_to_subresource(parent: Option<&Value>, paths: &ScalePaths<'_>) -> Option<Value> {
     let parent = ManagedFields::decode(parent).unwrap_or_default();
     let mut scale = ManagedFields::default();
@@ -41,7 +41,7 @@ pub fn scale_to_subresource(parent: Option<&Value>, paths: &ScalePaths<'_>) -> O
     scale.encode()
 }
 
-/// The `managedFields` of the parent, from its stored ones and those of the written Scale.
+/// Returns the `managedFields` of the parent, from its stored ones and those of the written Scale.
 pub fn scale_to_parent(
     parent: Option<&Value>,
     scale: Option<&Value>,

@@ -309,7 +309,7 @@ fn scalar_fault(kind: ScalarType, value: &Value) -> Option<String> {
     }
 }
 
-/// The set of the fields of a value: what a manager that applies it owns.
+/// Returns the set of the fields of a value: what a manager that applies it owns.
 pub fn field_set(value: &Value, shape: &ShapeRef) -> PathSet {
     fields_of(value, shape).1
 }

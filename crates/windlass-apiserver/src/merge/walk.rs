@@ -32,7 +32,7 @@ impl Comparison {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// Without the given paths and everything below them.
+    /// Leaves out the given paths and everything below them.
     #[must_use]
     pub fn without(mut self, paths: &PathSet) -> Self {
         for set in [&mut self.removed, &mut self.modified, &mut self.added] {
@@ -310,7 +310,7 @@ fn merge_lists(old: &[Value], new: &[Value], list: &List) -> Vec<Value> {
     out
 }
 
-/// A value without the fields of a set.
+/// Returns a value without the fields of a set.
 pub fn remove_items(value: &Value, gone: &PathSet, shape: &ShapeRef) -> Value {
     let atom = Atom::of(shape, Some(value));
     match (atom, value) {

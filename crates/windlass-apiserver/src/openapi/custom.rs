@@ -18,14 +18,14 @@ const METADATA: &str = "Standard object's metadata. More info: https://git.k8s.i
 const LIST_METADATA: &str = "Standard list metadata. More info: https://git.k8s.io/community/\
     contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 
-/// The name of a custom kind's definition: `com.example.v1.Boat` for `boats.example.com`.
+/// Returns the name of a custom kind's definition: `com.example.v1.Boat` for `boats.example.com`.
 pub fn definition_name(gvk: &Gvk, kind: &str) -> String {
     let mut parts: Vec<_> = gvk.group.split('.').collect();
     parts.reverse();
     format!("{}.{}.{kind}", parts.join("."), gvk.version)
 }
 
-/// The schema that a custom resource's definition has for its version.
+/// Returns the schema that a custom resource's definition has for its version.
 pub fn schema_of(resource: &Resource) -> Option<Value> {
     let custom = resource.custom.as_ref()?;
     let versions = custom.definition.pointer("/spec/versions")?.as_array()?;
@@ -33,7 +33,7 @@ pub fn schema_of(resource: &Resource) -> Option<Value> {
     version.pointer("/schema/openAPIV3Schema").cloned()
 }
 
-/// The definitions of a custom kind and of its list, from its structural schema.
+/// Returns the definitions of a custom kind and of its list, from its structural schema.
 pub fn definitions(
     resource: &Resource,
     schema: Option<&Value>,

@@ -24,7 +24,7 @@ pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 // === impl Definitions ===
 
 impl<'d> Definitions<'d> {
-    /// No definitions yet.
+    /// Creates a set without definitions.
     pub fn new(dialect: Dialect, texts: &'d Descriptions) -> Self {
         Self { dialect, texts, found: BTreeMap::new() }
     }
@@ -49,7 +49,7 @@ impl<'d> Definitions<'d> {
         }
     }
 
-    /// All of them by name, with the one for patches.
+    /// Returns all of them by name, with the one for patches.
     pub fn finish(mut self) -> BTreeMap<String, Value> {
         let description = "Patch is provided to give a concrete name and type to the Kubernetes \
                            PATCH request body.";

@@ -38,12 +38,12 @@ pub(super) fn load(group: &str, version: &str) -> Descriptions {
 // === impl Descriptions ===
 
 impl Descriptions {
-    /// The text of a definition.
+    /// Returns the text of a definition.
     pub fn of_type(&self, definition: &str) -> Option<&str> {
         self.find(definition)?.get("description")?.as_str()
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub fn of_field(&self, definition: &str, field: &str) -> Option<&str> {
         self.find(definition)?.get("properties")?.get(field)?.get("description")?.as_str()
     }

@@ -7,7 +7,7 @@ pub use windlass_facts::{Merge, default, merge};
 
 type Table<T> = HashMap<&'static str, HashMap<&'static str, T>>;
 
-/// The values of an enumeration.
+/// Returns the values of an enumeration.
 pub fn enumeration(type_name: &str, field: &str) -> Option<&'static [&'static str]> {
     static TABLE: OnceLock<Table<Vec<&'static str>>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {

@@ -114,17 +114,17 @@ fn table() -> &'static Table {
     })
 }
 
-/// The type of a name, `api.core.v1.PodSpec`.
+/// Returns the type of a name, `api.core.v1.PodSpec`.
 pub fn lookup(name: &str) -> Option<TypeId> {
     table().by_name.get(name).copied().map(TypeId)
 }
 
-/// How many types the table has.
+/// Returns how many types the table has.
 pub fn count() -> usize {
     table().rows.len()
 }
 
-/// The `JSONSchemaProps` of the definitions of custom resources.
+/// Returns the `JSONSchemaProps` of the definitions of custom resources.
 pub fn schema_props() -> TypeId {
     static ID: OnceLock<TypeId> = OnceLock::new();
     *ID.get_or_init(|| {
@@ -136,17 +136,17 @@ pub fn schema_props() -> TypeId {
 // === impl TypeId ===
 
 impl TypeId {
-    /// Its place in the table.
+    /// Returns its place in the table.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// Its full name.
+    /// Returns its full name.
     pub fn name(self) -> &'static str {
         table().rows[self.index()].0
     }
 
-    /// The type, parsed on first use.
+    /// Returns the type, parsed on first use.
     pub fn get(self) -> &'static Struct {
         let table = table();
         let (name, row) = table.rows[self.index()];
@@ -157,13 +157,13 @@ impl TypeId {
 // === impl Struct ===
 
 impl Struct {
-    /// A field by its JSON name.
+    /// Returns a field by its JSON name.
     #[cfg(test)]
     pub fn field(&self, name: &str) -> Option<&GoField> {
         self.position(name).map(|index| &self.fields[index])
     }
 
-    /// The place of a field among the others.
+    /// Returns the place of a field among the others.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
@@ -213,7 +213,7 @@ impl GoField {
 // === impl Type ===
 
 impl Type {
-    /// The type without pointers and renames.
+    /// Returns the type without pointers and renames.
     pub fn base(&self) -> &Type {
         let mut typ = self;
         loop {
@@ -228,7 +228,7 @@ impl Type {
         }
     }
 
-    /// The type's name as Go's reflection prints it: `[]v1.Container`, `map[string]string`.
+    /// Returns the type's name as Go's reflection prints it: `[]v1.Container`, `map[string]string`.
     pub fn reflect(&self) -> String {
         match self {
             Self::Any => "interface {}".into(),
@@ -250,7 +250,7 @@ impl Type {
 // === impl Special ===
 
 impl Special {
-    /// The type's name as Go's reflection prints it.
+    /// Returns the type's name as Go's reflection prints it.
     pub fn reflect(self) -> &'static str {
         match self {
             Self::Duration => "v1.Duration",

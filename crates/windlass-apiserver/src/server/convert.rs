@@ -19,7 +19,7 @@ use crate::work;
 mod webhook;
 
 impl Inner {
-    /// `{"kind":"Pod","apiVersion":"v1",`: precedes a stored body without its brace.
+    /// Returns `{"kind":"Pod","apiVersion":"v1",`, which precedes a stored body without its brace.
     ///
     /// Bodies of custom resources have their apiVersion themselves.
     pub fn type_prefix(&self, resource: &Resource) -> Bytes {
@@ -52,7 +52,7 @@ impl Inner {
         }
     }
 
-    /// A stored entry in the version of a resource, with apiVersion and kind.
+    /// Returns a stored entry in the version of a resource, with apiVersion and kind.
     pub async fn object_of(&self, resource: &Resource, entry: &Entry) -> Result<Value> {
         let mut objects = self.objects_of(resource, std::slice::from_ref(&entry)).await?;
         objects.pop().ok_or_else(|| Status::internal("a conversion lost its object"))
@@ -96,7 +96,7 @@ impl Inner {
         Ok(objects)
     }
 
-    /// An object as it is stored: in the storage's version, without apiVersion and kind.
+    /// Returns an object as it is stored: in the storage's version, without apiVersion and kind.
     pub async fn to_storage(&self, resource: &Resource, mut object: Value) -> Result<Value> {
         match &resource.custom {
             Some(version) if has_webhook(&version.definition) => {
@@ -175,7 +175,7 @@ impl Inner {
         Ok(object)
     }
 
-    /// An object in another version of its resource, with apiVersion and kind.
+    /// Returns an object in another version of its resource, with apiVersion and kind.
     pub async fn convert_between(
         &self,
         from: &Resource,
@@ -197,7 +197,7 @@ impl Inner {
         Ok(object)
     }
 
-    /// An object in the version an entry of `managedFields` is in, with its shape there.
+    /// Returns an object in the version an entry of `managedFields` is in, with its shape there.
     pub fn convert_for_fields(
         &self,
         resource: &Resource,
@@ -224,7 +224,7 @@ impl Inner {
         Some((object, other.shape.clone()))
     }
 
-    /// The fields a write to a part of the resource does not own.
+    /// Returns the fields a write to a part of the resource does not own.
     pub fn reset_fields(&self, resource: &Resource, subresource: &str) -> PathSet {
         let paths: Vec<&str> = match (&resource.custom, subresource) {
             (Some(version), "") if version.status => vec!["status"],

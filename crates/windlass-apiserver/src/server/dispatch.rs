@@ -146,14 +146,14 @@ impl Inner {
             || self.authorizer.authorize(self, attributes).allowed
     }
 
-    /// Whether the user may create an object that an update or apply did not find.
+    /// Checks that the user may create an object that an update or apply did not find.
     pub fn check_create_allowed(&self, call: &Call, name: &str) -> Result<()> {
         let info =
             RequestInfo { verb: "create".into(), name: name.to_owned(), ..call.info.clone() };
         self.allow(&call.user, &info)
     }
 
-    /// Whether a write of a role or binding grants more than the writer has.
+    /// Checks that a write of a role or binding grants no more than the writer has.
     pub fn check_escalation(&self, call: &Call, new: &Value, old: Option<&Value>) -> Result<()> {
         if !call.rules().hooks().grants_rights() || !self.authorize {
             return Ok(());

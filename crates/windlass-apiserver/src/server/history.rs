@@ -6,12 +6,12 @@ use super::ApiServer;
 use crate::store::{Event, Gone, ResourceKey, World};
 
 impl ApiServer {
-    /// The newest revision.
+    /// Returns the newest revision.
     pub fn revision(&self) -> u64 {
         self.inner.store.revision()
     }
 
-    /// The newest state of every resource.
+    /// Returns the newest state of every resource.
     ///
     /// ```
     /// use windlass_apiserver::ApiServer;
@@ -29,7 +29,7 @@ impl ApiServer {
         self.inner.store.world()
     }
 
-    /// The state of every resource at a revision.
+    /// Returns the state of every resource at a revision.
     ///
     /// # Errors
     /// If that revision is no longer remembered.
@@ -37,7 +37,7 @@ impl ApiServer {
         self.inner.store.world_at(revision)
     }
 
-    /// What changed after a revision, over all resources, in order.
+    /// Returns what changed after a revision, over all resources, in order.
     ///
     /// # Errors
     /// If some of it is no longer remembered.

@@ -49,7 +49,7 @@ pub struct Snapshot {
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// The seed of the server, if it has one.
+    /// Returns the seed of the server, if it has one.
     pub fn seed(&self) -> Option<u64> {
         self.inner.random.seed()
     }
@@ -68,7 +68,7 @@ impl ApiServer {
         }
     }
 
-    /// An independent copy of the newest state, in memory.
+    /// Returns an independent copy of the newest state, in memory.
     pub fn fork(&self) -> Self {
         self.snapshot().start()
     }
@@ -89,7 +89,7 @@ impl Snapshot {
         })
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn world(&self) -> &World {
         &self.world
     }

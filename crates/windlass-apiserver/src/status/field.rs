@@ -77,7 +77,7 @@ pub enum FieldErrorKind {
 }
 
 impl FieldErrorKind {
-    /// The `reason` of the cause.
+    /// Returns the `reason` of the cause.
     pub fn cause(self) -> &'static str {
         match self {
             Self::Duplicate => "FieldValueDuplicate",
@@ -197,12 +197,12 @@ impl<'a> IntoIterator for &'a FieldErrors {
 // === impl FieldError ===
 
 impl FieldError {
-    /// `field: Invalid value: <value>: <detail>`.
+    /// Creates `field: Invalid value: <value>: <detail>`.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
         Self::raw(FieldErrorKind::Invalid, field, show(value), detail)
     }
 
-    /// As [`FieldError::invalid`], for a string value.
+    /// Does the same as [`FieldError::invalid`], for a string value.
     pub fn invalid_str(
         field: impl Into<String>,
         value: impl AsRef<str>,
@@ -211,27 +211,27 @@ impl FieldError {
         Self::raw(FieldErrorKind::Invalid, field, quote(value.as_ref()), detail)
     }
 
-    /// `field: Required value[: detail]`.
+    /// Creates `field: Required value[: detail]`.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::raw(FieldErrorKind::Required, field, String::new(), detail)
     }
 
-    /// `field: Duplicate value: <value>`.
+    /// Creates `field: Duplicate value: <value>`.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::raw(FieldErrorKind::Duplicate, field, show(value), "")
     }
 
-    /// `field: Forbidden: <detail>`.
+    /// Creates `field: Forbidden: <detail>`.
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::raw(FieldErrorKind::Forbidden, field, String::new(), detail)
     }
 
-    /// `field: Not found: <value>`.
+    /// Creates `field: Not found: <value>`.
     pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
         Self::raw(FieldErrorKind::NotFound, field, show(value), "")
     }
 
-    /// `field: Unsupported value: <value>: supported values: "a", "b"`, in the order given.
+    /// Creates `field: Unsupported value: <value>: supported values: "a", "b"`, in the order given.
     pub fn not_supported(
         field: impl Into<String>,
         value: &Value,
@@ -245,24 +245,24 @@ impl FieldError {
         Self::raw(FieldErrorKind::NotSupported, field, show(value), detail)
     }
 
-    /// `field: Too long: may not be more than N bytes`.
+    /// Creates `field: Too long: may not be more than N bytes`.
     pub fn too_long(field: impl Into<String>, bytes_max: usize) -> Self {
         let detail = format!("may not be more than {bytes_max} bytes");
         Self::raw(FieldErrorKind::TooLong, field, String::new(), detail)
     }
 
-    /// `field: Too many: N: must have at most M items`.
+    /// Creates `field: Too many: N: must have at most M items`.
     pub fn too_many(field: impl Into<String>, count: usize, count_max: usize) -> Self {
         let detail = format!("must have at most {count_max} items");
         Self::raw(FieldErrorKind::TooMany, field, count.to_string(), detail)
     }
 
-    /// `field: Internal error: <detail>`.
+    /// Creates `field: Internal error: <detail>`.
     pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::raw(FieldErrorKind::Internal, field, String::new(), detail)
     }
 
-    /// An error from its parts; `value` is shown as it is.
+    /// Creates an error from its parts; `value` is shown as it is.
     pub fn raw(
         kind: FieldErrorKind,
         field: impl Into<String>,
@@ -278,7 +278,7 @@ impl FieldError {
         self.field.len() + self.value.len() + self.detail.len()
     }
 
-    /// The text without the field.
+    /// Returns the text without the field.
     pub fn body(&self) -> String {
         let mut out = String::from(self.kind.text());
         for part in [&self.value, &self.detail] {
@@ -297,7 +297,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// A value as error texts show it: strings quoted, everything else as JSON.
+/// Returns a value as error texts show it: strings quoted, everything else as JSON.
 pub fn show(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),

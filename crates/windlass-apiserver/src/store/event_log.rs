@@ -103,14 +103,14 @@ impl Event {
             + lines.map(Bytes::len).sum::<usize>()
     }
 
-    /// The line for watchers that see the change as `kind`, encoded once for all of them.
+    /// Returns the line for watchers that see the change as `kind`, encoded once for all of them.
     pub fn line(&self, kind: EventKind, encode: impl FnOnce() -> Bytes) -> Bytes {
         self.lines[kind as usize].get_or_init(encode).clone()
     }
 }
 
 impl EventKind {
-    /// The word on the wire.
+    /// Returns the word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -153,7 +153,7 @@ impl EventLog {
         ring.floor = ring.floor.max(floor);
     }
 
-    /// The events after a revision, oldest first.
+    /// Returns the events after a revision, oldest first.
     ///
     /// # Errors
     /// If some of them are forgotten.
@@ -161,7 +161,7 @@ impl EventLog {
         self.batch(revision, usize::MAX)
     }
 
-    /// As [`EventLog::since`], at most `count_max` of them.
+    /// Returns the same as [`EventLog::since`], at most `count_max` of them.
     ///
     /// # Errors
     /// If some of them are forgotten.
@@ -173,8 +173,8 @@ impl EventLog {
         Ok(ring.after(revision, count_max))
     }
 
-    /// As [`EventLog::batch`], for a reader of everything up to the revision: forgotten history
-    /// matters only if there was an event in it.
+    /// Returns the same as [`EventLog::batch`], for a reader of everything up to the revision:
+    /// forgotten history matters only if there was an event in it.
     ///
     /// # Errors
     /// If an event was forgotten before it was read.
@@ -186,7 +186,7 @@ impl EventLog {
         Ok(ring.after(revision, count_max))
     }
 
-    /// The number of watchers of this log.
+    /// Returns the number of watchers of this log.
     pub fn watchers(&self) -> usize {
         self.news.subscriptions()
     }

@@ -35,7 +35,7 @@ enum Hole {
 // === impl Seed ===
 
 impl Seed {
-    /// A seed with the labels and the values of field selectors of its body.
+    /// Creates a seed with the labels and the values of field selectors of its body.
     pub fn new(
         resource: ResourceKey,
         key: Key,
@@ -47,7 +47,7 @@ impl Seed {
         Self { resource, key, labels, fields, pieces, rest }
     }
 
-    /// The object as a store of its own has it.
+    /// Returns the object as a store of its own has it.
     pub fn entry(&self, revision: u64, time: &str, uid: &str) -> Entry {
         let version = revision.to_string();
         let filled = self.pieces.iter().map(|(piece, hole)| {

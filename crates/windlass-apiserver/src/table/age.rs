@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// A span of seconds in at most two units: `5m3s`, `2d4h`, `3y`.
+/// Returns a span of seconds in at most two units: `5m3s`, `2d4h`, `3y`.
 pub fn human_duration(seconds: i64) -> String {
     let two = |big: i64, unit: char, small: i64, small_unit: char| match small {
         0 => format!("{big}{unit}"),

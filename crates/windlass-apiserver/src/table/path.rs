@@ -66,7 +66,7 @@ impl JsonPath {
         Ok(Self(steps))
     }
 
-    /// The values it leads to, in order.
+    /// Returns the values it leads to, in order.
     pub fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
         let mut found = vec![root];
         for step in &self.0 {

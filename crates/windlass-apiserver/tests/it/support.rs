@@ -28,7 +28,7 @@ pub fn server() -> ApiServer {
     server_with(Options::default())
 }
 
-/// As [`server`], by options.
+/// Does the same as [`server`], by options.
 pub fn server_with(options: Options) -> ApiServer {
     let tokens = vec![
         ("admin".to_owned(), User::admin("admin")),
@@ -95,7 +95,7 @@ pub async fn ask(server: &ApiServer, what: &str, body: Value) -> Answer {
     ask_as(server, "admin", what, body).await
 }
 
-/// As [`ask`], with another token; an empty one sends no token.
+/// Does the same as [`ask`], with another token; an empty one sends no token.
 pub async fn ask_as(server: &ApiServer, token: &str, what: &str, body: Value) -> Answer {
     let bearer = format!("Bearer {token}");
     let mut headers = vec![("content-type", "application/json")];
@@ -163,7 +163,7 @@ impl Watch {
         Self::open_as(server, path, "application/json").await
     }
 
-    /// As [`Watch::open`], with an `Accept` header.
+    /// Does the same as [`Watch::open`], with an `Accept` header.
     pub async fn open_as(server: &ApiServer, path: &str, media: &str) -> Self {
         let join = if path.contains('?') { '&' } else { '?' };
         let what = format!("GET {path}{join}watch=true");

@@ -7,7 +7,7 @@ use super::super::types::Type;
 use super::super::value::{Res, Text, Val, fault};
 use super::no_overload;
 
-/// `int()`, `string()` and so on.
+/// Evaluates `int()`, `string()` and so on.
 pub fn call<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     let [value] = args else { return no_overload(name, args) };
     match name {

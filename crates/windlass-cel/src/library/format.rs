@@ -29,12 +29,12 @@ const FORMATS: [(&str, u64); 13] = [
 // === impl Format ===
 
 impl Format {
-    /// The format of a name.
+    /// Returns the format of a name.
     pub fn named(name: &str) -> Option<Self> {
         FORMATS.iter().position(|(known, _)| *known == name).map(Self)
     }
 
-    /// The length of the pattern that costs are based on.
+    /// Returns the length of the pattern that costs are based on.
     pub fn pattern_size(self) -> u64 {
         FORMATS[self.0].1
     }
@@ -67,12 +67,12 @@ impl Format {
     }
 }
 
-/// What is wrong with a DNS label.
+/// Returns what is wrong with a DNS label.
 pub fn dns_label(value: &str) -> Vec<String> {
     text::dns1123_label_faults(value)
 }
 
-/// What is wrong with a DNS subdomain.
+/// Returns what is wrong with a DNS subdomain.
 pub fn subdomain(value: &str) -> Vec<String> {
     text::dns1123_subdomain_faults(value)
 }

@@ -154,7 +154,7 @@ fn sort<'a>(list: Vec<Val<'a>>, keys: &[Val<'a>]) -> Res<'a> {
     Ok(Val::list(order.into_iter().map(|index| list[index].clone()).collect()))
 }
 
-/// The first or last index of an item, or -1.
+/// Returns the first or last index of an item, or -1.
 pub fn index_of<'a>(list: &List<'a>, item: &Val<'a>, last: bool) -> Res<'a> {
     let is = |index: &usize| {
         list.get(*index).and_then(Result::ok).is_some_and(|found| found.equals(item))

@@ -41,7 +41,7 @@ impl Ip {
         }
     }
 
-    /// How many bytes it has.
+    /// Returns how many bytes it has.
     pub fn size(self) -> u64 {
         if self.0.is_ipv4() { 4 } else { 16 }
     }
@@ -129,7 +129,7 @@ impl Cidr {
         self.0.prefix_len() <= other.0.prefix_len() && self.0.contains(&other.0.network())
     }
 
-    /// How many bytes its prefix has.
+    /// Returns how many bytes its prefix has.
     pub fn size(self) -> u64 {
         u64::from(self.0.prefix_len()).div_ceil(8)
     }

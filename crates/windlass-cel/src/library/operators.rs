@@ -9,13 +9,13 @@ use super::show;
 
 const NONE: &str = "no such overload";
 
-/// `==` and `!=`.
+/// Evaluates `==` and `!=`.
 pub fn equality<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     let [left, right] = args else { return fault(NONE) };
     Ok(Val::Bool(left.equals(right) == (name == "_==_")))
 }
 
-/// `<` and its kin.
+/// Evaluates `<` and its kin.
 pub fn comparison<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     let [left, right] = args else { return fault(NONE) };
     let Some(order) = left.compare(right) else {
@@ -52,7 +52,7 @@ fn comparable(value: &Val<'_>) -> bool {
     )
 }
 
-/// `+`, `-`, `*`, `/` and `%`.
+/// Evaluates `+`, `-`, `*`, `/` and `%`.
 pub fn arithmetic<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     match args {
         [Val::Int(a), Val::Int(b)] => int(name, *a, *b),
@@ -140,7 +140,7 @@ fn uint<'a>(name: &str, a: u64, b: u64) -> Res<'a> {
     result.map(Val::Uint).map_or_else(|| fault("unsigned integer overflow"), Ok)
 }
 
-/// `-` and `!` before a value.
+/// Evaluates `-` and `!` before a value.
 pub fn negation<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     match (name, args) {
         ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
@@ -156,7 +156,7 @@ pub fn negation<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     }
 }
 
-/// `in`.
+/// Evaluates `in`.
 pub fn membership<'a>(_: &str, args: &[Val<'a>]) -> Res<'a> {
     match args {
         [value, Val::List(list)] => Ok(Val::Bool(list.contains(value))),
@@ -165,7 +165,7 @@ pub fn membership<'a>(_: &str, args: &[Val<'a>]) -> Res<'a> {
     }
 }
 
-/// `size`.
+/// Evaluates `size`.
 pub fn size<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     match args {
         [value @ (Val::Str(_) | Val::Bytes(_) | Val::List(_) | Val::Map(_))] => {
@@ -183,7 +183,7 @@ pub fn map_insert<'a>(_: &str, args: &[Val<'a>]) -> Res<'a> {
     }
 }
 
-/// A map with a key and value, or with the entries of another map, added.
+/// Returns a map with a key and value, or with the entries of another map, added.
 pub fn insert<'a>(map: Val<'a>, what: &[Val<'a>]) -> Res<'a> {
     let Val::Map(map) = map else { return fault(NONE) };
     let mut entries = match map {
@@ -232,7 +232,7 @@ fn put<'a>(
     Ok(())
 }
 
-/// A list with an item added, without a copy if nobody else holds the list.
+/// Returns a list with an item added, without a copy if nobody else holds the list.
 pub fn add_in_place<'a>(list: Val<'a>, item: Val<'a>) -> Res<'a> {
     match list {
         Val::List(List::Owned(mut items)) => {

@@ -61,7 +61,7 @@ impl Quantity {
         })
     }
 
-    /// The order of two amounts.
+    /// Returns the order of two amounts.
     pub fn compare(&self, other: &Self) -> Ordering {
         self.nanos.cmp(&other.nanos)
     }

@@ -41,7 +41,7 @@ pub fn compile(name: &str, args: &[Val<'_>]) -> Option<(Result<Regex, Fault>, u6
     Some((failed(pattern::too_large(source)), cost))
 }
 
-/// The error of a call with arguments that are not those of this library.
+/// Returns the error of a call with arguments that are not those of this library.
 pub fn call<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     match (name, args) {
         ("matches", [Val::Str(_), _]) => fault("no such overload"),

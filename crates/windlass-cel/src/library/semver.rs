@@ -74,7 +74,7 @@ impl Semver {
         Self::parse(&parts.join("."))
     }
 
-    /// The order of two versions; build data does not count.
+    /// Returns the order of two versions; build data does not count.
     pub fn compare(&self, other: &Self) -> Ordering {
         let core = self.core.cmp(&other.core);
         if core.is_ne() {

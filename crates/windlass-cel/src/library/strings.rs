@@ -157,7 +157,7 @@ fn join<'a>(items: &[Val<'a>], separator: &str) -> Res<'a> {
     Ok(Val::text(out))
 }
 
-/// `indexOf` and `lastIndexOf`, on strings and lists.
+/// Evaluates `indexOf` and `lastIndexOf`, on strings and lists.
 pub fn index_of<'a>(name: &str, args: &[Val<'a>]) -> Res<'a> {
     let last = name == "lastIndexOf";
     match args {

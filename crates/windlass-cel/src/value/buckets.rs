@@ -36,7 +36,7 @@ impl Buckets {
         self.count += 1;
     }
 
-    /// The places at which a value of a hash may be, the first one first.
+    /// Returns the places at which a value of a hash may be, the first one first.
     pub fn candidates(&self, hash: Option<u64>) -> Candidates<'_> {
         match hash {
             Some(hash) if !self.unknown => {
@@ -63,14 +63,14 @@ impl Iterator for Candidates<'_> {
     }
 }
 
-/// The hash of a value; `None` for one that can be equal to a value of another form.
+/// Returns the hash of a value; `None` for one that can be equal to a value of another form.
 pub fn hash(value: &Val<'_>) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     feed(value, &mut hasher)?;
     Some(hasher.finish())
 }
 
-/// The hash of the values of some keys of a map.
+/// Returns the hash of the values of some keys of a map.
 pub fn hash_keys(keys: &[String], value: &Val<'_>) -> Option<u64> {
     let Val::Map(map) = value else { return None };
     let mut hasher = DefaultHasher::new();

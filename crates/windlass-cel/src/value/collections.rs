@@ -12,7 +12,7 @@ use crate::meter;
 // === impl List ===
 
 impl<'a> List<'a> {
-    /// How many items there are.
+    /// Returns how many items there are.
     pub fn len(&self) -> usize {
         match self {
             Self::Json(items, _) => items.len(),
@@ -20,7 +20,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The item at an index.
+    /// Returns the item at an index.
     pub fn get(&self, index: usize) -> Option<Res<'a>> {
         match self {
             Self::Json(items, decl) => {
@@ -30,7 +30,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// All items.
+    /// Returns all items.
     pub fn items(&self) -> Result<Vec<Val<'a>>, Fault> {
         meter::make_list(self.len())?;
         match self {
@@ -104,7 +104,7 @@ impl<'a> List<'a> {
         buckets
     }
 
-    /// Both lists together: sets and maps merge, others join.
+    /// Returns both lists together: sets and maps merge, others join.
     pub fn add(&self, other: &Self) -> Result<Self, Fault> {
         let mut items = self.items()?;
         let more = other.items()?;
@@ -152,7 +152,7 @@ fn same_keys<'a>(keys: &[String], left: &Val<'a>, right: &Val<'a>) -> bool {
 // === impl Map ===
 
 impl<'a> Map<'a> {
-    /// How many entries there are.
+    /// Returns how many entries there are.
     pub fn len(&self) -> usize {
         match self {
             Self::Json(map, _) => map.len(),
@@ -160,7 +160,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a key, or of a field by the name expressions use.
+    /// Returns the value of a key, or of a field by the name expressions use.
     pub fn get(&self, key: &Val<'a>) -> Option<Res<'a>> {
         if let Val::Str(name) = key {
             work::scanned(name.len());
@@ -180,7 +180,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a key as JSON has it.
+    /// Returns the value of a key as JSON has it.
     pub fn raw(&self, name: &str) -> Option<Res<'a>> {
         match self {
             Self::Json(map, _) => {
@@ -204,7 +204,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// All keys, in order.
+    /// Returns all keys, in order.
     pub fn keys(&self) -> Vec<Val<'a>> {
         meter::made_list(self.len());
         match self {

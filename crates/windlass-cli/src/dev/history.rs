@@ -57,7 +57,7 @@ impl History {
         self.operator = Some(user.to_owned());
     }
 
-    /// What a request changed, as lines.
+    /// Returns what a request changed, as lines.
     pub fn read(&mut self, entry: &LogEntry) -> Vec<(Tag, String)> {
         let Some(written) = entry.written else { return Vec::new() };
         self.catch_up();

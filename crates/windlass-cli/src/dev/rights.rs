@@ -34,7 +34,7 @@ impl Rights {
         self.shown.clear();
     }
 
-    /// What a request lacked, as lines.
+    /// Returns what a request lacked, as lines.
     pub async fn read(&mut self, entry: &LogEntry) -> Vec<String> {
         if entry.code != 403 || entry.user != self.user || !entry.request.is_resource {
             return Vec::new();

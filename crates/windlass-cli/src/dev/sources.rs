@@ -75,7 +75,7 @@ impl Sources {
         self.known.keys().filter(|path| self.places.is_sample(path)).cloned().collect()
     }
 
-    /// How many files are watched.
+    /// Returns how many files are watched.
     pub fn count(&self) -> usize {
         self.known.len()
     }

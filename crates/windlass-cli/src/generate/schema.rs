@@ -68,7 +68,7 @@ enum DefaultForm {
 // === impl Types ===
 
 impl<'a> Types<'a> {
-    /// No types yet.
+    /// Creates a set without types.
     pub fn new(version: &str, lost: &'a mut Lost) -> Self {
         let mut names = Names::default();
         name::RESERVED.iter().for_each(|reserved| drop(names.take(reserved)));

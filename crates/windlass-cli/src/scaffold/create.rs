@@ -347,7 +347,7 @@ impl<'a> Creator<'a> {
         }
     }
 
-    /// What paths in the operator expression start with.
+    /// Returns what paths in the operator expression start with.
     pub fn prefix(&self) -> String {
         prefix(self.package, self.operator.as_ref().map(|(source, _)| *source))
     }
@@ -382,7 +382,7 @@ pub fn operator(package: &Package) -> Result<Option<(&Source, Chain)>, Failure> 
     chain::only(sources.into_iter().flatten())
 }
 
-/// What paths to the modules start with in the file of the operator expression.
+/// Returns what paths to the modules start with in the file of the operator expression.
 pub fn prefix(package: &Package, file: Option<&Source>) -> String {
     match (&package.library, &package.program, file) {
         (Some(library), Some(program), Some(file)) if program.path == file.path => {

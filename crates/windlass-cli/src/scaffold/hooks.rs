@@ -179,7 +179,7 @@ impl Hooks {
         Some(converted.test(library, &self.module, &sample))
     }
 
-    /// What the admission webhooks in a file do, if it is as it was created.
+    /// Returns what the admission webhooks in a file do, if it is as it was created.
     pub fn task_of(&self, text: &str) -> Option<Task> {
         self.tasks().into_iter().find(|task| self.admission(task).as_deref() == Some(text))
     }

@@ -43,7 +43,7 @@ impl Cluster {
         Self::start_with(windlass(), dir, more)
     }
 
-    /// As [`Cluster::start`], by a command with an environment of its own.
+    /// Does the same as [`Cluster::start`], by a command with an environment of its own.
     pub fn start_with(mut command: Command, dir: &Path, more: &[&str]) -> Self {
         let kubeconfig = dir.join("kubeconfig");
         let mut child = command

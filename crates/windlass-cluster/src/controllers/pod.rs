@@ -60,7 +60,7 @@ pub fn is_available(pod: &Pod, min_ready: i32, now: Timestamp) -> bool {
     is_ready(pod) && available_after(pod, min_ready, now).is_none()
 }
 
-/// How much longer a ready pod has to stay ready to count as available.
+/// Returns how much longer a ready pod has to stay ready to count as available.
 pub fn available_after(pod: &Pod, min_ready: i32, now: Timestamp) -> Option<Duration> {
     let ready = condition(pod, "Ready").filter(|c| c.status == "True")?;
     if min_ready <= 0 {
@@ -221,7 +221,7 @@ fn restarts_max(pod: &Pod) -> i32 {
     statuses.into_iter().flatten().map(|s| s.restart_count).max().unwrap_or(0)
 }
 
-/// How often containers of the pod were started again.
+/// Returns how often containers of the pod were started again.
 pub fn restarts(pod: &Pod) -> i32 {
     let Some(status) = &pod.status else { return 0 };
     let inits = status.init_container_statuses.iter().flatten();

@@ -21,7 +21,7 @@ impl Amounts {
         Self(map.into_iter().flatten().filter_map(parse).collect())
     }
 
-    /// What a pod asks for: all containers together, or its largest init container.
+    /// Returns what a pod asks for: all containers together, or its largest init container.
     pub fn of_pod(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
         let request = |container: &Container| {
@@ -45,7 +45,7 @@ impl Amounts {
         sum
     }
 
-    /// What a node has to give.
+    /// Returns what a node has to give.
     pub fn of_node(node: &Node) -> Self {
         let status = node.status.as_ref();
         Self::read(status.and_then(|s| s.allocatable.as_ref().or(s.capacity.as_ref())))

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::amount::Amounts;
 
-/// Why a pod does not fit a node, in the scheduler's words; empty if it fits.
+/// Returns why a pod does not fit a node, in the scheduler's words; empty if it fits.
 pub fn against(pod: &Pod, node: &Node, used: &Amounts, request: &Amounts) -> Vec<String> {
     let spec = node.spec.as_ref();
     let tolerations = pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default();

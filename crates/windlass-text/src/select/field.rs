@@ -68,7 +68,7 @@ impl FieldSelector {
         Some(&found.value)
     }
 
-    /// Its requirements, sorted by their text.
+    /// Returns its requirements, sorted by their text.
     pub fn requirements(&self) -> impl Iterator<Item = &FieldRequirement> {
         self.requirements.iter()
     }

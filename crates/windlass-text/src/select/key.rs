@@ -7,12 +7,12 @@ pub use crate::name::{
     qualified_name_faults as qualified_name,
 };
 
-/// What is wrong with a DNS-1123 subdomain; empty if nothing is.
+/// Returns what is wrong with a DNS-1123 subdomain; empty if nothing is.
 pub fn subdomain(value: &str) -> Vec<String> {
     crate::name::subdomain_faults(value, "bytes")
 }
 
-/// `<text> (e.g. 'a',  or 'b', regex used for validation is '...')`.
+/// Returns `<text> (e.g. 'a',  or 'b', regex used for validation is '...')`.
 pub fn regex_text(text: &str, regex: &str, examples: &[&str]) -> String {
     let mut out = format!("{text} (e.g. ");
     for (at, example) in examples.iter().enumerate() {
@@ -25,7 +25,7 @@ pub fn regex_text(text: &str, regex: &str, examples: &[&str]) -> String {
     out
 }
 
-/// `must be no more than N bytes`.
+/// Returns `must be no more than N bytes`.
 pub fn too_long(bytes_max: usize) -> String {
     format!("must be no more than {bytes_max} bytes")
 }

@@ -77,7 +77,7 @@ impl LabelSelector {
         Self { requirements: Vec::new(), nothing: true }
     }
 
-    /// From a `LabelSelector` object (`matchLabels`, `matchExpressions`); null selects nothing.
+    /// Reads a `LabelSelector` object (`matchLabels`, `matchExpressions`); null selects nothing.
     ///
     /// # Errors
     /// The text about the first requirement that is not one.
@@ -110,7 +110,7 @@ impl LabelSelector {
         Ok(Self { requirements, nothing: false })
     }
 
-    /// From a map of labels that all have to be there (`spec.selector` of a service).
+    /// Reads a map of labels that all have to be there (`spec.selector` of a service).
     pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
         let requirements = labels.iter().map(|(key, value)| Requirement {
             key: key.clone(),
@@ -142,7 +142,7 @@ impl LabelSelector {
         !self.nothing && self.requirements.is_empty()
     }
 
-    /// Its requirements, in the order written.
+    /// Returns its requirements, in the order written.
     pub fn requirements(&self) -> impl Iterator<Item = &Requirement> {
         self.requirements.iter()
     }

@@ -72,7 +72,7 @@ impl Look<'_> {
         self.sizes(scenario, sides, pointer).into_iter().rfind(|size| *size <= SIZE_MAX)
     }
 
-    /// How many times the number of a peer ours is.
+    /// Returns how many times the number of a peer ours is.
     pub fn ratio(&self, scenario: &str, server: &str, peer: &str, pointer: &str) -> Option<Ratio> {
         self.floored(scenario, server, peer, pointer, 0.0)
     }

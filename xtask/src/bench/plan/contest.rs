@@ -128,7 +128,7 @@ impl Contest<'_> {
         self.in_turn(contestants(self.plan.tools), scenario, round, record, measure);
     }
 
-    /// As [`each`](Self::each), where the wire makes no difference: each peer once.
+    /// Does the same as [`each`](Self::each), where the wire makes no difference: each peer once.
     pub fn peers(
         &self,
         scenario: &str,
@@ -189,7 +189,7 @@ impl Contest<'_> {
         self.in_turn(order, "secrets", 0, record, |one| self.plain("secrets", one, &[]));
     }
 
-    /// From the start of the process to the first reconcile.
+    /// Measures the time from the start of the process to the first reconcile.
     pub fn start(&self, contestant: &Contestant<'_>) -> Result<Value, String> {
         let arguments = self.arguments("start", contestant, &[]);
         let process = Process::start(contestant.program, &arguments)?;

@@ -44,7 +44,7 @@ pub fn write(record: &Record, out: &mut String) {
     }
 }
 
-/// How an earlier record is named.
+/// Returns how an earlier record is named.
 pub fn origin(origin: &Origin) -> String {
     format!("of {}, windlass {}", origin.date, origin.windlass)
 }

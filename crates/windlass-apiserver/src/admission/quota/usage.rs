@@ -29,7 +29,7 @@ pub(super) enum Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// The evaluator of a write, if it is one that counts.
+    /// Returns the evaluator of a write, if it is one that counts.
     pub fn of(review: &'a Review<'_>) -> Option<Self> {
         if review.namespace.is_empty() || review.concerns("", "namespaces") {
             return None;
@@ -79,7 +79,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Whether the object says all that the quota counts.
+    /// Checks that the object says all that the quota counts.
     pub fn constraints(self, counted: &[&str], object: &Value) -> Result<(), String> {
         if !matches!(self, Self::Pods) {
             return Ok(());
@@ -106,7 +106,7 @@ impl<'a> Evaluator<'a> {
         Err(format!("must specify {}", texts.collect::<Vec<_>>().join("; ")))
     }
 
-    /// What the object uses.
+    /// Returns what the object uses.
     pub fn usage(self, object: &Value) -> List {
         match self {
             Self::Pods => pod(object),

@@ -19,7 +19,7 @@ const SERVICE_CIDR: &str = "10.0.0.0/24";
 const ADDRESS: &str = "127.0.0.1";
 const PORT: u16 = 6443;
 
-/// All first objects, without uid, versions and times.
+/// Returns all first objects, without uid, versions and times.
 pub fn objects() -> Vec<Value> {
     let mut out: Vec<Value> =
         ["default", "kube-node-lease", "kube-public", "kube-system"].map(namespace).into();
@@ -31,7 +31,7 @@ pub fn objects() -> Vec<Value> {
     out
 }
 
-/// An object without apiVersion and kind, encoded with its holes.
+/// Returns an object without apiVersion and kind, encoded with its holes.
 pub fn body(mut object: Value) -> String {
     let metadata = crate::object::meta_mut(&mut object);
     metadata.insert("uid".into(), UID.into());

@@ -17,7 +17,7 @@ impl Strategy for Binding {
     }
 }
 
-/// The kind of bindings.
+/// Returns the kind of bindings.
 pub fn gvk() -> Gvk {
     Gvk::new("", "v1", "Binding")
 }
@@ -44,7 +44,7 @@ pub fn check(binding: &Value) -> Result<()> {
     }
 }
 
-/// The pod on its node.
+/// Returns the pod on its node.
 pub fn bound(old: &Value, binding: &Value, stamp: &str) -> Result<Value> {
     let name = object::name(old);
     let gr = GroupResource { group: "", resource: "pods/binding" };

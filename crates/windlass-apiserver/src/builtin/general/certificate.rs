@@ -322,7 +322,7 @@ fn check_conditions(errors: &mut FieldErrors, conditions: &[Value], old: &[Value
     }
 }
 
-/// The organizations that the subject of a request names.
+/// Returns the organizations that the subject of a request names.
 ///
 /// # Errors
 /// Why the request is not one.

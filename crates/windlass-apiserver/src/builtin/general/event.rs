@@ -20,12 +20,12 @@ const RENAMED: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// Where events of both groups are stored.
+/// Returns where events of both groups are stored.
 pub fn storage() -> ResourceKey {
     ResourceKey::new("", "events")
 }
 
-/// The `events.k8s.io/v1` form of a core event.
+/// Returns the `events.k8s.io/v1` form of a core event.
 pub fn to_events_v1(event: &Value) -> Value {
     let mut out = rename(event, |(core, newer)| (core, newer));
     out["apiVersion"] = "events.k8s.io/v1".into();
@@ -33,7 +33,7 @@ pub fn to_events_v1(event: &Value) -> Value {
     out
 }
 
-/// The core form of an `events.k8s.io/v1` event.
+/// Returns the core form of an `events.k8s.io/v1` event.
 pub fn to_core_v1(event: &Value) -> Value {
     let mut out = rename(event, |(core, newer)| (newer, core));
     out["apiVersion"] = "v1".into();

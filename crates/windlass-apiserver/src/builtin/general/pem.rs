@@ -14,7 +14,7 @@ pub struct Block {
     pub bytes: Vec<u8>,
 }
 
-/// The blocks of a text that is encoded in base64, in order.
+/// Returns the blocks of a text that is encoded in base64, in order.
 pub fn blocks(encoded: &str) -> Vec<Block> {
     let bytes = STANDARD.decode(encoded).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

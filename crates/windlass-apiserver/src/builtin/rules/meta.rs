@@ -25,7 +25,8 @@ pub fn validate_meta(meta: &Value, name_rule: NameRule, namespaced: bool) -> Fie
     errors
 }
 
-/// As [`validate_meta`], without the rule that finalizers are standard or qualified names.
+/// Does the same as [`validate_meta`], without the rule that finalizers are standard or qualified
+/// names.
 pub fn validate_meta_common(meta: &Value, rule: NameRule, namespaced: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let generate_name = text(meta, "generateName");
@@ -78,7 +79,7 @@ pub fn validate_meta_update_common(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a name under a rule; `prefix` means it is a `generateName`.
+/// Returns what is wrong with a name under a rule; `prefix` means it is a `generateName`.
 pub fn check_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let check: names::Check = match rule {
         NameRule::Subdomain => names::dns_subdomain,

@@ -10,7 +10,7 @@ const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
-/// A DNS-1123 label: `my-name`.
+/// Checks a DNS-1123 label: `my-name`.
 pub fn dns_label(text: &str) -> Vec<String> {
     let mut why = too_long(text, 63, "characters");
     if is_label(text) {
@@ -28,12 +28,13 @@ pub fn dns_label(text: &str) -> Vec<String> {
     why
 }
 
-/// A DNS-1123 subdomain: `example.com`.
+/// Checks a DNS-1123 subdomain: `example.com`.
 pub fn dns_subdomain(text: &str) -> Vec<String> {
     subdomain(text, "characters")
 }
 
-/// A DNS-1123 subdomain whose parts may begin with and contain underscores: `_tcp.example.com`.
+/// Checks a DNS-1123 subdomain whose parts may begin with and contain underscores:
+/// `_tcp.example.com`.
 pub fn dns_subdomain_with_underscore(text: &str) -> Vec<String> {
     const PART: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
     let mut why = too_long(text, 253, "characters");
@@ -49,7 +50,7 @@ pub fn dns_subdomain_with_underscore(text: &str) -> Vec<String> {
     why
 }
 
-/// A DNS-1035 label: starts with a letter.
+/// Checks a DNS-1035 label: starts with a letter.
 pub fn dns_1035_label(text: &str) -> Vec<String> {
     let mut why = too_long(text, 63, "characters");
     if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -63,7 +64,7 @@ pub fn dns_1035_label(text: &str) -> Vec<String> {
     why
 }
 
-/// A name that is safe as one segment of a path.
+/// Checks a name that is safe as one segment of a path.
 pub fn path_segment(text: &str) -> Vec<String> {
     match text {
         "." | ".." => vec![format!("may not be '{text}'")],
@@ -71,7 +72,7 @@ pub fn path_segment(text: &str) -> Vec<String> {
     }
 }
 
-/// The beginning of a name that is safe as one segment of a path.
+/// Checks the beginning of a name that is safe as one segment of a path.
 pub fn path_segment_prefix(text: &str) -> Vec<String> {
     ['/', '%']
         .into_iter()
@@ -80,7 +81,7 @@ pub fn path_segment_prefix(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A label key (qualified name): `example.com/MyName` or `MyName`.
+/// Checks a label key (qualified name): `example.com/MyName` or `MyName`.
 pub fn qualified_name(text: &str) -> Vec<String> {
     let mut why = Vec::new();
     let name = match text.split('/').collect::<Vec<_>>()[..] {
@@ -113,7 +114,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     why
 }
 
-/// A label value.
+/// Checks a label value.
 pub fn label_value(text: &str) -> Vec<String> {
     let mut why = too_long(text, 63, "bytes");
     if !text.is_empty() && !is_qualified_part(text) {
@@ -127,7 +128,7 @@ pub fn label_value(text: &str) -> Vec<String> {
     why
 }
 
-/// The name of an environment variable (any printable ASCII but `=`).
+/// Checks the name of an environment variable (any printable ASCII but `=`).
 pub fn env_var_name(text: &str) -> Vec<String> {
     if text.is_empty() {
         return vec!["environment variable name must be non-empty".to_owned()];
@@ -142,7 +143,7 @@ pub fn env_var_name(text: &str) -> Vec<String> {
     }
 }
 
-/// A key of a config map or secret.
+/// Checks a key of a config map or secret.
 pub fn config_map_key(text: &str) -> Vec<String> {
     let mut why = too_long(text, 253, "characters");
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
@@ -161,7 +162,7 @@ pub fn config_map_key(text: &str) -> Vec<String> {
     why
 }
 
-/// A percentage: `25%`.
+/// Checks a percentage: `25%`.
 pub fn percent(text: &str) -> Vec<String> {
     let digits = text.strip_suffix('%').unwrap_or_default();
     match !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -174,7 +175,7 @@ pub fn percent(text: &str) -> Vec<String> {
     }
 }
 
-/// The name of an HTTP header.
+/// Checks the name of an HTTP header.
 pub fn http_header_name(text: &str) -> Vec<String> {
     match !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
         true => Vec::new(),
@@ -186,7 +187,7 @@ pub fn http_header_name(text: &str) -> Vec<String> {
     }
 }
 
-/// The explanation for a text that does not match a pattern, with examples.
+/// Returns the explanation for a text that does not match a pattern, with examples.
 pub fn regex_error(what: &str, pattern: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{what} (regex used for validation is '{pattern}')");
@@ -202,8 +203,8 @@ pub fn regex_error(what: &str, pattern: &str, examples: &[&str]) -> String {
     out
 }
 
-/// A name prefix as the name rules see it: a trailing dash (and the character before it, as the
-/// real server does it) gives way to a harmless letter.
+/// Returns a name prefix as the name rules see it: a trailing dash (and the character before it, as
+/// the real server does it) gives way to a harmless letter.
 pub fn mask_trailing_dash(text: &str) -> String {
     let mut masked = text.to_owned();
     if masked.len() > 1 && masked.ends_with('-') {

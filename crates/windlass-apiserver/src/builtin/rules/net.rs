@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use crate::status::quote;
 
-/// A port number: 1 to 65535.
+/// Checks a port number: 1 to 65535.
 pub fn port_number(port: i64) -> Vec<String> {
     match (1..=65535).contains(&port) {
         true => Vec::new(),
@@ -14,7 +14,7 @@ pub fn port_number(port: i64) -> Vec<String> {
     }
 }
 
-/// The name of a port (an IANA service name).
+/// Returns the name of a port (an IANA service name).
 pub fn port_name(text: &str) -> Vec<String> {
     let mut why = Vec::new();
     if text.len() > 15 {
@@ -38,7 +38,7 @@ pub fn port_name(text: &str) -> Vec<String> {
     why
 }
 
-/// An IPv4 or IPv6 address.
+/// Checks an IPv4 or IPv6 address.
 pub fn ip(text: &str) -> Vec<String> {
     let why = match (parse_ip(text), text.parse::<IpAddr>()) {
         (None, _) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
@@ -49,7 +49,7 @@ pub fn ip(text: &str) -> Vec<String> {
     vec![why.to_owned()]
 }
 
-/// A block of addresses, `10.0.0.0/8`.
+/// Checks a block of addresses, `10.0.0.0/8`.
 pub fn cidr(text: &str) -> Vec<String> {
     let why = match (parse_cidr(text), strict_cidr(text)) {
         (None, _) => "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
@@ -85,7 +85,7 @@ fn is_mapped(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// The warning about an address that is valid but not in canonical form.
+/// Returns the warning about an address that is valid but not in canonical form.
 pub fn ip_warning(field: &str, text: &str) -> Option<String> {
     let meant = parse_ip(text)?;
     match text.parse::<IpAddr>() {
@@ -104,7 +104,7 @@ pub fn ip_warning(field: &str, text: &str) -> Option<String> {
     }
 }
 
-/// The warning about a block of addresses that is valid but not in canonical form.
+/// Returns the warning about a block of addresses that is valid but not in canonical form.
 pub fn cidr_warning(field: &str, text: &str) -> Option<String> {
     match text.parse::<IpNet>() {
         Ok(net @ IpNet::V6(_)) if net.to_string() != text && cidr(text).is_empty() => {

@@ -40,12 +40,12 @@ impl Quantity {
         Some(Self { nanos: if negative { -nanos } else { nanos } })
     }
 
-    /// Zero.
+    /// Returns zero.
     pub fn zero() -> Self {
         Self { nanos: 0 }
     }
 
-    /// Its sign against zero.
+    /// Returns its sign against zero.
     pub fn sign(self) -> Ordering {
         self.nanos.cmp(&0)
     }
@@ -55,13 +55,13 @@ impl Quantity {
         self.nanos % ONE == 0
     }
 
-    /// The sum.
+    /// Returns the sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_add(other.nanos) }
     }
 
-    /// Thousandths, rounded up.
+    /// Returns thousandths, rounded up.
     pub fn millis(self) -> i128 {
         self.nanos.div_euclid(MILLI) + i128::from(self.nanos.rem_euclid(MILLI) != 0)
     }
@@ -71,7 +71,7 @@ impl Quantity {
         self.nanos % MILLI != 0
     }
 
-    /// The decimal form of its thousandths (rounded up): `103m`, `2`, `5k`.
+    /// Returns the decimal form of its thousandths (rounded up): `103m`, `2`, `5k`.
     pub fn to_decimal(self) -> String {
         let millis = self.millis();
         if millis % 1000 != 0 {

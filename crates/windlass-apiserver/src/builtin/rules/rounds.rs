@@ -31,7 +31,7 @@ impl Rounds {
         Self { compared, whole, standard }
     }
 
-    /// The rounds of an update of the main resource.
+    /// Returns the rounds of an update of the main resource.
     pub fn of(gvk: &Gvk, custom: bool) -> Self {
         if custom {
             return Self::new(1, 0, false);
@@ -57,7 +57,7 @@ impl Rounds {
         }
     }
 
-    /// The rounds of an update of another part.
+    /// Returns the rounds of an update of another part.
     pub fn of_part(gvk: &Gvk, custom: bool) -> Self {
         let whole = Self::of(gvk, custom);
         let compared = match (&*gvk.group, &*gvk.kind) {

@@ -74,7 +74,7 @@ pub fn matches(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// The selector as a query parameter writes it: `app=web,tier in (a,b)`.
+/// Returns the selector as a query parameter writes it: `app=web,tier in (a,b)`.
 pub fn to_query(selector: &Value) -> String {
     let mut parts: Vec<(&str, String)> = entries(selector, "matchLabels")
         .map(|(key, value)| (key, format!("{key}={}", value.as_str().unwrap_or_default())))
@@ -99,7 +99,8 @@ pub fn to_query(selector: &Value) -> String {
     parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>().join(",")
 }
 
-/// The selector as errors show it: its labels first, and expressions as key, operator, values.
+/// Returns the selector as errors show it: its labels first, and expressions as key, operator,
+/// values.
 pub fn show(selector: &Value) -> String {
     if !selector.is_object() {
         return selector.to_string();

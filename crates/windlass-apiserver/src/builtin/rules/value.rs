@@ -4,18 +4,18 @@ use serde_json::{Map, Value};
 
 use crate::work;
 
-/// What `path` (keys joined by dots) leads to; `null` if it leads nowhere.
+/// Returns what `path` (keys joined by dots) leads to; `null` if it leads nowhere.
 pub fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     work::spent(1);
     path.split('.').fold(value, |value, key| &value[key])
 }
 
-/// The text at a path; empty if it is missing.
+/// Returns the text at a path; empty if it is missing.
 pub fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     at(value, path).as_str().unwrap_or_default()
 }
 
-/// The integer at a path.
+/// Returns the integer at a path.
 pub fn int(value: &Value, path: &str) -> Option<i64> {
     at(value, path).as_i64()
 }
@@ -25,12 +25,12 @@ pub fn flag(value: &Value, path: &str) -> bool {
     at(value, path).as_bool().unwrap_or_default()
 }
 
-/// The items of the list at a path; none if there is no list.
+/// Returns the items of the list at a path; none if there is no list.
 pub fn items<'a>(value: &'a Value, path: &str) -> &'a [Value] {
     at(value, path).as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The entries of the object at a path, in the order of their keys.
+/// Returns the entries of the object at a path, in the order of their keys.
 pub fn entries<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
     at(value, path).as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
@@ -40,7 +40,7 @@ pub fn has(value: &Value, path: &str) -> bool {
     !at(value, path).is_null()
 }
 
-/// The items of a list field, to change them.
+/// Returns the items of a list field, to change them.
 pub fn items_mut<'a>(value: &'a mut Value, key: &str) -> &'a mut [Value] {
     match value.get_mut(key).and_then(Value::as_array_mut) {
         Some(items) => items,
@@ -48,8 +48,8 @@ pub fn items_mut<'a>(value: &'a mut Value, key: &str) -> &'a mut [Value] {
     }
 }
 
-/// The object in a field, created if it is missing; `None` if `value` or the field is something
-/// else.
+/// Returns the object in a field, created if it is missing; `None` if `value` or the field is
+/// something else.
 pub fn object_mut<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Value> {
     let field = value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if field.is_null() {
@@ -106,8 +106,8 @@ pub fn copy_field(to: &mut Value, from: &Value, key: &str) {
     }
 }
 
-/// The JSON text of an object with its keys in a given order (unknown ones last), for errors that
-/// show a value the way the real server's struct is ordered.
+/// Returns the JSON text of an object with its keys in a given order (unknown ones last), for
+/// errors that show a value the way the real server's struct is ordered.
 pub fn show_ordered(value: &Value, order: &[&str]) -> String {
     match value {
         Value::Array(items) => {

@@ -127,7 +127,7 @@ impl Strategy for AutoscalersV1 {
     }
 }
 
-/// An autoscaler of version 1 as version 2, without version 2's defaults.
+/// Returns an autoscaler of version 1 as version 2, without version 2's defaults.
 pub fn v1_to_v2(object: &Value) -> Value {
     let mut out = object.clone();
     out["apiVersion"] = json!("autoscaling/v2");
@@ -170,7 +170,7 @@ pub fn v1_to_v2(object: &Value) -> Value {
     out
 }
 
-/// An autoscaler of version 2 as version 1.
+/// Returns an autoscaler of version 2 as version 1.
 pub fn v2_to_v1(object: &Value) -> Value {
     let mut out = object.clone();
     out["apiVersion"] = json!("autoscaling/v1");

@@ -11,7 +11,8 @@ use crate::status::{FieldError, FieldErrorKind, FieldErrors};
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 
-/// As [`policy`], for an init container: without a policy its rules are not looked at.
+/// Does the same as [`policy`], for an init container: without a policy its rules are not looked
+/// at.
 pub fn init_policy(errors: &mut FieldErrors, container: &Value, field: &str) {
     if has(container, "restartPolicy") {
         policy(errors, container, field);

@@ -107,7 +107,7 @@ fn volumes(out: &mut Vec<String>, spec: &Value, at: &str) {
     }
 }
 
-/// Why a label of nodes should not be used any more.
+/// Returns why a label of nodes should not be used any more.
 pub fn deprecated_label(label: &str) -> Option<String> {
     let (since, instead) = match label {
         "beta.kubernetes.io/arch" => ("v1.14", "kubernetes.io/arch"),

@@ -9,7 +9,7 @@ use crate::builtin::rules::value::{entries, items};
 
 type Resources<'a> = BTreeMap<&'a str, Quantity>;
 
-/// The class of a pod spec: `Guaranteed`, `Burstable` or `BestEffort`.
+/// Returns the class of a pod spec: `Guaranteed`, `Burstable` or `BestEffort`.
 pub fn class_of(spec: &Value) -> &'static str {
     let mut requests = Resources::new();
     let mut limits = Resources::new();

@@ -73,7 +73,7 @@ impl Strategy for ReplicaSets {
     }
 }
 
-/// The rules for the counts in a status, shared with replication controllers.
+/// Checks the counts in a status, as those of replication controllers are checked too.
 pub fn replica_counts(status: &Value) -> FieldErrors {
     let mut errors = FieldErrors::default();
     shared::all_non_negative(

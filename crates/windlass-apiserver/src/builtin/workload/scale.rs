@@ -14,7 +14,7 @@ fn is_scalable(gvk: &Gvk) -> bool {
     )
 }
 
-/// The `autoscaling/v1` scale of a built-in controller; `None` for kinds without one.
+/// Returns the `autoscaling/v1` scale of a built-in controller; `None` for kinds without one.
 pub fn scale_of(gvk: &Gvk, object: &Value) -> Option<Value> {
     if !is_scalable(gvk) {
         return None;

@@ -135,7 +135,7 @@ pub fn at_most_100_percent(errors: &mut FieldErrors, value: &Value, field: &str)
     }
 }
 
-/// The number in an integer or a percentage; 0 if it is neither.
+/// Returns the number in an integer or a percentage; 0 if it is neither.
 pub fn int_or_percent_value(value: &Value) -> i64 {
     percent_of(value).or(value.as_i64()).unwrap_or_default()
 }
@@ -155,7 +155,7 @@ pub mod testing {
     use super::*;
     use crate::builtin::Strategy;
 
-    /// The object as a create stores it, or its problems.
+    /// Returns the object as a create stores it, or its problems.
     pub fn create(strategy: &dyn Strategy, mut object: Value) -> Result<Value, Vec<String>> {
         strategy.defaults(&mut object);
         strategy.prepare_create(&mut object);
@@ -163,7 +163,7 @@ pub mod testing {
         if errors.is_empty() { Ok(object) } else { Err(texts(&errors)) }
     }
 
-    /// The object as an update stores it, or its problems.
+    /// Returns the object as an update stores it, or its problems.
     pub fn update(
         strategy: &dyn Strategy,
         mut object: Value,
@@ -175,7 +175,7 @@ pub mod testing {
         if errors.is_empty() { Ok(object) } else { Err(texts(&errors)) }
     }
 
-    /// The texts of errors.
+    /// Returns the texts of errors.
     pub fn texts(errors: &[FieldError]) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     }

@@ -64,7 +64,7 @@ pub fn same(versions: &[Value], key: &str) -> bool {
     versions.windows(2).all(|pair| value(&pair[0]) == value(&pair[1]))
 }
 
-/// A string; empty if the value is not a string.
+/// Returns a string; empty if the value is not a string.
 pub fn str_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

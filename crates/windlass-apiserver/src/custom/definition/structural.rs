@@ -12,7 +12,7 @@ enum Level {
     Field,
 }
 
-/// Everything that makes a schema not structural, sorted by text.
+/// Returns everything that makes a schema not structural, sorted by text.
 pub fn violations(schema: &Schema, place: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     invariants(schema, Level::Root, place, &mut errors);
@@ -21,7 +21,7 @@ pub fn violations(schema: &Schema, place: &str) -> FieldErrors {
     errors
 }
 
-/// Whether the schema can be read as a structural one at all.
+/// Checks that the schema can be read as a structural one at all.
 ///
 /// # Errors
 /// The keyword that prevents it.

@@ -29,7 +29,7 @@ pub(super) enum Operation {
 // === impl Disk ===
 
 impl Disk {
-    /// A disk on which the operations fail for which `faults` returns an error.
+    /// Returns a disk on which the operations fail for which `faults` returns an error.
     #[cfg(test)]
     pub fn failing(faults: impl Fn(Operation) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self { faults: Some(std::sync::Arc::new(faults)) }

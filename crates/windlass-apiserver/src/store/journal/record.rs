@@ -65,7 +65,7 @@ struct Head<'a> {
 // === impl Record ===
 
 impl Record {
-    /// A write of an object.
+    /// Creates a write of an object.
     pub fn put(resource: &ResourceKey, entry: &Entry) -> Self {
         Self {
             resource: resource.clone(),
@@ -77,7 +77,7 @@ impl Record {
         }
     }
 
-    /// A deletion.
+    /// Creates a deletion.
     pub fn delete(resource: &ResourceKey, key: Key, revision: u64) -> Self {
         let resource = resource.clone();
         Self { resource, key, revision, deleted: true, fields: Vec::new(), body: Bytes::new() }
@@ -181,7 +181,7 @@ impl Record {
         })
     }
 
-    /// The object that was written.
+    /// Returns the object that was written.
     pub fn into_entry(self) -> Entry {
         Entry::stored(self.key, self.revision, self.body, self.fields)
     }

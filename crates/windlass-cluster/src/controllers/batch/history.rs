@@ -45,7 +45,7 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
     revisions.last().map_or(1, |last| last.revision.saturating_add(1))
 }
 
-/// What a revision stores: a patch that replaces the whole pod template.
+/// Returns what a revision stores: a patch that replaces the whole pod template.
 pub fn data<O: Object<DynamicType = ()>>(cx: &Context<O>) -> Result<Value> {
     let object = cx.client().cached().json(cx.kind(), cx.key())?.unwrap_or_default();
     let mut template = object.pointer("/spec/template").cloned().unwrap_or_else(|| json!({}));

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass::clock::Clock;
 use windlass::condition::ConditionBuilder;
 
-/// How long a container waits before its next start.
+/// Returns how long a container waits before its next start.
 pub fn pause(restarts: i32) -> Duration {
     match restarts {
         ..=0 => Duration::ZERO,

@@ -16,7 +16,7 @@ pub struct Fit {
     pub may_stay: bool,
 }
 
-/// What a node is to a set: by name, selector, affinity and taints.
+/// Returns what a node is to a set: by name, selector, affinity and taints.
 pub fn fit(spec: &DaemonSetSpec, node: &Node) -> Fit {
     let never = Fit { should_run: false, may_stay: false };
     let Some(pod) = &spec.template.spec else { return never };

@@ -37,7 +37,7 @@ impl Record {
         next
     }
 
-    /// How long to wait still.
+    /// Returns how long to wait still.
     pub fn remaining(&self, now: Timestamp) -> Duration {
         match self.last {
             Some(last) => remaining(self.failures, last, now),

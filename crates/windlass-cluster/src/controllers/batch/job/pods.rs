@@ -36,7 +36,7 @@ pub fn is_failed(of: &Pod, spec: &JobSpec) -> bool {
     }
 }
 
-/// How often the index of a pod failed before: counted and ignored failures.
+/// Returns how often the index of a pod failed before: counted and ignored failures.
 pub fn failures(of: &Pod) -> (u32, u32) {
     let annotations = of.metadata.annotations.as_ref();
     let read = |name: &str| annotations.and_then(|a| a.get(name)?.parse().ok()).unwrap_or(0);

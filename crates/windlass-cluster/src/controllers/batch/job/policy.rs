@@ -27,7 +27,7 @@ impl Meaning {
     }
 }
 
-/// What the failure of a pod means to its job; the first rule that matches decides.
+/// Returns what the failure of a pod means to its job; the first rule that matches decides.
 pub fn of_failure(spec: &JobSpec, failed: &Pod) -> Meaning {
     let rules = spec.pod_failure_policy.iter().flat_map(|p| &p.rules);
     for (at, rule) in rules.enumerate() {

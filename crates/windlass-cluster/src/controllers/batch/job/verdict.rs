@@ -103,7 +103,7 @@ impl Sync<'_> {
         delayed
     }
 
-    /// Whether the job is over, and why.
+    /// Decides whether the job is over, and why.
     pub fn verdict(&mut self) -> Option<JobCondition> {
         if let Some(met) = condition::find(&self.status, "SuccessCriteriaMet") {
             return Some(met.clone());

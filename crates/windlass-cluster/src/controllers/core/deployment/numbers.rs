@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::controllers::amount;
 
-/// How many pods more and how many fewer than asked for there may be during a rollout.
+/// Returns how many pods more and how many fewer than asked for there may be during a rollout.
 pub fn bounds(spec: &DeploymentSpec) -> (i32, i32) {
     let strategy = spec.strategy.as_ref();
     if strategy.and_then(|s| s.type_.as_deref()) == Some("Recreate") {
@@ -26,7 +26,7 @@ pub fn bounds(spec: &DeploymentSpec) -> (i32, i32) {
     (surge, unavailable)
 }
 
-/// What one ReplicaSet gets of a change in size, given how large all were before.
+/// Returns what one ReplicaSet gets of a change in size, given how large all were before.
 pub fn share(wanted: i32, size: i32, max: i32, max_before: i32, left: i32) -> i32 {
     if size == 0 || left == 0 {
         return 0;
