@@ -50,7 +50,7 @@ use crate::kind::{Kind, Object};
 ///
 /// client.api::<ConfigMap>().delete(&key).await?;
 /// let deleted: Change = changes.recv().await.expect("the watch runs");
-/// assert!(deleted.new.is_none() && deleted.entry().uid == updated.entry().uid);
+/// assert!(deleted.new.is_none() && deleted.entry().uid() == updated.entry().uid());
 /// # Ok(())
 /// # }
 /// ```

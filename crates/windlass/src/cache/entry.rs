@@ -53,8 +53,6 @@ use crate::error::Result;
 pub struct Entry {
     /// The namespace and name.
     pub key: Key,
-    /// The UID.
-    pub uid: Box<str>,
     /// The resource version; 0 if it is not a number.
     pub version: u64,
     /// The generation of the desired state; 0 for kinds that have none.
@@ -106,8 +104,8 @@ impl Entry {
     }
 
     /// Returns the UID of the object.
-    pub(crate) fn uid(&self) -> &str {
-        &self.uid
+    pub fn uid(&self) -> &str {
+        self.labels.uid()
     }
 
     /// Returns the resource version; 0 if the server sent none that is a number.
@@ -171,12 +169,12 @@ impl Entry {
 
     /// Returns the bytes this entry keeps.
     pub(crate) fn size(&self) -> usize {
-        self.body.size() + self.labels.len() + self.uid.len() + size_of::<Self>()
+        self.body.size() + self.labels.len() + size_of::<Self>()
     }
 
     /// Returns `true` if both are the same version of the same object.
     pub(super) fn same(&self, other: &Entry) -> bool {
-        self.version != 0 && self.version == other.version && self.uid == other.uid
+        self.version != 0 && self.version == other.version && self.uid() == other.uid()
     }
 
     /// Returns `true` if this entry holds metadata only and the other one a whole object.

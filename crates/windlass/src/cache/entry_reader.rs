@@ -93,14 +93,13 @@ impl EntryReader {
         };
         Ok(Entry {
             key: Key::new(Some(&meta.namespace.0), &meta.name.0),
-            uid: meta.uid.0.as_ref().into(),
             version: parse_version(&meta.resource_version.0),
             generation: meta.generation.unwrap_or(0),
             deleting: meta.deletion_timestamp.is_some(),
             partial: self.partial,
             switched: meta.annotations.0,
             manager: self.manager(outline),
-            labels: Labels::pack(&meta.labels.0),
+            labels: Labels::pack(&meta.uid.0, &meta.labels.0),
             owners,
             body,
             mark: AtomicU32::new(0),

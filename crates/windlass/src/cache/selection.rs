@@ -112,7 +112,7 @@ impl<K: Object> List<K, Cache> {
             .map(|(name, value)| (name.as_ref().into(), value.as_ref().into()))
             .collect();
         let namespace = self.query.namespace.clone();
-        self.selecting_labels(index, namespace, Labels::pack(&labels))
+        self.selecting_labels(index, namespace, Labels::pack("", &labels))
     }
 
     /// Selects objects whose selector matches an entry. Nothing is found in a namespace that is not
@@ -239,7 +239,7 @@ mod tests {
             let selector: Selector = expressions.into_iter().collect();
             let packed: Vec<_> =
                 labels.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
-            let packed = Labels::pack(&packed);
+            let packed = Labels::pack("", &packed);
             let terms = Term::of(&packed);
             let found = Selection::of(&selector, "default").iter().any(|selection| {
                 terms.contains(&selection.term) && select::matches_all(&selection.expressions, &packed)

@@ -11,7 +11,6 @@
 mod indexing;
 mod sources;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use imbl::OrdMap;
@@ -59,7 +58,9 @@ struct Source {
 /// A relist under way.
 struct Relist {
     mark: u32,
-    changed: BTreeMap<Key, Arc<Entry>>,
+    /// What differs from what is known, as it arrives; of an object that comes again, the last one
+    /// counts. `None` is an object that is not listed after all, or is known already.
+    changed: Vec<(Key, Option<Arc<Entry>>)>,
 }
 
 // === impl Writer ===
@@ -97,14 +98,14 @@ impl Writer {
         match delta {
             Delta::Begin => {
                 self.relists = self.relists.wrapping_add(1).max(1);
-                let relist = Relist { mark: self.relists, changed: BTreeMap::new() };
+                let relist = Relist { mark: self.relists, changed: Vec::new() };
                 self.sources[source].relist = Some(relist);
             }
             Delta::Listed(entry) => self.listed(source, entry),
             Delta::Kept(key) => self.remark(source, &key, |relist| relist.mark),
             Delta::Unlisted(key) => {
                 self.remark(source, &key, |relist| {
-                    relist.changed.remove(&key);
+                    relist.changed.push((key.clone(), None));
                     0
                 });
             }
@@ -246,15 +247,16 @@ impl Writer {
     fn listed(&mut self, source: usize, entry: Arc<Entry>) {
         let Some(relist) = &mut self.sources[source].relist else { return };
         let key = entry.key();
-        if let Some(known) = self.overlays.watched_of(key, self.objects.get(key))
-            && known.same(&entry)
-            && !known.poorer(&entry)
-        {
+        let known = self.overlays.watched_of(key, self.objects.get(key));
+        let again = known.is_some_and(|known| known.marked(relist.mark));
+        if let Some(known) = known {
             known.mark(relist.mark);
-            relist.changed.remove(key);
-        } else {
+        }
+        if !known.is_some_and(|known| known.same(&entry) && !known.poorer(&entry)) {
             entry.mark(relist.mark);
-            relist.changed.insert(key.clone(), entry);
+            relist.changed.push((key.clone(), Some(entry)));
+        } else if again {
+            relist.changed.push((key.clone(), None));
         }
     }
 
@@ -270,8 +272,11 @@ impl Writer {
     /// Ends a relist: what was not listed is deleted, and what differs is changed.
     fn replace(&mut self, source: usize, version: u64) {
         let Some(relist) = self.sources[source].relist.take() else { return };
+        let mark = relist.mark;
+        let changed = relist.in_order();
         let listed = |entry: &&Arc<Entry>| {
-            entry.marked(relist.mark) || relist.changed.contains_key(entry.key())
+            let at = |other: &Arc<Entry>| other.key().cmp(entry.key());
+            entry.marked(mark) || changed.binary_search_by(at).is_ok()
         };
         let watched = self.all_watched().filter(|entry| self.fed_by(source, entry.key()));
         let swept: Vec<_> = watched.filter(|entry| !listed(entry)).cloned().collect();
@@ -282,17 +287,18 @@ impl Writer {
             self.gone(entry.clone(), entry, true);
         }
         let initial = !self.sources[source].synced;
-        let from = self.changes.len();
         // Every second one first: the nodes of a tree that is filled in order stay half empty.
-        let (first, second): (Vec<_>, Vec<_>) =
-            relist.changed.into_values().enumerate().partition(|(n, _)| n % 2 == 0);
-        for (_, entry) in first.into_iter().chain(second) {
-            let old = self.watched(source, &entry);
+        let mut olds = vec![None; changed.len()];
+        for first in [0, 1] {
+            for (entry, old) in changed.iter().zip(&mut olds).skip(first).step_by(2) {
+                *old = self.watched(source, entry);
+            }
+        }
+        for (entry, old) in changed.into_iter().zip(olds) {
             if !old.as_ref().is_some_and(|old| old.same(&entry)) {
                 self.change(old, entry, initial);
             }
         }
-        self.changes[from..].sort_by(|a, b| a.key().cmp(b.key()));
         self.overlays.listed(source, version);
         self.show_views();
         let was_synced = self.all_synced();
@@ -381,5 +387,20 @@ impl Writer {
 
     fn gone(&mut self, old: Arc<Entry>, last: Arc<Entry>, unknown: bool) {
         self.changes.push(Change::delete(old, last, unknown, &self.shared));
+    }
+}
+
+// === impl Relist ===
+
+impl Relist {
+    /// Returns the objects that differ from what is known, by key.
+    fn in_order(mut self) -> Vec<Arc<Entry>> {
+        if !self.changed.is_sorted_by(|(a, _), (b, _)| a < b) {
+            // The last one first, which is the one that is kept.
+            self.changed.reverse();
+            self.changed.sort_by(|(a, _), (b, _)| a.cmp(b));
+            self.changed.dedup_by(|(a, _), (b, _)| a == b);
+        }
+        self.changed.into_iter().filter_map(|(_, entry)| entry).collect()
     }
 }

@@ -47,7 +47,7 @@ impl EventHandler {
         let switched = self.switched(&change);
         if matches!(self.watch.mapper, Mapper::Itself) && change.new.is_none() {
             // No predicate can keep what was remembered.
-            self.memory.forget(change.key(), &change.entry().uid);
+            self.memory.forget(change.key(), change.entry().uid());
         }
         let passes = self.watch.predicate.as_ref().is_none_or(|p| self.passes(p, &change));
         if (passes || switched.any) && !self.enqueue(&change, switched.requested) {

@@ -85,7 +85,7 @@ impl Predicate {
     /// Passes updates that change the labels.
     pub fn labels_changed() -> Self {
         Self::on_update(|change| match (&change.old, &change.new) {
-            (Some(old), Some(new)) => old.label_set() != new.label_set(),
+            (Some(old), Some(new)) => !old.labels().eq(new.labels()),
             _ => true,
         })
     }
