@@ -128,7 +128,7 @@ pub fn service_account_name(namespace: &str, name: &str) -> String {
     format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}")
 }
 
-/// Namespace and name of the service account behind a user name, if it is one.
+/// Returns namespace and name of the service account behind a user name, if it is one.
 pub fn split_service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
     (is_label(namespace) && is_subdomain(name)).then_some((namespace, name))

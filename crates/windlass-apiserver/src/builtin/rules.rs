@@ -26,14 +26,14 @@ pub const NEGATIVE: &str = "must be greater than or equal to 0";
 /// The explanation for a changed immutable field.
 pub const IMMUTABLE: &str = "field is immutable";
 
-/// Complains if an integer field is there and negative.
+/// Reports an error if an integer field is there and negative.
 pub fn non_negative(errors: &mut FieldErrors, number: Option<i64>, field: &str) {
     if let Some(number) = number.filter(|n| *n < 0) {
         errors.push(FieldError::invalid(field, &number.into(), NEGATIVE));
     }
 }
 
-/// Complains if a value differs from the old one; absent and `null` are the same.
+/// Reports an error if a value differs from the old one; absent and `null` are the same.
 pub fn immutable(errors: &mut FieldErrors, new: &Value, old: &Value, field: &str) {
     if new != old {
         errors.push(FieldError::invalid(field, new, IMMUTABLE));

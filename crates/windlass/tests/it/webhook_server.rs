@@ -6,11 +6,14 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
+use windlass::client::Patch;
 use windlass::conversion::{Conversion, Fields};
 use windlass::manager::Running;
 use windlass::webhook::{Certificates, Findings, Request, Webhook};
 use windlass::{Client, Key, Operator, Result};
-use windlass_apiserver::{ApiServer, pki};
+use windlass_apiserver::{ApiServer, User, pki};
+
+use crate::webhooks::create;
 
 fn operator() -> Operator {
     let webhook = Webhook::new().validate(|request: Request<ConfigMap>| async move {
@@ -222,5 +225,34 @@ async fn an_operator_manages_its_own_certificate() {
     })
     .await;
     write(&client).await.expect("the namespace of the operator is left out");
+    handle.abort();
+}
+
+#[tokio::test]
+async fn the_generated_role_is_enough_to_publish_a_lost_ca_at_once() {
+    let server = ApiServer::start();
+    let client = Client::new(server.client());
+    let operator = operator().installation(|model| model.namespace = "default".into());
+    let model = operator.model().expect("valid");
+    for object in model.access_objects().into_iter().chain(model.webhook_configurations()) {
+        create(&client, object).await.expect("created");
+    }
+    let user = User::service_account(&model.namespace, &model.manager_name());
+    let manager = operator.manager(server.client_as(user));
+    let manager = manager.webhook_server("127.0.0.1:0", Certificates::managed(&model));
+    let handle = manager.spawn().expect("starts");
+    let configurations = client.api::<ValidatingWebhookConfiguration>();
+    let key = Key::cluster("map-operator-validating-webhook-configuration");
+    let published = async || {
+        let found = configurations.get(&key).await.expect("read").expect("exists");
+        found.webhooks.iter().flatten().all(|webhook| webhook.client_config.ca_bundle.is_some())
+    };
+    until("the bundle is published", async || published().await).await;
+    let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    for _ in 0..2 {
+        configurations.patch(&key, &Patch::Json(remove.clone())).await.expect("patched");
+        // The leader would look by itself after 30 seconds, for which nobody waits here.
+        until("the bundle is published again", async || published().await).await;
+    }
     handle.abort();
 }

@@ -102,7 +102,8 @@ fn kind_of(object: &Value) -> Kind {
     }
 }
 
-async fn create(client: &Client, object: Value) -> Result<Value> {
+/// Creates an object of a kind with a regular plural.
+pub async fn create(client: &Client, object: Value) -> Result<Value> {
     let kind = kind_of(&object);
     let object: DynamicObject = serde_json::from_value(object).expect("an object");
     let created = client.api_of::<DynamicObject>(&kind).create(&object).await?;

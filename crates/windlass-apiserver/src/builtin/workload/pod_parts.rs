@@ -163,7 +163,7 @@ fn resize(errors: &mut FieldErrors, new: &Value, old: &Value) {
     }
 }
 
-/// Complains if the containers are not the same as before.
+/// Reports an error if the containers are not the same as before.
 fn other_containers(errors: &mut FieldErrors, new: &Value, old: &Value) -> bool {
     let before = errors.len();
     for list in LISTS {

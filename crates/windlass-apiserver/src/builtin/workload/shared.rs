@@ -50,7 +50,7 @@ pub fn condition_times(object: &mut Value, times: &[&str]) {
     }
 }
 
-/// Complains about negative integers among the fields of an object.
+/// Reports negative integers among the fields of an object.
 pub fn all_non_negative(errors: &mut FieldErrors, object: &Value, field: &str, keys: &[&str]) {
     for key in keys {
         if let Some(number) = object[*key].as_i64().filter(|n| *n < 0) {
@@ -59,7 +59,7 @@ pub fn all_non_negative(errors: &mut FieldErrors, object: &Value, field: &str, k
     }
 }
 
-/// Complains if a count is greater than another one; absent counts are 0.
+/// Reports an error if a count is greater than another one; absent counts are 0.
 pub fn at_most(errors: &mut FieldErrors, status: &Value, key: &str, max: &str, why: &str) {
     let count = int(status, key).unwrap_or_default();
     if count > int(status, max).unwrap_or_default() {
@@ -67,7 +67,7 @@ pub fn at_most(errors: &mut FieldErrors, status: &Value, key: &str, max: &str, w
     }
 }
 
-/// Complains if the collision count went down.
+/// Reports an error if the collision count went down.
 pub fn collisions_kept(errors: &mut FieldErrors, object: &Value, old: &Value) {
     let count = |o: &Value| int(o, "status.collisionCount");
     let new = count(object).unwrap_or_default();
@@ -105,7 +105,7 @@ pub fn parses(found: &Value) -> bool {
     errors.is_empty()
 }
 
-/// Complains if a selector changed.
+/// Reports an error if a selector changed.
 pub fn selector_kept(errors: &mut FieldErrors, object: &Value, old: &Value) {
     let (new, old) = (&object["spec"]["selector"], &old["spec"]["selector"]);
     if new != old {
@@ -128,7 +128,7 @@ pub fn int_or_percent(errors: &mut FieldErrors, value: &Value, field: &str) {
     }
 }
 
-/// Complains about percentages above 100.
+/// Reports percentages above 100.
 pub fn at_most_100_percent(errors: &mut FieldErrors, value: &Value, field: &str) {
     if percent_of(value).is_some_and(|p| p > 100) {
         errors.push(FieldError::invalid(field, value, "must not be greater than 100%"));
