@@ -269,7 +269,7 @@ impl Writer {
         }
     }
 
-    /// Ends a relist: what was not listed is deleted, and what differs is changed.
+    /// Ends a relist: what was not listed is deleted, then what differs is changed, each by key.
     fn replace(&mut self, source: usize, version: u64) {
         let Some(relist) = self.sources[source].relist.take() else { return };
         let mark = relist.mark;
@@ -279,7 +279,8 @@ impl Writer {
             entry.marked(mark) || changed.binary_search_by(at).is_ok()
         };
         let watched = self.all_watched().filter(|entry| self.fed_by(source, entry.key()));
-        let swept: Vec<_> = watched.filter(|entry| !listed(entry)).cloned().collect();
+        let mut swept: Vec<_> = watched.filter(|entry| !listed(entry)).cloned().collect();
+        swept.sort_by(|a, b| a.key().cmp(b.key())); // those under overlays came last
         for entry in swept {
             if let Target::Readers = self.overlays.swept(&entry, version) {
                 self.set(entry.key(), None);

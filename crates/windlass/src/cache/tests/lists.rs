@@ -254,3 +254,19 @@ async fn a_relist_delivers_deletions_first_and_then_what_differs_by_key() {
     assert_eq!(take(&mut changes, 5).await, relisted);
     assert!(changes.try_recv().is_none(), "what is as before is not delivered");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_delivers_deletions_by_key_also_of_objects_that_this_process_has_written() {
+    let fake = Fake::new([
+        list("10", &[object("a", 1), object("b", 2), object("c", 3)]),
+        watch([Part::Wait(Duration::from_secs(1)), event("ERROR", &status(410, "Expired"))]),
+        list("20", &[]),
+        watch([]),
+    ]);
+    let informer = fake.informer(false);
+    let mut changes = informer.subscribe();
+    take(&mut changes, 3).await;
+    informer.store().observe_write(object("a", 12).as_bytes()).unwrap();
+    let deleted = ["deleted a 1 unseen", "deleted b 2 unseen", "deleted c 3 unseen"];
+    assert_eq!(take(&mut changes, 3).await, deleted);
+}
