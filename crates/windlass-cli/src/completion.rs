@@ -15,7 +15,7 @@ pub struct CompletionArgs {
 #[derive(Args)]
 pub struct VersionArgs {
     /// How to print it.
-    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Format,
 }
 

@@ -9,6 +9,7 @@ use crate::builder::build;
 use crate::cluster::block_on;
 use crate::failure::Failure;
 use crate::project::{Project, ProjectArgs};
+use crate::report::ReportArgs;
 use crate::signals::{REPEAT, uninterrupted};
 
 #[derive(Args)]
@@ -27,6 +28,9 @@ pub struct ManifestsArgs {
     /// The namespace of the operator.
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
+
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// Builds the operator and lets it write config/, docs/api.md, dist/install.yaml and Dockerfile. Returns its exit
@@ -44,6 +48,9 @@ pub fn run(args: ManifestsArgs) -> Result<u8, Failure> {
             }
             for (flag, value) in [("--image", &args.image), ("--namespace", &args.namespace)] {
                 command.args(value.iter().flat_map(|value| [flag, value.as_str()]));
+            }
+            if args.report.json() {
+                command.args(["--output", "json"]);
             }
             let status = command.stdin(Stdio::null()).kill_on_drop(true).status().await;
             let status = status.map_err(|error| {

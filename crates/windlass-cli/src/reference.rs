@@ -24,6 +24,19 @@ This page is what `windlass COMMAND --help` says. All commands take `--help`, an
 Some commands add to that: `run` and `envtest` end with the status of the program that they run, `explore` with that of `cargo test`, `doctor`
 and `manifests --check` with 1 if something is not as it should be. `crd diff` and `plan` have [statuses](plan.md) for scripts: of `crd diff`, 1 says that
 a change is breaking, and 2 that something cannot be read; of `plan`, 1 is any failure, and 2 says that something would be lost.
+
+With `--output json`, a command prints JSON on standard output and nothing else there; errors, questions and progress go to standard error.
+The exit statuses are the same.
+
+| command | JSON |
+|---|---|
+| `init`, `create`, `delete`, `rename` | `dryRun`, `changes` with `action` and `path`, `notes`, `next` |
+| `manifests` | `check`, `changes` with `action`, `path` and `diff`; with `--check`, the action is what would be done |
+| `install`, `uninstall`, `deploy`, `undeploy` | `cluster`, `changes` with `object` and `action` |
+| `plan` | `changes` with `resource`, `namespace`, `name`, `change`, `before` and `after`; `restarts` with `pod` and `of`; `destructive` |
+| `crd diff` | `breaking`, `changes` with `definition`, `version`, `path`, `rule`, `effect` and `message`; `objects` with `object`, `apiVersion` and `message` |
+| `doctor` | a list with `check`, `status` (`ok`, `warn` or `fail`), `text` and `hint` |
+| `version` | `windlass`, `kubernetes` |
 ";
 
 fn root() -> PathBuf {

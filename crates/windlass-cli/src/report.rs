@@ -1,5 +1,5 @@
 //! What `install`, `deploy` and the commands that undo them report: lines for people, or one JSON
-//! object.
+//! object. `manifests` takes the same flag.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ReportArgs {
     /// How to report what was done.
-    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Format,
 }
 
@@ -55,6 +55,15 @@ impl fmt::Display for Line<'_> {
             Self::Done { object, action } => write!(f, "{object} {action}"),
             Self::Note(text) => f.write_str(text),
         }
+    }
+}
+
+// === impl ReportArgs ===
+
+impl ReportArgs {
+    /// Returns `true` if the report is JSON.
+    pub fn json(self) -> bool {
+        self.output == Format::Json
     }
 }
 

@@ -47,6 +47,34 @@ fn manifests_are_written_checked_and_repaired() {
     assert_eq!(text(&run(root, &["manifests"]).stdout), "updated config/rbac/role.yaml\n");
 }
 
+#[test]
+fn manifests_are_reported_as_json_to_scripts() {
+    let project = tempfile::tempdir().expect("a directory");
+    let root = project.path();
+    let report = |args: &[&str], status: i32| -> Vec<(String, String, bool)> {
+        let output = run(root, &[&["manifests", "--output", "json"], args].concat());
+        assert_eq!(output.status.code(), Some(status), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout).lines().count(), 1);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+        assert_eq!(report["check"], !args.is_empty());
+        let changes = report["changes"].as_array().expect("a list").iter();
+        let word = |change: &serde_json::Value, key| change[key].as_str().expect(key).to_owned();
+        changes
+            .map(|change| {
+                (word(change, "action"), word(change, "path"), change["diff"].is_string())
+            })
+            .collect()
+    };
+    let role = "config/rbac/role.yaml".to_owned();
+    assert!(report(&["--check"], 1).contains(&("created".into(), role.clone(), true)));
+    assert!(!root.join(&role).exists(), "nothing is written");
+    assert!(report(&[], 0).contains(&("created".into(), role.clone(), true)));
+    assert_eq!(report(&["--check"], 0), []);
+
+    std::fs::write(root.join(&role), "mine: true\n").expect("can be changed");
+    assert_eq!(report(&["--check"], 0), [("kept".into(), role, false)]);
+}
+
 /// The time that this thread has run, without that of others; `None` if the system does not say.
 fn running() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;

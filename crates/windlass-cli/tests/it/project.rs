@@ -37,7 +37,7 @@ impl Project {
             case "$1" in
             crd) cat "@/crd.yaml" ;;
             rbac) cat "@/rbac.yaml" ;;
-            manifests) mkdir "$3/dist" && : > "$3/dist/install.yaml" ;;
+            manifests) echo "$*" > "@/target/manifests"; mkdir -p "$3/dist" && : > "$3/dist/install.yaml" ;;
             version) echo "operator 0.1.0" ;;
             run)
                 trap 'exit 0' TERM

@@ -142,6 +142,17 @@ pub(super) struct ManifestsArgs {
     /// The namespace of the operator.
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     pub(super) namespace: Option<String>,
+    /// How to report what was done, or what differs.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(super) output: ReportFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ReportFormat {
+    /// Lines and diffs for people.
+    Text,
+    /// One JSON object.
+    Json,
 }
 
 /// Does what the command line of the process says.
@@ -204,7 +215,8 @@ fn wrong_usage(error: &clap::Error) -> Option<String> {
     let text = error.render().to_string();
     let parts = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let parts = parts.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let line = parts.collect::<Vec<_>>().join("; ");
+    // What is listed after a colon belongs to it.
+    let line = parts.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     Some(format!("{}; see --help", line.strip_prefix("error: ").unwrap_or(&line)))
 }
 

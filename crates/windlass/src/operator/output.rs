@@ -3,10 +3,11 @@
 use std::io::{Read as _, Write as _};
 
 use clap_complete::Shell;
+use serde_json::{Value, json};
 use windlass_manifests::files::{Change, Difference};
 use windlass_manifests::yaml;
 
-use super::cli::{self, ManifestsArgs};
+use super::cli::{self, ManifestsArgs, ReportFormat};
 use super::{Operator, versions};
 use crate::error::{Error, Result};
 
@@ -26,37 +27,69 @@ pub(super) fn manifests(operator: &Operator, args: ManifestsArgs) -> Result<()> 
         return Err(Error::Invalid(found.join("; ")));
     }
     let files = model.files();
-    if !args.check {
-        let done = files.write(&args.directory)?;
-        return say(&done.iter().map(report).collect::<String>());
-    }
-    let differences = files.compare(&args.directory)?;
-    let (kept, drifted): (Vec<_>, Vec<_>) =
-        differences.iter().partition(|difference| difference.change == Change::Keep);
-    for difference in drifted.iter().chain(&kept) {
-        match &difference.change {
-            Change::Create(diff) | Change::Update(diff) | Change::Remove(diff) => say(diff)?,
-            Change::Keep => say(&report(difference))?,
-        }
-    }
-    match drifted.len() {
-        0 => Ok(()),
-        count => Err(Error::Invalid(format!(
+    let differences = match args.check {
+        true => files.compare(&args.directory)?,
+        false => files.write(&args.directory)?,
+    };
+    say(&match args.output {
+        ReportFormat::Json => json(&differences, args.check),
+        ReportFormat::Text if args.check => diffs(&differences),
+        ReportFormat::Text => differences.iter().map(report).collect(),
+    })?;
+    match differences.iter().filter(|difference| difference.change != Change::Keep).count() {
+        count if args.check && count > 0 => Err(Error::Invalid(format!(
             "{count} {} not what this operator generates; run `{} manifests`",
             if count == 1 { "file is" } else { "files are" },
             model.name
         ))),
+        _ => Ok(()),
     }
+}
+
+/// What differs, and then which files are not compared.
+fn diffs(differences: &[Difference]) -> String {
+    let kept = differences.iter().filter(|difference| difference.change == Change::Keep);
+    let drifted = differences.iter().filter_map(|difference| diff(&difference.change));
+    drifted.map(str::to_owned).chain(kept.map(report)).collect()
+}
+
+/// The same for scripts, in one line.
+fn json(differences: &[Difference], check: bool) -> String {
+    let changes = differences.iter().map(|difference| {
+        let mut change = json!({"action": action(&difference.change), "path": difference.path});
+        if let Some(diff) = diff(&difference.change) {
+            change["diff"] = diff.into();
+        }
+        change
+    });
+    let changes: Vec<Value> = changes.collect();
+    format!("{}\n", json!({"check": check, "changes": changes}))
 }
 
 /// One line about a file that was written.
 fn report(difference: &Difference) -> String {
-    let path = &difference.path;
+    let (action, path) = (action(&difference.change), &difference.path);
     match difference.change {
-        Change::Create(_) => format!("created {path}\n"),
-        Change::Update(_) => format!("updated {path}\n"),
-        Change::Remove(_) => format!("removed {path}\n"),
-        Change::Keep => format!("kept {path}: its first line does not say that it is generated\n"),
+        Change::Keep => {
+            format!("{action} {path}: its first line does not say that it is generated\n")
+        }
+        _ => format!("{action} {path}\n"),
+    }
+}
+
+fn action(change: &Change) -> &'static str {
+    match change {
+        Change::Create(_) => "created",
+        Change::Update(_) => "updated",
+        Change::Remove(_) => "removed",
+        Change::Keep => "kept",
+    }
+}
+
+fn diff(change: &Change) -> Option<&str> {
+    match change {
+        Change::Create(diff) | Change::Update(diff) | Change::Remove(diff) => Some(diff),
+        Change::Keep => None,
     }
 }
 
