@@ -12,7 +12,7 @@ use crate::attribute::{self, Entry};
 use crate::object::{ObjectType, SpecPlace};
 use crate::path::Fields;
 use crate::rule::join;
-use crate::{names, partial, plural, serde_attribute};
+use crate::{json, names, partial, plural, serde_attribute};
 
 const KEYS: &[&str] = &[
     "group",
@@ -177,6 +177,7 @@ impl Kind {
             }
         });
         let deref = self.is_flat().then(|| deref(&kind, spec));
+        let default_spec = self.default_spec(&kind, spec, root)?;
         let has_status = self.status.as_ref().map(|status| {
             quote! {
                 impl #root::kube::core::object::HasStatus for #kind {
@@ -198,6 +199,7 @@ impl Kind {
             #extension
             #has_spec
             #deref
+            #default_spec
             #has_status
             #(#path_checks)*
 
@@ -222,6 +224,7 @@ impl Kind {
             .collect();
         let place = match self.requires_spec() {
             _ if self.is_flat() => SpecPlace::Flat,
+            false if self.find("spec_default").is_some() => SpecPlace::MadeSpec,
             false => SpecPlace::DefaultSpec,
             true => SpecPlace::Spec,
         };
@@ -248,6 +251,19 @@ impl Kind {
         let object = ObjectType { ident: &ident, docs, spec: &spec, place, derives, ..object };
         let (object, resource) = (object.expand(), self.resource(&ident, root)?);
         Ok(quote!(#whole #object #resource))
+    }
+
+    /// Generates the function that makes the spec of an object without one.
+    fn default_spec(&self, kind: &Ident, spec: &Ident, root: &TokenStream) -> Result<TokenStream> {
+        let Some(entry) = self.find("spec_default") else { return Ok(TokenStream::new()) };
+        let value = json::value(entry.tokens()?)?.to_string();
+        Ok(quote! {
+            impl #kind {
+                fn __default_spec() -> #spec {
+                    #root::default_spec::<#kind, #spec>(#value)
+                }
+            }
+        })
     }
 
     fn requires_spec(&self) -> bool {

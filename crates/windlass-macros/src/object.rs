@@ -31,6 +31,8 @@ pub enum SpecPlace {
     Spec,
     /// In `spec`, which may be missing and is then the default of its type.
     DefaultSpec,
+    /// In `spec`, which may be missing and is then what the function `__default_spec` makes.
+    MadeSpec,
     /// In `spec`, which is an `Option`.
     OptionalSpec,
     /// Beside `metadata`.
@@ -48,6 +50,10 @@ impl ObjectType<'_> {
         let (spec_name, attribute) = match self.place {
             SpecPlace::Spec => (quote!(spec), quote!()),
             SpecPlace::DefaultSpec => (quote!(spec), quote!(#[serde(default)])),
+            SpecPlace::MadeSpec => {
+                let path = format!("{ident}::__default_spec");
+                (quote!(spec), quote!(#[serde(default = #path)]))
+            }
             SpecPlace::OptionalSpec => (quote!(spec), quote!(#[serde(default)])),
             SpecPlace::Flat => (quote!(fields), quote!(#[serde(flatten)])),
         };

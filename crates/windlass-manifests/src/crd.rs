@@ -14,6 +14,7 @@ use crate::schema::{Field, Object};
 use crate::schema::{Rule, SchemaOf, UI, keys, object};
 
 mod check;
+pub(crate) mod default;
 mod documentation;
 mod merge;
 mod path;

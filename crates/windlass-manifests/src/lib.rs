@@ -62,6 +62,7 @@ pub mod __private {
 
     pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+    pub use crate::crd::default::default_spec;
     pub use crate::crd::{Api, Column, Definition, Scale};
     pub use crate::schema::{
         Cel, Content, Count, Field, Object, Rule, Tagging, Union, Variant, any, bytes, duration,

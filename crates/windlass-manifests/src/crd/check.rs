@@ -126,6 +126,7 @@ impl fmt::Display for Problems {
 }
 
 fn names(crd: &Value, report: &mut Report) {
+    kind_and_group(crd, report);
     let names = &crd["spec"]["names"];
     let list = |key: &str| names[key].as_array().map(Vec::as_slice).unwrap_or_default();
     let singular = names.get("singular");
@@ -166,6 +167,43 @@ fn names(crd: &Value, report: &mut Report) {
         report.add("group", format_args!(
             "`{group}` belongs to Kubernetes and needs the annotation api-approved.kubernetes.io, use a group of your own"
         ));
+    }
+}
+
+/// Checks what identifies a kind: its group, its name, and the name of its definition.
+fn kind_and_group(crd: &Value, report: &mut Report) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let spec = &crd["spec"];
+    let (group, names) = (text(&spec["group"]), &spec["names"]);
+    if !group.contains('.') || !windlass_text::name::dns1123_subdomain_faults(&group).is_empty() {
+        let message = format!("`{group}` is not a domain name such as `cache.example.com`");
+        report.add("group", message);
+    }
+    for key in ["kind", "listKind"] {
+        let name = text(&names[key]);
+        let given = key == "kind" || !name.is_empty();
+        if given && !windlass_text::name::dns1035_faults(&name.to_lowercase()).is_empty() {
+            let message = format!("`{name}` is not a name in camel case such as `Memcached`");
+            report.add(&format!("names.{key}"), message);
+        }
+    }
+    if names["kind"] == names["listKind"] {
+        report.add("names.listKind", "a kind and the kind of its lists have different names");
+    }
+    let (name, expected) =
+        (text(&crd["metadata"]["name"]), format!("{}.{group}", text(&names["plural"])));
+    if name != expected {
+        report.add("name", format_args!("the definition `{name}` has to be called `{expected}`"));
+    }
+    let scope = text(&spec["scope"]);
+    if !["Cluster", "Namespaced"].contains(&scope.as_str()) {
+        report.add("scope", format_args!("the scope `{scope}` is not `Cluster` or `Namespaced`"));
+    }
+    for version in spec["versions"].as_array().into_iter().flatten() {
+        let name = text(&version["name"]);
+        if !windlass_text::name::dns1035_faults(&name).is_empty() {
+            report.add(&name, "a version is a name in lower case such as `v1alpha1`");
+        }
     }
 }
 

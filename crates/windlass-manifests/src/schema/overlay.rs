@@ -31,6 +31,8 @@ pub(super) fn apply(name: &str, definition: &mut Value) -> bool {
     let Some(name) = name.strip_prefix(PREFIX) else { return false };
     let Some(schema) = definition.as_object_mut() else { return true };
     merge(name, schema);
+    // Inside of another object, metadata may be missing, as in the types of Go.
+    not_required(schema, "metadata");
     match name {
         "apimachinery.pkg.api.resource.Quantity" => {
             schema.insert("pattern".into(), QUANTITY.into());

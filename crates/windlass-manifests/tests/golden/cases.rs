@@ -4,10 +4,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use crate::compare::{differences, golden};
 
+mod archive;
 mod bag;
 mod database;
+mod fleet;
+mod gate;
 mod guard;
 mod kubernetes;
+mod ledger;
 mod lists;
 mod maps;
 mod meter;
@@ -15,6 +19,8 @@ mod more;
 mod names;
 mod numbers;
 mod objects;
+mod pipeline;
+mod policy;
 mod presence;
 mod real_backup_schedule;
 mod real_cache;

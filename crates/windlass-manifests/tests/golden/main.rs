@@ -10,8 +10,10 @@ mod compare;
 
 mod accepted;
 mod judge;
+mod misuse;
 mod partial;
 mod readable;
+mod recorded;
 mod shapes;
 mod traps;
 mod unusual;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_apiserver::server::ApiServer;
 
 /// A definition that is accepted.
-fn definition() -> Value {
+pub fn definition() -> Value {
     json!({
         "metadata": {"name": "lamps.example.com"},
         "spec": {
@@ -35,7 +35,7 @@ const V: &str = "/spec/versions/0";
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
 
 /// Puts a value at a path, whose parents exist.
-fn put(definition: &mut Value, path: &str, value: Value) {
+pub fn put(definition: &mut Value, path: &str, value: Value) {
     let (parent, key) = path.rsplit_once('/').unwrap();
     definition.pointer_mut(parent).unwrap()[key] = value;
 }

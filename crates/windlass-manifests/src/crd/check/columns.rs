@@ -20,7 +20,10 @@ pub(super) fn check(root: &Map<String, Value>, version: &Value, report: &mut Rep
         if name.is_empty() {
             report.add(&place, "a column has a name");
         }
-        target(root, text(column, "jsonPath"), &place, report);
+        match text(column, "jsonPath") {
+            "" => report.add(&place, "a column has a path such as `.spec.size`"),
+            path => drop(target(root, path, &place, report)),
+        }
         let format = text(column, "format");
         if !format.is_empty() && !FORMATS.contains(&format) {
             report.add(

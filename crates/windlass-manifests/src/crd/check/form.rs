@@ -27,6 +27,10 @@ const FORBIDDEN: [&str; 14] = [
     "x-kubernetes-validations",
 ];
 
+/// Why a rule can refuse a value.
+const REASONS: [&str; 4] =
+    ["FieldValueRequired", "FieldValueInvalid", "FieldValueForbidden", "FieldValueDuplicate"];
+
 /// Checks the texts of the rules of a schema.
 pub(super) fn rules(schema: &Map<String, Value>, path: &str, report: &mut Report) {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array);
@@ -50,6 +54,14 @@ pub(super) fn rules(schema: &Map<String, Value>, path: &str, report: &mut Report
                 format_args!(
                     "the rule `{expression}` has several lines and therefore needs a message"
                 ),
+            );
+        }
+        let reason = text("reason");
+        if !reason.is_empty() && !REASONS.contains(&reason) {
+            let known = REASONS.join(", ");
+            report.add(
+                path,
+                format_args!("the reason `{reason}` of `{expression}` is not one of {known}"),
             );
         }
         if !text("messageExpression").is_empty() && text("messageExpression").trim().is_empty() {
@@ -96,6 +108,11 @@ fn parts(
     if depth > DEPTH_MAX {
         report.add(path, "`allOf` and its like are nested too deeply");
         return;
+    }
+    let types = part.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+    let types: Vec<&Value> = types.filter_map(|branch| branch.get("type")).collect();
+    if is_set(schema, INT_OR_STRING) && !types.is_empty() && types != ["integer", "string"] {
+        report.add(path, "the types of an int-or-string are integer and string, in this order");
     }
     for keyword in ["allOf", "anyOf", "oneOf"] {
         for inner in part.get(keyword).and_then(Value::as_array).into_iter().flatten() {

@@ -13,7 +13,36 @@ pub(super) fn check(root: &Map<String, Value>, report: &mut Report) {
     if kind(root) != "object" || root.contains_key("additionalProperties") {
         report.add("", "the root is an object with fields");
     }
+    if root.contains_key("default") {
+        report.add("", "the root has no default, give one to its fields");
+    }
+    implicit(root, report);
     node(root, "", report);
+}
+
+/// Checks what a schema says about the fields that every object has.
+fn implicit(root: &Map<String, Value>, report: &mut Report) {
+    let Some(properties) = root.get("properties").and_then(Value::as_object) else { return };
+    for (name, wanted) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
+        let Some(schema) = properties.get(name).and_then(Value::as_object) else { continue };
+        if kind(schema) != wanted {
+            report.add(&format!(".{name}"), format_args!("`{name}` is of type {wanted}"));
+        }
+    }
+    let Some(metadata) = properties.get("metadata").and_then(Value::as_object) else { return };
+    let fields = metadata.get("properties").and_then(Value::as_object);
+    let fields = fields.into_iter().flat_map(Map::keys);
+    for name in fields.filter(|name| !["name", "generateName"].contains(&name.as_str())) {
+        report.add(
+            ".metadata",
+            format_args!(
+                "the schema restricts `{name}`, and only `name` and `generateName` can be"
+            ),
+        );
+    }
+    if metadata.contains_key("default") {
+        report.add(".metadata", "metadata has no default");
+    }
 }
 
 fn node(schema: &Map<String, Value>, path: &str, report: &mut Report) {
@@ -87,6 +116,10 @@ fn forbidden(schema: &Map<String, Value>, path: &str, report: &mut Report) {
     if has("properties") && has("additionalProperties") {
         report.add(path, "a map has no fields of its own, `properties` and `additionalProperties` exclude each other");
     }
+    if schema.get("additionalProperties").is_some_and(|value| value == false) {
+        report
+            .add(path, "`additionalProperties` is not `false`, unknown fields are dropped anyway");
+    }
     if schema.get(PRESERVE).is_some_and(|value| value == false) {
         report.add(path, "`x-kubernetes-preserve-unknown-fields` is true or not given");
     }
@@ -134,6 +167,9 @@ fn list(schema: &Map<String, Value>, path: &str, report: &mut Report) {
     let items = schema.get("items").and_then(Value::as_object);
     match (list_type, items) {
         (Some("map"), Some(items)) => {
+            if is_set(items, "nullable") {
+                report.add(path, "items of a list with keys cannot be null");
+            }
             let keys: Vec<&str> = keys.into_iter().flatten().filter_map(Value::as_str).collect();
             if keys.is_empty() {
                 report.add(path, "a list of type `map` has keys: `list = map(\"key\")`");
@@ -191,7 +227,11 @@ fn map_key(items: &Map<String, Value>, key: &str, path: &str, report: &mut Repor
 }
 
 fn map(schema: &Map<String, Value>, path: &str, report: &mut Report) {
-    if schema.contains_key("x-kubernetes-map-type") && kind(schema) != "object" {
+    let map_type = schema.get("x-kubernetes-map-type").and_then(Value::as_str);
+    if let Some(other) = map_type.filter(|name| !["atomic", "granular"].contains(name)) {
+        report.add(path, format_args!("a map is not `{other}` but `atomic` or `granular`"));
+    }
+    if map_type.is_some() && kind(schema) != "object" {
         report.add(
             path,
             format_args!(

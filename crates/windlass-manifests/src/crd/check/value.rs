@@ -55,6 +55,10 @@ fn bound(schema: &Map<String, Value>, keyword: &str) -> Option<f64> {
 
 fn number(schema: &Map<String, Value>, value: &Value) -> Option<String> {
     let number = value.as_f64()?;
+    let narrow = schema.get("format").is_some_and(|format| format == "int32");
+    if narrow && !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number) {
+        return Some("does not fit the format int32".into());
+    }
     if let Some(least) = bound(schema, "minimum") {
         if number < least {
             return Some(format!("is below the minimum {least}"));
@@ -126,10 +130,15 @@ fn object(schema: &Map<String, Value>, fields: &Map<String, Value>, at: &str) ->
         .flatten()
         .filter_map(Value::as_str)
     {
-        let filled = child(name).is_some_and(|child| child.contains_key("default"));
-        if !fields.contains_key(name) && !filled {
-            return Some(format!("lacks the field `{name}`, which is required{}", place(at)));
+        if fields.contains_key(name) {
+            continue;
         }
+        // The API server judges a default before it fills in those inside of it.
+        let own = match child(name).is_some_and(|child| child.contains_key("default")) {
+            true => ", write its default there too or remove `required` from it",
+            false => "",
+        };
+        return Some(format!("lacks the field `{name}`, which is required{}{own}", place(at)));
     }
     let rest = schema.get("additionalProperties").and_then(Value::as_object);
     let open = is_set(schema, PRESERVE);
