@@ -6,7 +6,7 @@
 //! takes the verbs of the Makefile, adds versions, groups and webhooks, renames and deletes, and does
 //! the same in a workspace with a crate of types. On an idle machine it also judges the times.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -196,7 +196,8 @@ fn workspace(project: &Path, cargo: &str, windlass: &str) -> Result<(), String> 
     let external = ["--no-resource", "--external-api-path", "shop_api::bolt::Bolt"];
     let words = [&["create", "api"], &bolt[..], &external].concat();
     step(&root.join("shop"), windlass, &words)?;
-    let target = project.join("target");
+    let shared = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = shared.unwrap_or_else(|| project.join("target"));
     let target = target.to_str().ok_or("the name of the directory is not UTF-8")?;
     step(&root, cargo, &["test", "--workspace", "--target-dir", target])
 }

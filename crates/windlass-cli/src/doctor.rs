@@ -96,8 +96,8 @@ async fn examine(args: &ProjectArgs) -> Vec<Finding> {
     let mut findings = vec![rust().await, cargo_version().await, kubeconfig(), port()];
     match Project::find(args).await {
         Err(failure) => {
-            let hint = "run it in the directory of an operator, or start one with `windlass init`";
-            findings.push(Finding::fail("project", failure.to_string(), hint));
+            let text = failure.to_string();
+            findings.push(Finding { check: "project", status: Status::Fail, text, hint: None });
         }
         Ok(project) => {
             let text = format!("operator {} in {}", project.binary, project.root.display());

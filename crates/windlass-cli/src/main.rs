@@ -200,6 +200,7 @@ fn wrong_usage(error: &clap::Error) -> Option<String> {
     let text = error.render().to_string();
     let parts = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let parts = parts.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let line = parts.collect::<Vec<_>>().join("; ");
+    // What is listed after a colon belongs to it.
+    let line = parts.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     Some(format!("{}; see --help", line.strip_prefix("error: ").unwrap_or(&line)))
 }

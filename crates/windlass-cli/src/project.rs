@@ -98,10 +98,7 @@ impl Project {
             Failure::other(format!("cannot run cargo: {error}; install Rust from rustup.rs"))
         })?;
         if !output.status.success() {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let why = text.lines().find_map(|line| line.strip_prefix("error: "));
-            let why = why.or(text.lines().next()).unwrap_or("cargo metadata failed");
-            return Err(Failure::other(format!("found no Rust project: {why}")));
+            return Err(unreadable(&String::from_utf8_lossy(&output.stderr)));
         }
         let metadata: Metadata = serde_json::from_slice(&output.stdout).map_err(|error| {
             Failure::other(format!("the output of cargo metadata cannot be read: {error}"))
@@ -153,7 +150,7 @@ impl Metadata {
                     true => "none that depends on windlass".to_owned(),
                     false => known.join(", "),
                 };
-                Failure::usage(format!("no package {name} in this workspace; there is {known}"))
+                Failure::usage(format!("no package {name} in this workspace; it has {known}"))
             });
         }
         let nearest = self.operators().filter(|package| here.starts_with(package.directory()));
@@ -252,6 +249,24 @@ impl Dependency {
     }
 }
 
+/// Says why cargo cannot read a project, from what it printed.
+fn unreadable(text: &str) -> Failure {
+    let why = text.lines().find_map(|line| line.strip_prefix("error: "));
+    let why = why.or(text.lines().next()).unwrap_or("it failed without a word");
+    if why.starts_with("could not find `Cargo.toml`") {
+        return Failure::usage(
+            "found no Cargo.toml here or above; change to the directory of an operator, or start \
+             one with `windlass init`",
+        );
+    }
+    // Below a mistake in a file, an arrow leads to its place.
+    let place = text.lines().find_map(|line| line.trim_start().strip_prefix("--> "));
+    match place {
+        Some(place) => Failure::other(format!("{place}: {why}; correct it first")),
+        None => Failure::other(format!("cargo cannot read the project: {why}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -301,7 +316,7 @@ mod tests {
         assert!(several.contains("several operators (shop, bank)"), "{several}");
         assert_eq!(find(&metadata, "/w", Some("bank")).unwrap().package, "bank");
         let unknown = find(&metadata, "/w", Some("bonk")).unwrap_err();
-        assert!(unknown.contains("there is shop, bank"), "{unknown}");
+        assert!(unknown.contains("it has shop, bank"), "{unknown}");
     }
 
     #[test]

@@ -67,6 +67,65 @@ mod tests {
         assert!(missing.is_empty(), "add to docs/SUMMARY.md: {missing:?}");
     }
 
+    /// The languages of the blocks of each page. Every one of them is compiled, run or compared by a test:
+    /// here, in `tests/it` of windlass, windlass-cli and windlass-sim, or in the tests of an example; commands
+    /// of shells are parsed.
+    const BLOCKS: [(&str, &str); 19] = [
+        ("README.md", "diff rust sh text toml"),
+        ("docs/api-types.md", "rust sh"),
+        ("docs/build-times.md", "toml"),
+        ("docs/commands.md", "text"),
+        ("docs/dev.md", "text"),
+        ("docs/envtest.md", "sh"),
+        ("docs/finished-operator.md", "console rust yaml"),
+        ("docs/how-to.md", "rust"),
+        // A diagram.
+        ("docs/life-of-a-change.md", "text"),
+        // Two programs that do not end.
+        ("docs/manifests.md", "rust rust,no_run"),
+        ("docs/memcached-side-by-side.md", "go rust"),
+        ("docs/plan.md", "sh text"),
+        ("docs/policies.md", "rust text"),
+        ("docs/scaffold.md", "console rust sh toml"),
+        ("docs/sim.md", "rust rust,no_run text"),
+        ("docs/testing.md", "rust toml"),
+        ("docs/versions.md", "rust text"),
+        ("docs/webhooks.md", "rust text"),
+        ("docs/zh.md", "console diff rust sh text"),
+    ];
+
+    #[test]
+    fn every_block_has_a_language_that_somebody_checks() {
+        let root = docs().parent().expect("docs is in the project").to_owned();
+        let pages = pages().into_iter().map(|page| format!("docs/{page}"));
+        let mut found = Vec::new();
+        for page in [String::from("README.md")].into_iter().chain(pages) {
+            let text = fs::read_to_string(root.join(&page)).expect("a page");
+            let fences = text.lines().filter_map(|line| line.trim_start().strip_prefix("```"));
+            let languages: BTreeSet<&str> = fences.clone().step_by(2).collect();
+            assert!(fences.skip(1).step_by(2).all(str::is_empty), "{page}: a block is not closed");
+            if !languages.is_empty() {
+                found.push((page, languages.into_iter().collect::<Vec<_>>().join(" ")));
+            }
+        }
+        let expected = BLOCKS.map(|(page, languages)| (page.to_owned(), languages.to_owned()));
+        assert_eq!(found, expected, "let a test check new blocks, and add them to the list");
+    }
+
+    #[test]
+    fn the_profile_is_the_same_on_all_pages() {
+        let root = docs().parent().expect("docs is in the project").to_owned();
+        let readme = fs::read_to_string(root.join("README.md")).expect("a page");
+        let (_, rest) = readme.split_once("[profile.dev.package]\n").expect("the profile");
+        let (profile, _) = rest.split_once("```").expect("the end of the block");
+        assert!(profile.contains("\"*\".opt-level = 1\n"), "{profile}");
+        for page in ["build-times.md", "scaffold.md", "testing.md"] {
+            let text = fs::read_to_string(docs().join(page)).expect("a page");
+            let shown = format!("[profile.dev.package]\n{profile}```");
+            assert!(text.contains(&shown), "{page} does not show\n{shown}");
+        }
+    }
+
     #[test]
     fn every_link_of_a_page_has_a_target() {
         let root = docs().parent().expect("docs is in the project").to_owned();

@@ -9,6 +9,7 @@ use windlass_cluster::Cluster;
 use super::*;
 use crate::objects::reference;
 
+#[allow(dead_code, reason = "the tests of the command use the rest")]
 #[path = "../../tests/it/transcript.rs"]
 mod transcript;
 

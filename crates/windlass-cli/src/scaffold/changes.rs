@@ -53,7 +53,7 @@ pub struct How {
     dry_run: bool,
 
     /// How to report what was done.
-    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Output,
 }
 
@@ -190,7 +190,7 @@ impl Change {
             Action::Create(_) if path.symlink_metadata().is_err() => return Ok(()),
             Action::Create(_) => {
                 return Err(Failure::other(format!(
-                    "{} exists already, and is not overwritten; nothing was changed",
+                    "{} exists already, and is not overwritten; move it away first, nothing was changed",
                     self.path
                 )));
             }
@@ -280,7 +280,10 @@ fn create_directories(root: &Path, path: &str, done: &mut Vec<Undo>) -> io::Resu
     let parents: Vec<PathBuf> = root.join(path).ancestors().skip(1).map(Path::to_owned).collect();
     for parent in parents.into_iter().rev() {
         if !parent.is_dir() {
-            fs::create_dir(&parent)?;
+            fs::create_dir(&parent).map_err(|error| {
+                let text = format!("cannot create {}: {error}", parent.display());
+                io::Error::new(error.kind(), text)
+            })?;
             done.push(Undo::RemoveDirectory(parent));
         }
     }

@@ -117,7 +117,7 @@ impl<'a> Remover<'a> {
                 let webhooks = controller.is_none() && self.foreign_webhooks(named)?;
                 if !found && !webhooks {
                     let what = controller.map(|name| format!("controller {name} of "));
-                    return Err(missing(&what.unwrap_or_default(), named));
+                    return Err(missing(&what.unwrap_or_default(), named, &defined));
                 }
             }
         }
@@ -266,9 +266,10 @@ impl<'a> Remover<'a> {
 }
 
 /// There is nothing to delete.
-fn missing(what: &str, named: &Named) -> Failure {
+fn missing(what: &str, named: &Named, defined: &[Defined]) -> Failure {
     let Named { group, version, kind } = named;
-    Failure::usage(format!("this project has no {what}{kind} of {group}/{version}"))
+    let others = Defined::others(defined, kind);
+    Failure::usage(format!("this project has no {what}{kind} of {group}/{version}{others}"))
 }
 
 /// The kind that `create api` would create to get what is defined.

@@ -119,10 +119,10 @@ fn changes(
         None => changes.create(format!("{prefix}.gitignore"), GITIGNORE),
         Some((found, member)) => {
             changes.update("Cargo.toml", &found.text, found.with_member(member)?);
-            if !found.text.contains("[profile.dev.package.\"*\"]") {
+            if !found.optimizes_dependencies() {
                 changes.note(
-                    "note: tests on the embedded cluster are nine times slower without \
-                     `opt-level = 1` in [profile.dev.package.\"*\"] of the workspace's Cargo.toml",
+                    "note: tests on the embedded cluster take nine times as long without \
+                     `\"*\".opt-level = 1` in [profile.dev.package] of the workspace's Cargo.toml",
                 );
             }
         }

@@ -59,6 +59,21 @@ pub struct Defined {
 // === impl Defined ===
 
 impl Defined {
+    /// What a project defines that somebody may have meant by a kind, as the end of a sentence.
+    pub fn others(all: &[Self], kind: &str) -> String {
+        let close = |one: &&Self| strsim::jaro_winkler(&one.kind, kind) > 0.85;
+        let named = |one: &Self| format!("{} of {}/{}", one.kind, one.group, one.version);
+        let same = all.iter().filter(|one| one.kind == kind).map(named);
+        let mut found: Vec<String> = same.collect();
+        if found.is_empty() {
+            found.extend(all.iter().filter(close).map(named));
+        }
+        match found.is_empty() {
+            true => String::new(),
+            false => format!("; it has {}", found.join(" and ")),
+        }
+    }
+
     /// Fails if another kind of the same group would have the resource name of this one.
     pub fn check_distinct(&self, kind: &str, plural: Option<&str>) -> Result<(), Failure> {
         if self.kind == kind {

@@ -166,7 +166,7 @@ impl<'a> Renaming<'a> {
             Some(text) => text,
             None => {
                 let text = source.edited(code.edits(file, unclear))?;
-                self.mention(&source.path, &text, mentions);
+                self.mention(&self.new_path(&source.path), &text, mentions);
                 text
             }
         };
@@ -303,7 +303,7 @@ impl<'a> Renaming<'a> {
                 Some((kind, new)) if kind.sample() == text => new.sample(),
                 _ => {
                     let new = samples::renamed(&text, &kinds);
-                    self.mention(&path, &new, mentions);
+                    self.mention(&new_path, &new, mentions);
                     new
                 }
             };

@@ -50,8 +50,9 @@ impl Subject {
             return Ok(Self { what, path, group, own: None });
         }
         Err(Failure::usage(format!(
-            "{kind} of {group}/{version} is neither built in nor defined in this project; name its \
-             Rust type with --external-api-path"
+            "{kind} of {group}/{version} is neither built in nor defined in this project{}; name the \
+             Rust type of a kind of another crate with --external-api-path",
+            Defined::others(defined, kind)
         )))
     }
 

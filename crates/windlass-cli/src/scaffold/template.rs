@@ -154,13 +154,16 @@ fn main() -> std::process::ExitCode {{
 pub const GITIGNORE: &str = "/target\n";
 
 const PROFILE: &str = r#"
-# The embedded cluster of the tests is nine times slower without optimised dependencies, and full
-# debug information multiplies the size of target/; line tables keep the lines of a backtrace.
+# Full debug information multiplies the size of target/; line tables keep the lines of a backtrace.
 [profile.dev]
 debug = "line-tables-only"
 
-[profile.dev.package."*"]
-opt-level = 1
+# Without optimized dependencies, tests on the embedded cluster take nine times as long. The crates named
+# here take long to optimize, and only the compiler or typed objects use them.
+[profile.dev.package]
+"*".opt-level = 1
+k8s-openapi.opt-level = 0
+syn.opt-level = 0
 "#;
 
 // === impl Kind ===

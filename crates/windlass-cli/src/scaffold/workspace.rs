@@ -39,6 +39,17 @@ impl Workspace {
         exclude.any(|one| Path::new(member).starts_with(one))
     }
 
+    /// Returns `true` if builds for development optimize the dependencies, however little.
+    pub fn optimizes_dependencies(&self) -> bool {
+        let manifest = super::package::parse(&self.text).ok();
+        let level = manifest.as_ref().and_then(|manifest| {
+            let dev = manifest.get("profile")?.get("dev")?;
+            let all = dev.get("package").and_then(|package| package.get("*"));
+            all.and_then(|all| all.get("opt-level")).or_else(|| dev.get("opt-level"))
+        });
+        level.is_some_and(|level| level.as_integer() != Some(0))
+    }
+
     /// Cargo.toml with one more member, every other byte as before.
     pub fn with_member(&self, member: &str) -> Result<String, Failure> {
         let text = &self.text;
@@ -175,5 +186,23 @@ mod tests {
         let text = "[workspace]\nexclude = [\"old\"]\n".to_owned();
         let workspace = Workspace { root: "/w".into(), text };
         assert!(workspace.excludes("old/shop") && !workspace.excludes("older"));
+    }
+
+    #[test]
+    fn a_profile_optimizes_dependencies_in_several_ways() {
+        let cases = [
+            ("", false),
+            ("[profile.dev]\nopt-level = 1\n", true),
+            ("[profile.dev.package.\"*\"]\nopt-level = 1\n", true),
+            ("[profile.dev.package]\n\"*\".opt-level = \"s\"\n", true),
+            ("[profile.dev.package]\n\"*\".opt-level = 0\nsyn.opt-level = 3\n", false),
+            ("[profile.dev]\nopt-level = 1\npackage.\"*\".opt-level = 0\n", false),
+            ("[profile.release.package.\"*\"]\nopt-level = 3\n", false),
+        ];
+        for (profile, expected) in cases {
+            let text = format!("[workspace]\n\n{profile}");
+            let workspace = Workspace { root: "/w".into(), text };
+            assert_eq!(workspace.optimizes_dependencies(), expected, "{profile}");
+        }
     }
 }

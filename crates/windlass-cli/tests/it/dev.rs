@@ -8,7 +8,7 @@ use kube::api::{ListParams, PostParams};
 
 use crate::project::{Project, is_alive, sample, until};
 use crate::support::map;
-use crate::transcript::assert_shown;
+use crate::transcript::assert_shown_among;
 
 #[test]
 fn a_change_rebuilds_and_restarts_the_operator() {
@@ -96,7 +96,7 @@ async fn a_forbidden_request_names_the_rule_and_the_declaration() {
     maps.create(&PostParams::default(), &map("a", "1")).await.unwrap_err();
     dev.line("declare it with .applies::<ConfigMap>() on the controller");
     let shown = dev.lines();
-    assert_shown("docs/dev.md", "forbidden list secrets", &shown);
+    assert_shown_among("docs/dev.md", "forbidden list secrets", &shown);
     let count = shown.iter().filter(|line| line.contains("forbidden list secrets")).count();
     assert_eq!(count, 1, "{shown:#?}");
 }
@@ -221,11 +221,11 @@ fn the_operator_is_shown_at_work_and_can_be_deployed_from_another_terminal() {
     let root = project.path("").display().to_string();
     let shown: Vec<String> =
         dev.lines().iter().map(|line| line.replace(&root, "/home/me/shop/")).collect();
-    assert_shown("docs/dev.md", "$ windlass dev", &shown);
+    assert_shown_among("docs/dev.md", "$ windlass dev", &shown);
     project.write("src/main.rs", "fn main() { /* changed */ }");
     let first = dev.line("(the first of build 2, ");
     assert!(first.contains("Memcached default/memcached-sample exists"), "{first}");
-    assert_shown("README.md", "build 2 runs as process", &dev.lines());
+    assert_shown_among("README.md", "build 2 runs as process", &dev.lines());
     assert!(!dev.lines().iter().any(|line| line.contains("forbidden")), "{:#?}", dev.lines());
 
     let mut installed = project.start(&["install"]);

@@ -127,6 +127,23 @@ fn definitions_are_installed_into_the_development_cluster_that_does_not_run() {
 }
 
 #[test]
+fn manifests_gives_its_flags_to_the_operator() {
+    let project = Project::scripted();
+    let root = project.path("").canonicalize().unwrap();
+    for (flags, expected) in [
+        (&["--output", "json"][..], " --output json"),
+        (&["--check", "--image", "a/b:1"], " --check --image a/b:1"),
+        (&["-o", "text", "--namespace", "here"], " --namespace here"),
+    ] {
+        let output = project.command(&[&["manifests"], flags].concat()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let given = fs::read_to_string(project.path("target/manifests")).unwrap();
+        let expected = format!("manifests --directory {}{expected}", root.display());
+        assert_eq!(given.trim_end(), expected);
+    }
+}
+
+#[test]
 fn a_signal_ends_the_build_with_the_command() {
     for command in [
         &["install"][..],
@@ -187,10 +204,20 @@ fn a_directory_without_a_project_is_named() {
     let dir = TempDir::new();
     let mut command = crate::support::windlass();
     let output = command.arg("run").current_dir(dir.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "windlass: found no Cargo.toml here or above; change to the directory of an \
+                    operator, or start one with `windlass init`";
+    assert_eq!(one_line(&output), expected);
+}
+
+#[test]
+fn a_project_that_cargo_cannot_read_is_named_with_the_place() {
+    let dir = TempDir::new();
+    fs::write(dir.path().join("Cargo.toml"), "[package]\nname = \"shop\"\n[[[\n").unwrap();
+    let mut command = crate::support::windlass();
+    let output = command.arg("run").current_dir(dir.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let line = one_line(&output);
-    assert!(
-        line.starts_with("windlass: found no Rust project: could not find `Cargo.toml`"),
-        "{line}"
-    );
+    assert!(line.starts_with("windlass: Cargo.toml:3:3: "), "{line}");
+    assert!(line.ends_with("; correct it first"), "{line}");
 }

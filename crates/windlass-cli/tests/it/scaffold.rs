@@ -95,7 +95,7 @@ fn an_empty_directory_becomes_an_operator_of_fewer_than_ten_files() {
     let files = tree(root).into_values().flatten().count() - 1;
     assert_eq!(files, 8, "README.md is not ours");
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    assert!(manifest.contains("[profile.dev.package.\"*\"]\nopt-level = 1\n"), "{manifest}");
+    assert!(manifest.contains("[profile.dev.package]\n\"*\".opt-level = 1\n"), "{manifest}");
     assert!(manifest.contains("debug = \"line-tables-only\""), "{manifest}");
     let library = fs::read_to_string(root.join("src/lib.rs")).unwrap();
     let chain = "        .version(env!(\"CARGO_PKG_VERSION\"))\n        \
@@ -364,6 +364,25 @@ fn wrong_names_and_missing_answers_are_one_sentence() {
     assert!(sentence.contains("found no checkout of windlass at /nowhere"), "{sentence}");
     let sentence = refused(empty.path(), &format!("create api {MEMCACHED}"), 2);
     assert!(sentence.contains("start a project with `windlass init`"), "{sentence}");
+}
+
+#[test]
+fn what_is_not_there_is_compared_with_what_is() {
+    let directory = project();
+    let root = directory.path();
+    let there = "; it has Memcached of cache.example.com/v1alpha1";
+    let said = refused(root, "delete api --group cache --version v1 --kind Memcached", 2);
+    assert_eq!(said, format!("windlass: this project has no Memcached of cache/v1{there}"));
+    for (version, kind) in [("v1", "Memcached"), ("v1alpha1", "Memcache")] {
+        let named = format!("--group cache --version {version} --kind {kind}");
+        let said = refused(root, &format!("create webhook {named} --defaulting"), 2);
+        let expected = format!("nor defined in this project{there}; name the Rust type");
+        assert!(said.contains(&expected), "{said}");
+    }
+    let said = refused(root, "delete api --group cache --version v1 --kind Lamp", 2);
+    assert_eq!(said, "windlass: this project has no Lamp of cache/v1");
+    let said = refused(root, "rename api --group cache --kind Memcached", 2);
+    assert!(said.ends_with("were not provided: --to <KIND>; see --help"), "{said}");
 }
 
 #[test]

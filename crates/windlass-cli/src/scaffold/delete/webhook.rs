@@ -25,7 +25,7 @@ impl Remover<'_> {
         };
         match found {
             true => self.finish(),
-            false => Err(missing("webhook of ", named)),
+            false => Err(missing("webhook of ", named, &[])),
         }
     }
 

@@ -122,7 +122,7 @@ fn a_renaming_keeps_the_work_of_the_author() {
     edit(root, sample, |text| text.replace("hello", "Memcached # ours"));
     edit(root, "tests/memcached.rs", |text| format!("{text}\n// mine\n"));
     let said = done(root, "rename api --group cache --kind Memcached --to Redis");
-    assert!(said.contains("still mention Memcached: src/memcached.rs:1, "), "{said}");
+    assert!(said.contains("still mention Memcached: src/redis.rs:1, "), "{said}");
     let text = fs::read_to_string(root.join("src/redis.rs")).unwrap();
     let renamed = "\n// Memcached is what we call it.\nfn mine( kind :&Redis)->RedisSpec{\n    \
                    crate::redis::helper(kind)\n}\n";
