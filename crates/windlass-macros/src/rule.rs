@@ -275,6 +275,12 @@ impl Reader<'_> {
             }
             "int_or_string" => {
                 entry.flag()?;
+                if matches!(shape, Shape::Boolean | Shape::List | Shape::Map) {
+                    let (name, word) = (self.name, shape.word());
+                    return Err(entry.error(format_args!(
+                        "`int_or_string` is for integers and strings, but `{name}` is {word}"
+                    )));
+                }
                 rules.push(quote!(#root::Rule::IntOrString));
             }
             "preserve_unknown" => {
@@ -284,6 +290,7 @@ impl Reader<'_> {
             }
             "embedded_resource" => {
                 entry.flag()?;
+                self.applies(entry, shape, Shape::Map)?;
                 rules.push(keyword(root, "x-kubernetes-embedded-resource", &true.into()));
             }
             "cel" => rules.push(cel(root, entry)?),

@@ -59,7 +59,7 @@ pub struct Defined {
 // === impl Defined ===
 
 impl Defined {
-    /// What a project defines that somebody may have meant by a kind, as the end of a sentence.
+    /// Names what a project has that somebody may have meant by a kind, as the end of a sentence.
     pub fn others(all: &[Self], kind: &str) -> String {
         let close = |one: &&Self| strsim::jaro_winkler(&one.kind, kind) > 0.85;
         let named = |one: &Self| format!("{} of {}/{}", one.kind, one.group, one.version);

@@ -159,11 +159,13 @@ const PROFILE: &str = r#"
 debug = "line-tables-only"
 
 # Without optimized dependencies, tests on the embedded cluster take nine times as long. The crates named
-# here take long to optimize, and only the compiler or typed objects use them.
+# here take longest to optimize, and gain least from it.
 [profile.dev.package]
 "*".opt-level = 1
 k8s-openapi.opt-level = 0
 syn.opt-level = 0
+windlass.opt-level = 0
+windlass-cluster.opt-level = 0
 "#;
 
 // === impl Kind ===

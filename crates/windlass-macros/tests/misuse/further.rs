@@ -18,6 +18,10 @@ struct Fields {
     no_values: String,
     #[k8s(type = "int")]
     no_type: String,
+    #[k8s(embedded_resource)]
+    object_in_a_string: String,
+    #[k8s(int_or_string)]
+    neither: bool,
     #[k8s(docs(description = "x"))]
     nowhere: String,
     #[k8s(title = 5)]

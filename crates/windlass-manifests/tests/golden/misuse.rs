@@ -3,8 +3,6 @@
 use kube::CustomResourceExt;
 use windlass::{api, k8s};
 
-use crate::cases::prelude::*;
-
 /// A spec with one mistake in each field.
 #[api(group = "misuse.example.com", version = "v1", kind = "Mistaken")]
 pub struct MistakenSpec {
@@ -22,8 +20,6 @@ pub struct MistakenSpec {
     pub no_key: Vec<Window>,
     #[k8s(list = map("start"), items(nullable))]
     pub null: Vec<Option<Window>>,
-    #[k8s(embedded_resource)]
-    pub embedded: String,
     #[k8s(cel("self > 0", path = ".x"))]
     pub path: i32,
 }
@@ -96,14 +92,14 @@ fn each_mistake_is_reported_with_its_field() {
         ("v1 .spec.lacking", "remove `required` from it"),
         ("v1 .spec.noKey", "have no field `name`"),
         ("v1 .spec.null", "cannot be null"),
-        ("v1 .spec.embedded", "an embedded resource is an object"),
         ("v1 .spec.path", "leads nowhere"),
     ]);
     assert_problems::<Ruled>(&[
-        ("v1 .spec.unordered", "no such key"),
-        ("v1 .spec.noOld", "oldSelf"),
+        ("v1 .spec.unordered", "breaks the rule `self.start <= self.end`"),
+        ("v1 .spec.noOld", "does not use oldSelf"),
         ("v1 .spec.costly", "times"),
         ("v1 .spec.message", "times"),
+        ("v1", "all rules together"),
     ]);
     assert_problems::<Misled>(&[
         ("v1 scale", "is not of type integer"),
