@@ -166,6 +166,12 @@ impl Inner {
         if !call.rules().hooks().allocates() || !call.info.subresource.is_empty() {
             return Ok(allocation);
         }
+        if service::has_cluster_ips(object) {
+            let wrong = service::validate_cluster_ips(object);
+            if !wrong.is_empty() {
+                return Err(call.invalid_object(object, &wrong));
+            }
+        }
         let had = old.map(Resources::of).unwrap_or_default();
         let outcome = {
             let mut all = self.allocator.0.lock();
@@ -196,7 +202,7 @@ fn allocate_ip(
     had: &Resources,
     added: &mut Resources,
 ) -> std::result::Result<(), Refusal> {
-    if !service::needs_cluster_ip(object) {
+    if !service::has_cluster_ips(object) || service::is_headless(object) {
         return Ok(());
     }
     let asked = object["spec"]["clusterIP"].as_str().unwrap_or_default().to_owned();

@@ -5,26 +5,29 @@
 //! on update: `defaults`, admission, `prepare_update`, common rules, `validate_update`.
 //!
 //! **Invariant:** strategies are pure functions on values; what needs other objects (cluster IPs,
-//! quotas, priorities) is admission's.
+//! quotas, priorities) is admission's. Only a [`Subresource`] that one kind alone has sees the
+//! request and the server.
 
-use serde_json::Value;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use crate::auth::User;
+use crate::handler::Subresource;
+use crate::request::Query;
 use crate::resource::Gvk;
 use crate::status::FieldErrors;
 use deletion::{Grace, Plan};
-use jiff::Timestamp;
 
 pub mod deletion;
 pub mod general;
 pub mod rules;
 pub mod workload;
 
-pub use general::{binding, event};
-pub use workload::{budget, disruption};
+pub(crate) use general::binding;
+pub use general::event;
 
 /// The rules of one built-in kind.
-pub trait Strategy: Sync {
+pub(crate) trait Strategy: Sync {
     /// Fills in what the author left out, as decoding does for every request body.
     fn defaults(&self, _object: &mut Value) {}
 
@@ -228,14 +231,19 @@ pub trait Strategy: Sync {
         None
     }
 
-    /// The resource whose objects a create of this kind binds to something.
-    fn posted_to(&self) -> Option<&'static str> {
+    /// Answers a create of this kind, which is never stored; `None` if that is for others to do.
+    fn posted(&self) -> Option<&'static dyn Subresource> {
         None
     }
 
     /// What a request to a subresource does.
     fn action(&self, subresource: &str) -> Action {
         Action::shared(subresource)
+    }
+
+    /// Returns what a request to open a connection asks for; `None` for a proxy.
+    fn connection(&self, _subresource: &str, _query: &Query) -> Option<Connection> {
+        None
     }
 
     /// The refusal of a connection to something that does not run yet.
@@ -264,25 +272,32 @@ pub enum Part {
     Binding,
 }
 
+/// What a request to open a connection asks for.
+pub(crate) struct Connection {
+    /// The options that admission sees, without their type.
+    pub options: Map<String, Value>,
+    /// What there would have to be, and is not.
+    pub missing: &'static str,
+}
+
 /// What a request to a subresource does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+#[derive(Clone, Copy)]
+pub(crate) enum Action {
     /// Reads or changes a part of the object.
     Part(Part),
     /// Reads or changes its scale.
     Scale,
-    /// Ends the object with the last finalizer of its spec.
-    Finalize,
-    /// Puts it onto a node.
-    Bind,
-    /// Deletes it if a disruption budget allows that.
-    Evict,
-    /// Issues a token for it.
-    Token,
-    /// Reads its log.
-    Log,
+    /// Does what only this kind does.
+    Own(&'static dyn Subresource),
     /// Opens a connection to it.
     Connect,
+}
+
+impl Part {
+    /// Returns `true` if a change of it counts in the generation.
+    pub fn counts(self) -> bool {
+        !matches!(self, Self::Status | Self::Approval | Self::Binding)
+    }
 }
 
 impl Action {
@@ -303,8 +318,6 @@ pub enum NameRule {
     Subdomain,
     /// DNS-1123 label.
     Label,
-    /// DNS-1035 label (services).
-    Label1035,
     /// Any path segment (RBAC).
     PathSegment,
 }
@@ -315,7 +328,7 @@ pub(crate) struct Plain;
 impl Strategy for Plain {}
 
 /// Returns the strategy of a built-in kind.
-pub fn strategy_of(gvk: &Gvk) -> &'static dyn Strategy {
+pub(crate) fn strategy_of(gvk: &Gvk) -> &'static dyn Strategy {
     if &*gvk.kind == "CustomResourceDefinition" && &*gvk.group == "apiextensions.k8s.io" {
         return crate::custom::definition::strategy();
     }

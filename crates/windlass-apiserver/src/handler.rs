@@ -41,8 +41,12 @@ mod warnings;
 mod watch;
 mod write;
 
+pub(crate) use delete::DeleteOptions;
 pub(crate) use kind::Rules;
+pub(crate) use list_options::parse_int;
 pub(crate) use options::{DryRun, FieldValidation, WriteOptions};
+pub(crate) use subresource::{Subresource, success};
+pub(crate) use write::{Intent, Write};
 
 /// One request to a resource.
 pub(crate) struct Call {
@@ -120,9 +124,9 @@ impl Call {
     pub async fn run(self: &Arc<Self>) -> Result<Answer> {
         self.check_scope()?;
         let reads = matches!(self.info.verb.as_str(), "get" | "list" | "watch");
-        if let Some(text) =
-            self.rules().hooks().deprecation().filter(|_| reads || !self.is_computed())
-        {
+        let readable = self.info.verb != "patch" || self.patch_kind().is_ok();
+        let warns = readable && (reads || !self.is_computed());
+        if let Some(text) = self.rules().hooks().deprecation().filter(|_| warns) {
             self.warn(text);
         }
         if self.info.watch_path && self.info.verb != "watch" {

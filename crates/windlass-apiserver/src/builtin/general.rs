@@ -18,6 +18,7 @@ mod component_status;
 mod config;
 mod csi;
 mod device;
+mod device_attributes;
 mod device_requests;
 mod diff;
 mod endpoints;
@@ -36,6 +37,7 @@ mod quantity;
 mod quota;
 mod rbac;
 pub mod service;
+mod service_account;
 mod service_ports;
 mod service_traffic;
 mod storage;
@@ -44,14 +46,14 @@ mod volume;
 mod webhook;
 
 /// Returns the strategy of any other built-in kind, if it is one.
-pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
+pub(crate) fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
     Some(match (&*gvk.group, &*gvk.kind) {
         ("", "Binding") => &binding::Binding,
         ("", "ComponentStatus") => &component_status::ComponentStatus,
         ("", "ConfigMap") => &config::ConfigMap,
         ("", "Secret") => &config::Secret,
         ("", "Service") => &service::Service,
-        ("", "ServiceAccount") => &namespace::ServiceAccount,
+        ("", "ServiceAccount") => &service_account::ServiceAccount,
         ("", "Namespace") => &namespace::Namespace,
         ("", "Endpoints") => &endpoints::Endpoints,
         ("discovery.k8s.io", "EndpointSlice") => &endpoints::EndpointSlice,

@@ -7,7 +7,6 @@ use super::Strategy;
 use crate::resource::Gvk;
 
 pub mod budget;
-pub mod classes;
 pub mod controller_revision;
 pub mod cron_job;
 pub mod cron_schedule;
@@ -20,8 +19,11 @@ pub mod job;
 pub mod job_policy;
 pub mod job_status;
 pub mod pod;
+mod pod_connection;
 pub mod pod_container;
 pub mod pod_deletion;
+mod pod_eviction;
+mod pod_log;
 pub mod pod_parts;
 pub mod pod_resources;
 pub mod pod_restart;
@@ -30,9 +32,11 @@ pub mod pod_spec;
 pub mod pod_update;
 pub mod pod_volume;
 pub mod pod_warnings;
+pub mod priority_class;
 pub mod qos;
 pub mod replica_set;
 pub mod replication_controller;
+pub mod runtime_class;
 pub mod scale;
 pub mod shared;
 pub mod spec_defaults;
@@ -40,7 +44,7 @@ pub mod stateful_set;
 pub mod template;
 
 /// Returns the strategy of a workload kind, if it is one.
-pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
+pub(crate) fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
     Some(match (&*gvk.group, &*gvk.version, &*gvk.kind) {
         ("", _, "Pod") => &pod::Pods,
         ("", _, "PodTemplate") => &template::PodTemplates,
@@ -55,8 +59,8 @@ pub fn strategy_of(gvk: &Gvk) -> Option<&'static dyn Strategy> {
         ("autoscaling", "v1", "HorizontalPodAutoscaler") => &hpa::AutoscalersV1,
         ("autoscaling", _, "HorizontalPodAutoscaler") => &hpa::Autoscalers,
         ("policy", _, "PodDisruptionBudget") => &budget::Budgets,
-        ("scheduling.k8s.io", _, "PriorityClass") => &classes::PriorityClasses,
-        ("node.k8s.io", _, "RuntimeClass") => &classes::RuntimeClasses,
+        ("scheduling.k8s.io", _, "PriorityClass") => &priority_class::PriorityClasses,
+        ("node.k8s.io", _, "RuntimeClass") => &runtime_class::RuntimeClasses,
         _ => return None,
     })
 }

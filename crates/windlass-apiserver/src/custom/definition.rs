@@ -42,7 +42,7 @@ pub fn gvk() -> Gvk {
 }
 
 /// Returns the strategy of `CustomResourceDefinition`.
-pub fn strategy() -> &'static dyn Strategy {
+pub(crate) fn strategy() -> &'static dyn Strategy {
     &Definition
 }
 

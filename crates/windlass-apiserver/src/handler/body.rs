@@ -72,12 +72,12 @@ impl Call {
     }
 
     /// The object in the body of a create or update, defaulted.
-    pub(super) fn decode_body(&self, options: &WriteOptions) -> Result<Value> {
+    pub(crate) fn decode_body(&self, options: &WriteOptions) -> Result<Value> {
         self.decode_as(&self.resource.gvk, options)
     }
 
     /// The object in the body as another kind, for subresources that have one of their own.
-    pub(super) fn decode_as(&self, gvk: &Gvk, options: &WriteOptions) -> Result<Value> {
+    pub(crate) fn decode_as(&self, gvk: &Gvk, options: &WriteOptions) -> Result<Value> {
         let media = self.media()?;
         let body = self.text_body(media, gvk)?;
         let document = decode::parse(&body, media)

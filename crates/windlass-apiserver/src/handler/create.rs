@@ -31,7 +31,7 @@ impl Call {
     }
 
     /// Puts the object into the request's namespace, or refuses it.
-    pub(super) fn place(&self, object: &mut Value) -> Result<()> {
+    pub(crate) fn place(&self, object: &mut Value) -> Result<()> {
         let wanted = self.namespace();
         let given = object::namespace(object);
         if !self.resource.namespaced {

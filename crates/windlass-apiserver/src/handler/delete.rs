@@ -14,7 +14,7 @@ use crate::status::{Details, FieldError, FieldErrors, Result, Status};
 
 /// How an object is to be deleted.
 #[derive(Clone, Debug)]
-pub(super) struct DeleteOptions {
+pub(crate) struct DeleteOptions {
     pub grace_seconds: Option<i64>,
     pub policy: Option<String>,
     pub orphan_dependents: Option<bool>,
@@ -78,7 +78,7 @@ impl Call {
     }
 
     /// Reads options from a document (of a body or an eviction), or from the query.
-    pub(super) fn read_delete_options(&self, body: Option<Value>) -> Result<DeleteOptions> {
+    pub(crate) fn read_delete_options(&self, body: Option<Value>) -> Result<DeleteOptions> {
         let query = &self.query;
         let text = |v: &Value| v.as_str().map(str::to_owned);
         let mut errors = FieldErrors::default();

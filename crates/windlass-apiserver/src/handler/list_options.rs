@@ -195,7 +195,7 @@ impl Call {
 }
 
 /// Go's `strconv.ParseInt` of a query value.
-pub(super) fn parse_int(text: Option<&str>) -> Result<Option<i64>> {
+pub(crate) fn parse_int(text: Option<&str>) -> Result<Option<i64>> {
     let Some(text) = text.filter(|t| !t.is_empty()) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
         let digits = text.trim_start_matches(['+', '-']);

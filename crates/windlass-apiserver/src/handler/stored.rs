@@ -12,7 +12,7 @@ use crate::status::Result;
 use crate::store::Entry;
 
 /// What a write leaves behind.
-pub(super) enum Written {
+pub(crate) enum Written {
     /// A stored object.
     Stored(Arc<Entry>),
     /// An object that is not stored, with apiVersion and kind: that of a dry run, or one whose
@@ -24,7 +24,7 @@ pub(super) enum Written {
 
 impl Call {
     /// The answer to a write.
-    pub(super) async fn answer_written(&self, code: u16, written: Written) -> Result<Answer> {
+    pub(crate) async fn answer_written(&self, code: u16, written: Written) -> Result<Answer> {
         match written {
             Written::Stored(entry) => self.answer_stored(code, &entry).await,
             Written::Shown(object) | Written::Gone(object) => Ok(Answer::Object(code, object)),

@@ -90,7 +90,7 @@ impl Call {
     }
 
     /// The name in the body has to be the one in the path.
-    pub(super) fn check_name(&self, object: &Value) -> Result<()> {
+    pub(crate) fn check_name(&self, object: &Value) -> Result<()> {
         let (given, wanted) = (object::name(object), self.info.name.as_str());
         if given.is_empty() {
             return Err(Status::bad_request(format!(

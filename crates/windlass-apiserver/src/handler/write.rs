@@ -36,10 +36,10 @@ use commit::{Commit, complete};
 const TRIES: usize = 32;
 
 /// Makes the new object of the stored one: from a body, or by a patch.
-pub(super) type Make<'a> = dyn Fn(&Value) -> Result<Value> + Send + Sync + 'a;
+pub(crate) type Make<'a> = dyn Fn(&Value) -> Result<Value> + Send + Sync + 'a;
 
 /// What a write does.
-pub(super) enum Intent<'a> {
+pub(crate) enum Intent<'a> {
     /// Stores a new object.
     Create(NewObject),
     /// Replaces the stored object by what `make` makes of it.
@@ -56,7 +56,7 @@ pub(super) enum Intent<'a> {
 
 /// An object that is to be created.
 #[derive(Default)]
-pub(super) struct NewObject {
+pub(crate) struct NewObject {
     pub object: Value,
     /// Whether its `managedFields` are correct already (apply).
     pub tracked: bool,
@@ -67,7 +67,7 @@ pub(super) struct NewObject {
 }
 
 /// One write of one object.
-pub(super) struct Write<'a> {
+pub(crate) struct Write<'a> {
     call: &'a Arc<Call>,
     /// The place of the object, except for one whose name is to be generated.
     key: Key,
@@ -200,8 +200,8 @@ impl<'a> Write<'a> {
         self.track();
         self.mutate().await?;
         self.prepare()?;
-        self.validate()?;
         let allocation = self.allocate()?;
+        self.validate()?;
         self.warn();
         self.check_escalation()?;
         self.admit().await?;

@@ -143,3 +143,71 @@ async fn a_health_check_port_is_allocated_and_freed() {
     change(&server, "a", json!({"externalTrafficPolicy": "Cluster"})).await;
     create(&server, node_port("b", port)).await.ok();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_can_not_be_allocated_is_reported_before_other_mistakes() {
+    let server = server();
+    let wrong = json!([{"port": 0}]);
+    for (spec, why) in [
+        (
+            json!({"clusterIP": "1.2.3.4", "type": "Bad"}),
+            "spec.clusterIPs: Invalid value: [\"1.2.3.4\"]: failed to allocate IP 1.2.3.4: the \
+             provided network does not match the current range",
+        ),
+        (
+            json!({"clusterIP": "10.0.0.1"}),
+            "spec.clusterIPs: Invalid value: [\"10.0.0.1\"]: failed to allocate IP 10.0.0.1: \
+             provided IP is already allocated",
+        ),
+        (
+            json!({"clusterIP": "x"}),
+            "spec.clusterIPs[0]: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 \
+             or 2001:db8::ffff)",
+        ),
+        (
+            json!({"clusterIP": "10.0.0.50", "clusterIPs": ["10.0.0.51"]}),
+            "spec.clusterIPs: Invalid value: [\"10.0.0.51\"]: first value must match `clusterIP`",
+        ),
+        (
+            json!({"clusterIP": "10.0.0.5", "clusterIPs": ["10.0.0.5", "10.0.0.6"]}),
+            "spec.clusterIPs: Invalid value: [\"10.0.0.5\",\"10.0.0.6\"]: may specify no more than \
+             one IP for each IP family",
+        ),
+        (
+            json!({"clusterIP": "None", "clusterIPs": ["None", "10.0.0.5"]}),
+            "spec.clusterIPs: Invalid value: [\"None\",\"10.0.0.5\"]: 'None' must be the first and \
+             only value",
+        ),
+        (
+            json!({"clusterIP": "fd00::1"}),
+            "spec.clusterIPs[0]: Invalid value: [\"fd00::1\"]: IPv6 is not configured on this \
+             cluster",
+        ),
+        (
+            json!({"clusterIP": "fd00::1", "ipFamilies": ["IPv4"]}),
+            "spec.clusterIPs[0]: Invalid value: \"fd00::1\": expected an IPv4 value as indicated by \
+             `ipFamilies[0]`",
+        ),
+        (
+            json!({"ipFamilies": ["IPv6"]}),
+            "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster",
+        ),
+    ] {
+        let mut spec = spec;
+        spec["ports"] = wrong.clone();
+        let answer = create(&server, service("a", spec)).await;
+        assert_eq!(answer.fails(422), format!("Service \"a\" is invalid: {why}"));
+    }
+    let ports = json!([{"port": 0, "nodePort": 5}]);
+    let answer = create(&server, service("a", json!({"type": "NodePort", "ports": ports}))).await;
+    assert_eq!(
+        answer.fails(422),
+        "Service \"a\" is invalid: spec.ports[0].nodePort: Invalid value: 5: provided port is not \
+         in the valid range. The range of valid ports is 30000-32767"
+    );
+    // What a refused service was given is free again.
+    let chosen = json!({"clusterIP": "10.0.0.9", "ports": wrong});
+    create(&server, service("a", chosen)).await.fails(422);
+    let chosen = json!({"clusterIP": "10.0.0.9", "ports": [{"port": 80}]});
+    create(&server, service("a", chosen)).await.ok();
+}

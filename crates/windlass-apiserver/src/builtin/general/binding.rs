@@ -1,9 +1,13 @@
 //! Binding: puts a pod onto a node.
 
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::builtin::Strategy;
 use crate::builtin::rules::conditions::set_condition;
+use crate::builtin::{Part, Strategy};
+use crate::handler::{Answer, Call, Intent, Subresource, Write, success};
 use crate::object;
 use crate::resource::Gvk;
 use crate::status::{FieldError, GroupResource, Result, Status};
@@ -12,18 +16,46 @@ use crate::status::{FieldError, GroupResource, Result, Status};
 pub(super) struct Binding;
 
 impl Strategy for Binding {
-    fn posted_to(&self) -> Option<&'static str> {
-        Some("pods")
+    fn posted(&self) -> Option<&'static dyn Subresource> {
+        Some(&Bind)
     }
 }
 
-/// Returns the kind of bindings.
-pub fn gvk() -> Gvk {
-    Gvk::new("", "v1", "Binding")
+/// POST of a binding, or of `pods/NAME/binding`.
+pub struct Bind;
+
+impl Subresource for Bind {
+    fn answer<'a>(&self, call: &'a Arc<Call>) -> BoxFuture<'a, Result<Answer>> {
+        Box::pin(bind(call))
+    }
+}
+
+async fn bind(call: &Arc<Call>) -> Result<Answer> {
+    let options = call.write_options("CreateOptions", false)?;
+    let mut binding = call.decode_as(&Gvk::new("", "v1", "Binding"), &options)?;
+    call.place(&mut binding)?;
+    let by_path = !call.info.subresource.is_empty();
+    let name = object::name(&binding).to_owned();
+    if by_path && name != call.info.name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    let binding = call.admit_part(binding, &options).await?;
+    check(&binding)?;
+    let pods = match by_path {
+        true => Some(call.resource.clone()),
+        false => call.server.registry.find("", "v1", "pods"),
+    };
+    let on_pod = call.on_object(pods.ok_or_else(Status::no_such_resource)?, &name);
+    let stamp = call.server.clock.stamp();
+    let make = |old: &Value| bound(old, &binding, &stamp);
+    // Nobody owns what a binding sets.
+    let intent = Intent::Change { make: &make, versioned: false, tracked: true };
+    Write::change(&on_pod, Part::Binding, intent, "CreateOptions", &options).run().await?;
+    Ok(Answer::Plain(201, success(201)))
 }
 
 /// Refuses a binding that names no node.
-pub fn check(binding: &Value) -> Result<()> {
+fn check(binding: &Value) -> Result<()> {
     let target = &binding["target"];
     let kind = target["kind"].as_str().unwrap_or_default();
     let mut errors = Vec::new();
@@ -45,7 +77,7 @@ pub fn check(binding: &Value) -> Result<()> {
 }
 
 /// Returns the pod on its node.
-pub fn bound(old: &Value, binding: &Value, stamp: &str) -> Result<Value> {
+fn bound(old: &Value, binding: &Value, stamp: &str) -> Result<Value> {
     let name = object::name(old);
     let gr = GroupResource { group: "", resource: "pods/binding" };
     if object::is_deleting(old) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::tools::{drop_field, entries, fill, fill_text, has, keep, object, set, text};
+use super::tools::{drop_field, entries, fill, fill_text, has, immutable, keep, object, set, text};
 use super::{diff, quantity};
 use crate::builtin::Strategy;
 use crate::builtin::rules::{NEGATIVE, claim as rules};
@@ -152,6 +152,8 @@ fn check_claim_change(errors: &mut FieldErrors, claim: &Value, old: &Value) {
             "field can not be less than status.capacity",
         ));
     }
+    let (mode, old_mode) = (&claim["spec"]["volumeMode"], &old["spec"]["volumeMode"]);
+    immutable(errors, "volumeMode", mode, old_mode);
 }
 
 /// A claim's spec as the server's own type prints it, one field per line.

@@ -1,13 +1,16 @@
 //! The kinds of `resource.k8s.io`.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
+use super::device_attributes::check_devices;
 use super::device_requests::{CONFIGS_MAX, check_config, check_requests, check_selectors, each};
 use super::names::{dns_subdomain, push};
 use super::tools::{fill, has, immutable, items, items_mut, keep, keep_meta, object, set, text};
 use crate::builtin::Strategy;
 use crate::builtin::rules::names::qualified_name;
-use crate::builtin::rules::node_selector;
+use crate::builtin::rules::{meta, node_selector};
 use crate::status::{FieldError, FieldErrors};
 
 /// DeviceClass.
@@ -81,6 +84,29 @@ impl Strategy for Claim {
         errors
     }
 
+    fn validate_status(&self, claim: &Value, _old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let (path, status) = ("status.reservedFor", &claim["status"]);
+        let mut consumers = HashSet::new();
+        for (at, consumer) in items(status, "reservedFor").iter().enumerate() {
+            let path = format!("{path}[{at}]");
+            for key in ["resource", "name", "uid"] {
+                if text(consumer, key).is_empty() {
+                    errors.push(FieldError::required(format!("{path}.{key}"), ""));
+                }
+            }
+            let uid = text(consumer, "uid");
+            if !consumers.insert(uid) {
+                errors.push(FieldError::duplicate(path, &uid.into()));
+            }
+        }
+        if !consumers.is_empty() && !has(status, "allocation") {
+            let why = "may not be specified when `allocated` is not set";
+            errors.push(FieldError::forbidden(path, why));
+        }
+        errors
+    }
+
     fn returns_deleted_object(&self) -> bool {
         true
     }
@@ -100,6 +126,7 @@ impl Strategy for ClaimTemplate {
 
     fn validate(&self, template: &Value) -> FieldErrors {
         let mut errors = FieldErrors::default();
+        meta::template(&mut errors, &template["spec"]["metadata"], "spec.metadata");
         let devices = &template["spec"]["spec"]["devices"];
         check_requests(&mut errors, "spec.spec.devices", devices);
         errors
@@ -144,6 +171,7 @@ impl Strategy for Slice {
             ));
         }
         check_places(&mut errors, spec);
+        check_devices(&mut errors, spec);
         for (at, device) in items(spec, "devices").iter().enumerate() {
             let path = format!("spec.devices[{at}]");
             check_device_places(&mut errors, &path, device, spec["perDeviceNodeSelection"] == true);

@@ -1,14 +1,17 @@
-//! Namespace and ServiceAccount.
+//! Namespace.
 
-use crate::builtin::deletion::{self, Plan};
-use crate::builtin::{Action, Part};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_text::select::key;
 
-use super::tools::{drop_empty, drop_field, items, items_mut, keep, object, set, text};
-use crate::builtin::{NameRule, Strategy};
-use crate::status::{FieldError, FieldErrors};
+use super::tools::{drop_empty, items, keep, object, set, text};
+use crate::builtin::deletion::{self, Plan};
+use crate::builtin::{Action, NameRule, Part, Strategy};
+use crate::handler::{Answer, Call, Intent, Subresource, Write};
+use crate::status::{FieldError, FieldErrors, Result};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
@@ -18,7 +21,7 @@ pub(super) struct Namespace;
 impl Strategy for Namespace {
     fn action(&self, subresource: &str) -> Action {
         match subresource {
-            "finalize" => Action::Finalize,
+            "finalize" => Action::Own(&Finalize),
             _ => Action::shared(subresource),
         }
     }
@@ -128,43 +131,21 @@ impl Strategy for Namespace {
     }
 }
 
-/// ServiceAccount.
-pub(super) struct ServiceAccount;
+/// PUT of `namespaces/NAME/finalize`: sets the finalizers of the spec; the last one ends it.
+struct Finalize;
 
-impl Strategy for ServiceAccount {
-    fn action(&self, subresource: &str) -> Action {
-        match subresource {
-            "token" => Action::Token,
-            _ => Action::shared(subresource),
-        }
+impl Subresource for Finalize {
+    fn answer<'a>(&self, call: &'a Arc<Call>) -> BoxFuture<'a, Result<Answer>> {
+        Box::pin(finalize(call))
     }
+}
 
-    fn defaults(&self, account: &mut Value) {
-        for key in ["secrets", "imagePullSecrets"] {
-            drop_empty(account, key);
-        }
-        drop_field(account, "status");
-    }
-
-    fn prepare_create(&self, account: &mut Value) {
-        // Of the secrets, only the names are kept.
-        for secret in items_mut(account, "secrets") {
-            *secret = match text(secret, "name") {
-                "" => json!({}),
-                name => json!({"name": name}),
-            };
-        }
-    }
-
-    fn prepare_update(&self, account: &mut Value, _old: &Value) {
-        self.prepare_create(account);
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self) -> &'static [&'static str] {
-        &[]
-    }
+async fn finalize(call: &Arc<Call>) -> Result<Answer> {
+    let options = call.write_options("UpdateOptions", false)?;
+    let body = call.decode_body(&options)?;
+    call.check_name(&body)?;
+    let make = |_: &Value| Ok(body.clone());
+    let intent = Intent::Change { make: &make, versioned: true, tracked: false };
+    let write = Write::change(call, Part::Finalize, intent, "UpdateOptions", &options);
+    call.answer_written(200, write.run().await?).await
 }

@@ -184,6 +184,11 @@ pub fn is_headless(service: &Value) -> bool {
     text(spec, "clusterIP") == "None" || items(spec, "clusterIPs").first() == Some(&json!("None"))
 }
 
+/// Returns `true` if its cluster IPs mean something, whatever else is wrong with it.
+pub fn has_cluster_ips(service: &Value) -> bool {
+    text(&service["spec"], "type") != "ExternalName"
+}
+
 /// Returns `true` if a cluster IP has to be allocated for a service that has none yet.
 pub fn needs_cluster_ip(service: &Value) -> bool {
     matches!(text(&service["spec"], "type"), "ClusterIP" | "NodePort" | "LoadBalancer")
@@ -321,7 +326,11 @@ pub fn init_ip_families(service: &mut Value) {
     let families = items(spec, "ipFamilies").to_vec();
     if !open {
         fill(spec, "ipFamilyPolicy", "SingleStack");
-        if families.is_empty() {
+        // An address of another family is refused, and the refusal names the address.
+        let other = items(spec, "clusterIPs")
+            .iter()
+            .any(|ip| ip.as_str().is_some_and(|ip| family_of(ip) == "IPv6"));
+        if families.is_empty() && !other {
             set(spec, "ipFamilies", json!(["IPv4"]));
         }
         return;
@@ -340,44 +349,11 @@ pub fn init_ip_families(service: &mut Value) {
     }
 }
 
-/// Families that are asked for and that the server does not have.
-fn check_families(errors: &mut FieldErrors, service: &Value) {
-    let spec = &service["spec"];
-    if is_headless(service) && !has(spec, "selector") {
-        return;
-    }
-    if text(spec, "ipFamilyPolicy") == "RequireDualStack" {
-        errors.push(FieldError::invalid_str(
-            "spec.ipFamilyPolicy",
-            "RequireDualStack",
-            "this cluster is not configured for dual-stack services",
-        ));
-        return;
-    }
-    let families = items(spec, "ipFamilies");
-    if families.iter().any(|f| Some(f) != families.first())
-        && matches!(text(spec, "ipFamilyPolicy"), "" | "SingleStack")
-    {
-        let why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are \
-                   specified";
-        errors.push(FieldError::invalid_str("spec.ipFamilyPolicy", "SingleStack", why));
-        return;
-    }
-    for (at, _) in families.iter().enumerate().filter(|(_, f)| *f == "IPv6") {
-        errors.push(FieldError::invalid_str(
-            format!("spec.ipFamilies[{at}]"),
-            "IPv6",
-            "not configured on this cluster",
-        ));
-    }
-}
-
-/// Problems of the fields around cluster IPs.
+/// Returns the problems of the fields around cluster IPs, which are reported alone: nothing can be
+/// allocated.
 pub fn validate_cluster_ips(service: &Value) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let spec = &service["spec"];
-    let ips = items(spec, "clusterIPs");
-    let first = ips.first().and_then(Value::as_str).unwrap_or_default();
     if text(spec, "type") == "ExternalName" {
         for key in ["ipFamilies", "ipFamilyPolicy"] {
             if has(spec, key) {
@@ -389,41 +365,33 @@ pub fn validate_cluster_ips(service: &Value) -> FieldErrors {
         }
         return errors;
     }
-    if text(spec, "clusterIP") != first {
-        if text(spec, "clusterIP").is_empty() {
+    check_first_ip(&mut errors, spec);
+    check_family_names(&mut errors, spec);
+    check_ips(&mut errors, spec);
+    // Nobody knows what backs a headless service without a selector.
+    if errors.is_empty() && (has(spec, "selector") || !is_headless(service)) {
+        check_families(&mut errors, spec);
+    }
+    errors
+}
+
+/// Checks that the first of the cluster IPs is the cluster IP.
+fn check_first_ip(errors: &mut FieldErrors, spec: &Value) {
+    let ips = &spec["clusterIPs"];
+    let first = items(spec, "clusterIPs").first().and_then(Value::as_str).unwrap_or_default();
+    let path = "spec.clusterIPs";
+    match text(spec, "clusterIP") {
+        ip if ip == first => {}
+        "" => {
             let why = "must be empty when `clusterIP` is not specified";
-            errors.push(FieldError::invalid("spec.clusterIPs", &spec["clusterIPs"], why));
-        } else if ips.is_empty() {
-            errors.push(FieldError::required("spec.clusterIPs", ""));
-        } else {
-            errors.push(FieldError::invalid(
-                "spec.clusterIPs",
-                &spec["clusterIPs"],
-                "first value must match `clusterIP`",
-            ));
+            errors.push(FieldError::invalid(path, ips, why));
         }
+        _ if first.is_empty() => errors.push(FieldError::required(path, "")),
+        _ => errors.push(FieldError::invalid(path, ips, "first value must match `clusterIP`")),
     }
-    if ips.len() > 2 {
-        errors.push(FieldError::invalid(
-            "spec.clusterIPs",
-            &spec["clusterIPs"],
-            "may only hold up to 2 values",
-        ));
-    }
-    if first == "None" {
-        if ips.len() > 1 {
-            errors.push(FieldError::invalid(
-                "spec.clusterIPs",
-                &spec["clusterIPs"],
-                "may not contain additional values when `None` is used",
-            ));
-        }
-        return errors;
-    }
-    for (at, value) in ips.iter().enumerate() {
-        let value = value.as_str().unwrap_or_default();
-        ip(&mut errors, &format!("spec.clusterIPs[{at}]"), value);
-    }
+}
+
+fn check_family_names(errors: &mut FieldErrors, spec: &Value) {
     let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     if let Some(policy) = spec["ipFamilyPolicy"].as_str()
         && !policies.contains(&policy)
@@ -432,16 +400,87 @@ pub fn validate_cluster_ips(service: &Value) -> FieldErrors {
     }
     let mut seen = HashSet::new();
     for (at, family) in items(spec, "ipFamilies").iter().enumerate() {
+        let path = format!("spec.ipFamilies[{at}]");
         if family != "IPv4" && family != "IPv6" {
-            let path = format!("spec.ipFamilies[{at}]");
-            errors.push(FieldError::not_supported(path, family, &["IPv4", "IPv6"]));
+            errors.push(FieldError::not_supported(&*path, family, &["IPv4", "IPv6"]));
         }
         if !seen.insert(family) {
-            errors.push(FieldError::duplicate(format!("spec.ipFamilies[{at}]"), family));
+            errors.push(FieldError::duplicate(path, family));
         }
     }
-    check_families(&mut errors, service);
-    errors
+}
+
+fn check_ips(errors: &mut FieldErrors, spec: &Value) {
+    let (path, ips) = ("spec.clusterIPs", items(spec, "clusterIPs"));
+    if ips.len() > 2 {
+        let why = "may only hold up to 2 values";
+        errors.push(FieldError::invalid(path, &spec["clusterIPs"], why));
+    }
+    let headless = ips.first().is_some_and(|first| first == "None");
+    if headless && ips.len() > 1 {
+        let why = "'None' must be the first and only value";
+        errors.push(FieldError::invalid(path, &spec["clusterIPs"], why));
+    }
+    let mut families = Vec::new();
+    for (at, value) in ips.iter().enumerate().skip(usize::from(headless)) {
+        let value = value.as_str().unwrap_or_default();
+        families.extend(ip(errors, &format!("{path}[{at}]"), value).map(|_| family_of(value)));
+    }
+    if headless || families.len() < ips.len() {
+        return;
+    }
+    if families.len() > 1 && families.iter().all(|family| *family == families[0]) {
+        let why = "may specify no more than one IP for each IP family";
+        errors.push(FieldError::invalid(path, &spec["clusterIPs"], why));
+    }
+    for (at, (family, wanted)) in families.iter().zip(items(spec, "ipFamilies")).enumerate() {
+        if *family != *wanted && (wanted == "IPv4" || wanted == "IPv6") {
+            let wanted = wanted.as_str().unwrap_or_default();
+            let why = format!("expected an {wanted} value as indicated by `ipFamilies[{at}]`");
+            errors.push(FieldError::invalid(format!("{path}[{at}]"), &ips[at], why));
+        }
+    }
+}
+
+/// Returns the family of an address.
+fn family_of(ip: &str) -> &'static str {
+    if ip.contains(':') { "IPv6" } else { "IPv4" }
+}
+
+/// Refuses families that the server does not have.
+fn check_families(errors: &mut FieldErrors, spec: &Value) {
+    let (families, ips) = (items(spec, "ipFamilies"), items(spec, "clusterIPs"));
+    let policy = text(spec, "ipFamilyPolicy");
+    if policy == "RequireDualStack" {
+        let why = "this cluster is not configured for dual-stack services";
+        errors.push(FieldError::invalid_str("spec.ipFamilyPolicy", policy, why));
+        return;
+    }
+    let many = match (ips.len() > 1, families.len() > 1) {
+        (true, _) => "cluster IPs",
+        (_, true) => "IP families",
+        _ => "",
+    };
+    if !many.is_empty() && matches!(policy, "" | "SingleStack") {
+        let why = format!(
+            "must be 'RequireDualStack' or 'PreferDualStack' when multiple {many} are specified"
+        );
+        errors.push(FieldError::invalid_str("spec.ipFamilyPolicy", "SingleStack", why));
+        if families.len() > 1 {
+            return;
+        }
+    }
+    for (at, _) in families.iter().enumerate().filter(|(_, family)| *family == "IPv6") {
+        let path = format!("spec.ipFamilies[{at}]");
+        errors.push(FieldError::invalid_str(path, "IPv6", "not configured on this cluster"));
+    }
+    for (at, ip) in ips.iter().enumerate().skip(families.len()) {
+        if family_of(ip.as_str().unwrap_or_default()) == "IPv6" {
+            let path = format!("spec.clusterIPs[{at}]");
+            let why = "IPv6 is not configured on this cluster";
+            errors.push(FieldError::invalid(path, &spec["clusterIPs"], why));
+        }
+    }
 }
 
 /// Returns `true` if it can be reached from outside the cluster.

@@ -261,6 +261,7 @@ fn check_sources(errors: &mut FieldErrors, spec: &Value) {
         Some(key) => check_source(errors, spec, key),
     }
     for key in given {
+        let key = if *key == "cephfs" { "cephFS" } else { key };
         let why = "may not specify more than 1 volume type";
         errors.push(FieldError::forbidden(format!("spec.{key}"), why));
     }

@@ -84,7 +84,6 @@ pub fn check_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let check: names::Check = match rule {
         NameRule::Subdomain => names::dns_subdomain,
         NameRule::Label => names::dns_label,
-        NameRule::Label1035 => names::dns_1035_label,
         NameRule::PathSegment if prefix => return names::path_segment_prefix(name),
         NameRule::PathSegment => return names::path_segment(name),
     };
@@ -112,6 +111,32 @@ pub fn annotations(errors: &mut FieldErrors, annotations: &Value, field: &str) {
     }
     if bytes > ANNOTATIONS_BYTES_MAX {
         errors.push(FieldError::too_long(field, ANNOTATIONS_BYTES_MAX));
+    }
+}
+
+/// Checks the metadata in a template, which has labels and annotations only.
+pub fn template(errors: &mut FieldErrors, meta: &Value, field: &str) {
+    const OTHERS: [(&str, &str); 13] = [
+        ("name", "name"),
+        ("generateName", "generateName"),
+        ("namespace", "namespace"),
+        ("selfLink", "selfLink"),
+        ("uid", "uID"),
+        ("resourceVersion", "resourceVersion"),
+        ("generation", "generation"),
+        ("creationTimestamp", "creationTimestamp"),
+        ("deletionTimestamp", "deletionTimestamp"),
+        ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
+        ("ownerReferences", "ownerReferences"),
+        ("finalizers", "finalizers"),
+        ("managedFields", "managedFields"),
+    ];
+    annotations(errors, &meta["annotations"], &format!("{field}.annotations"));
+    labels(errors, &meta["labels"], &format!("{field}.labels"));
+    for (key, shown) in OTHERS {
+        if meta.get(key).is_some_and(|value| !crate::object::is_empty(value)) {
+            errors.push(FieldError::forbidden(format!("{field}.{shown}"), "cannot be set"));
+        }
     }
 }
 
@@ -292,6 +317,20 @@ mod tests {
         assert_eq!(
             create(meta),
             ["metadata.annotations: Too long: may not be more than 262144 bytes"]
+        );
+    }
+    #[test]
+    fn a_template_has_labels_and_annotations_only() {
+        let meta = json!({"labels": {"a": "b"}, "uid": "1", "finalizers": ["a/b"], "name": ""});
+        let mut errors = FieldErrors::default();
+        template(&mut errors, &meta, "spec.metadata");
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "spec.metadata.uID: Forbidden: cannot be set",
+                "spec.metadata.finalizers: Forbidden: cannot be set",
+            ]
         );
     }
 }

@@ -1,19 +1,24 @@
 //! Pods.
 
-use super::{pod_deletion, pod_parts};
-use crate::builtin::deletion::Grace;
-use crate::builtin::{Action, Part};
-use jiff::Timestamp;
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{pod_spec, pod_update, pod_warnings, qos, shared, spec_defaults};
-use crate::builtin::Strategy;
+use super::pod_eviction::Eviction;
+use super::pod_log::Log;
+use super::{
+    pod_connection, pod_deletion, pod_parts, pod_spec, pod_update, pod_warnings, qos, shared,
+    spec_defaults,
+};
+use crate::builtin::binding::Bind;
+use crate::builtin::deletion::Grace;
 use crate::builtin::rules::names;
 use crate::builtin::rules::value::{
     copy_field, entries, flag, has, items, items_mut, object_mut, text,
 };
+use crate::builtin::{Action, Connection, Part, Strategy};
+use crate::request::Query;
 use crate::status::{FieldError, FieldErrors};
 
 /// The rules of `Pod`.
@@ -22,9 +27,9 @@ pub struct Pods;
 impl Strategy for Pods {
     fn action(&self, subresource: &str) -> Action {
         match subresource {
-            "binding" => Action::Bind,
-            "eviction" => Action::Evict,
-            "log" => Action::Log,
+            "binding" => Action::Own(&Bind),
+            "eviction" => Action::Own(&Eviction),
+            "log" => Action::Own(&Log),
             "ephemeralcontainers" => Action::Part(Part::EphemeralContainers),
             "resize" => Action::Part(Part::Resize),
             _ => Action::shared(subresource),
@@ -178,6 +183,10 @@ impl Strategy for Pods {
 
     fn begin_grace(&self, pod: &mut Value, asked: Option<i64>, now: Timestamp) -> Grace {
         pod_deletion::begin_grace(pod, asked, now)
+    }
+
+    fn connection(&self, subresource: &str, query: &Query) -> Option<Connection> {
+        pod_connection::of(subresource, query)
     }
 
     fn check_connection(&self, pod: &Value) -> crate::status::Result<()> {

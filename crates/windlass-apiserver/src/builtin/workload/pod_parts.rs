@@ -19,6 +19,11 @@ pub fn keep(part: Part, new: &mut Value, old: &Value) {
         new["spec"]["ephemeralContainers"] = wanted["ephemeralContainers"].clone();
         return;
     }
+    if LISTS.iter().any(|list| items(&wanted, list).len() != items(&old["spec"], list).len()) {
+        // The pod is refused later, with all that is wrong with it.
+        new["spec"] = wanted;
+        return;
+    }
     for list in LISTS {
         let names = |spec: &Value| -> Vec<String> {
             items(spec, list).iter().map(|c| text(c, "name").to_owned()).collect()
@@ -258,5 +263,8 @@ mod tests {
         assert!(shown.contains(
             &"spec.containers: Forbidden: containers may not be added or removed on resize".into()
         ));
+        more["spec"]["readinessGates"] = json!([{"conditionType": "/x"}]);
+        let shown = problems(Part::Resize, &more, &old);
+        assert!(shown[0].starts_with("spec.readinessGates[0].conditionType: Invalid value"));
     }
 }

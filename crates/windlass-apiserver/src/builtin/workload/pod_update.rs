@@ -84,6 +84,11 @@ pub fn validate_status(new: &Value, old: &Value) -> FieldErrors {
     let (new_qos, old_qos) = (&status["qosClass"], &old["status"]["qosClass"]);
     immutable(&mut errors, new_qos, old_qos, "status.qosClass");
     addresses(&mut errors, status, "podIPs");
+    let first = items(status, "hostIPs").first().map(|address| text(address, "ip"));
+    if let Some(first) = first.filter(|first| *first != text(status, "hostIP")) {
+        let why = "must be equal to `hostIP`";
+        errors.push(FieldError::invalid_str("status.hostIPs[0].ip", first, why));
+    }
     addresses(&mut errors, status, "hostIPs");
     errors
 }

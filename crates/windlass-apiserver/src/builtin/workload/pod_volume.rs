@@ -10,7 +10,7 @@ use super::pod_container::{
 use crate::builtin::rules::claim;
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::{has, int, items, text};
-use crate::builtin::rules::{each_invalid, names};
+use crate::builtin::rules::{each_invalid, meta, names};
 use crate::status::{FieldError, FieldErrors};
 
 /// Problems of the volumes of a pod, and what its containers may refer to by name.
@@ -89,11 +89,18 @@ fn source(errors: &mut FieldErrors, volume: &Value, field: &str, is_pod: bool) {
     let order = |key: &str| SOURCES.iter().position(|s| *s == key).unwrap_or(SOURCES.len());
     sources.sort_by_key(|(key, _)| order(key));
     for (i, (key, source)) in sources.iter().enumerate() {
-        let field = format!("{field}.{key}");
         if i > 0 {
-            errors.push(FieldError::forbidden(field, "may not specify more than 1 volume type"));
+            // The real server's names of two fields.
+            let key = match key.as_str() {
+                "cephfs" => "cephFS",
+                "downwardAPI" => "downwarAPI",
+                other => other,
+            };
+            let why = "may not specify more than 1 volume type";
+            errors.push(FieldError::forbidden(format!("{field}.{key}"), why));
             continue;
         }
+        let field = format!("{field}.{key}");
         one_source(errors, source, key, &field, is_pod);
     }
     if sources.is_empty() {
@@ -153,8 +160,9 @@ fn one_source(errors: &mut FieldErrors, source: &Value, kind: &str, field: &str,
             match has(source, "volumeClaimTemplate") {
                 false => errors.push(FieldError::required(field, "")),
                 true => {
-                    let spec = &source["volumeClaimTemplate"]["spec"];
-                    claim::validate(errors, spec, &format!("{field}.spec"));
+                    let template = &source["volumeClaimTemplate"];
+                    meta::template(errors, &template["metadata"], &format!("{field}.metadata"));
+                    claim::validate(errors, &template["spec"], &format!("{field}.spec"));
                 }
             }
         }

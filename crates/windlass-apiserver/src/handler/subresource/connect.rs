@@ -1,47 +1,24 @@
-//! The options of exec, attach, port-forward and proxies, which are the objects that admission
-//! sees.
+//! The options of connections, which are the objects that admission sees.
 
 use serde_json::{Map, Value};
 
 use crate::admission::kind_of;
+use crate::builtin::Connection;
 use crate::handler::Call;
 
-/// The flags of exec and attach.
-const FLAGS: [&str; 4] = ["stdin", "stdout", "stderr", "tty"];
-
-/// Returns the options of a CONNECT request as an object, read from the query.
-pub(super) fn options(call: &Call) -> Value {
+/// Returns the options of a connection with their type.
+pub(super) fn shown(call: &Call, mut options: Map<String, Value>) -> Value {
     let kind = kind_of(&call.resource, &call.info.subresource);
-    let mut options = Map::new();
     options.insert("kind".into(), (*kind.kind).into());
     options.insert("apiVersion".into(), kind.api_version().into());
-    match call.info.subresource.as_str() {
-        "exec" | "attach" => {
-            for flag in FLAGS.iter().filter(|flag| call.query.flag(flag)) {
-                options.insert((*flag).into(), true.into());
-            }
-            let container = call.query.get("container").filter(|name| !name.is_empty());
-            options.extend(container.map(|name| ("container".into(), name.into())));
-            let command = call.query.all("command");
-            if call.info.subresource == "exec" && !command.is_empty() {
-                options.insert("command".into(), command.into());
-            }
-        }
-        "portforward" => {
-            let ports = call.query.all("ports");
-            let ports: Vec<i32> = ports.iter().filter_map(|port| port.parse().ok()).collect();
-            if !ports.is_empty() {
-                options.insert("ports".into(), ports.into());
-            }
-        }
-        _ => {
-            let path = proxy_path(call);
-            if !path.is_empty() {
-                options.insert("path".into(), path.into());
-            }
-        }
-    }
     Value::Object(options)
+}
+
+/// Returns the connection of a proxy.
+pub(super) fn proxied(call: &Call) -> Connection {
+    let path = proxy_path(call);
+    let given = (!path.is_empty()).then(|| ("path".to_owned(), path.into()));
+    Connection { options: given.into_iter().collect(), missing: "nothing answers behind it" }
 }
 
 /// The path behind a proxy, with the slash at its end if the request has one.

@@ -75,8 +75,7 @@ impl Call {
         }
         let rules = self.rules();
         rules.prepare_part(part, new, old, &self.server.clock.stamp());
-        let counted = !matches!(part, Part::Status | Part::Approval | Part::Binding);
-        if counted && rules.has_generation() && self.spec_changed(new, old) {
+        if part.counts() && rules.has_generation() && self.spec_changed(new, old) {
             let generation = old_meta.get("generation").and_then(Value::as_i64).unwrap_or(0) + 1;
             object::meta_mut(new).insert("generation".into(), generation.into());
         }

@@ -1,14 +1,11 @@
-//! Priority classes and runtime classes.
-
-use std::collections::HashSet;
+//! Priority classes.
 
 use serde_json::{Value, json};
 
-use super::{pod_resources, pod_spec};
 use crate::builtin::Strategy;
-use crate::builtin::rules::value::{default_absent, int, items, text};
-use crate::builtin::rules::{each_invalid, immutable, meta, names};
-use crate::status::{FieldError, FieldErrorKind, FieldErrors};
+use crate::builtin::rules::immutable;
+use crate::builtin::rules::value::{default_absent, int, text};
+use crate::status::{FieldError, FieldErrors};
 
 /// The highest priority a user may define.
 const USER_MAX: i64 = 1_000_000_000;
@@ -19,9 +16,6 @@ const SYSTEM: [(&str, i64); 2] =
 
 /// The rules of `PriorityClass`.
 pub struct PriorityClasses;
-
-/// The rules of `RuntimeClass`.
-pub struct RuntimeClasses;
 
 impl Strategy for PriorityClasses {
     fn defaults(&self, object: &mut Value) {
@@ -85,60 +79,6 @@ impl Strategy for PriorityClasses {
     }
 }
 
-impl Strategy for RuntimeClasses {
-    fn qualifies_finalizers(&self) -> bool {
-        false
-    }
-
-    fn validate(&self, object: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::default();
-        match text(object, "handler") {
-            "" => errors.push(FieldError::required("handler", "")),
-            name => each_invalid(&mut errors, "handler", name, names::dns_label(name)),
-        }
-        if object["overhead"].is_object() {
-            let limits = json!({"limits": object["overhead"]["podFixed"]});
-            pod_resources::validate(&mut errors, &limits, "overhead");
-        }
-        let scheduling = &object["scheduling"];
-        meta::labels(&mut errors, &scheduling["nodeSelector"], "scheduling.nodeSelector");
-        pod_spec::tolerations(&mut errors, scheduling, "scheduling.tolerations");
-        let mut seen = HashSet::new();
-        for (index, toleration) in items(scheduling, "tolerations").iter().enumerate() {
-            let key = ["key", "operator", "value", "effect"].map(|key| text(toleration, key));
-            if !seen.insert(key) {
-                let field = format!("scheduling.tolerations[{index}]");
-                let [name, operator, value, effect] = key.map(Value::from);
-                let shown = format!(
-                    "{{\"Key\":{name},\"Operator\":{operator},\"Value\":{value},\
-                     \"Effect\":{effect},\"TolerationSeconds\":{}}}",
-                    toleration["tolerationSeconds"]
-                );
-                errors.push(FieldError::raw(FieldErrorKind::Duplicate, field, shown, ""));
-            }
-        }
-        errors
-    }
-
-    fn validate_update(&self, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(object);
-        immutable(&mut errors, &object["handler"], &old["handler"], "handler");
-        errors
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self) -> &'static [&'static str] {
-        &[]
-    }
-}
-
 fn not_of_the_system(name: &str, value: i64, default: &Value) -> Option<String> {
     let Some((_, expected)) = SYSTEM.iter().find(|(system, _)| *system == name) else {
         return Some(format!("{name} is not a known system priority class"));
@@ -152,7 +92,7 @@ fn not_of_the_system(name: &str, value: i64, default: &Value) -> Option<String> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::shared::testing::{create, texts};
+    use super::super::shared::testing::create;
     use super::*;
 
     #[test]
@@ -165,12 +105,5 @@ mod tests {
             create(&PriorityClasses, class("mine", USER_MAX + 1)).unwrap_err(),
             ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"]
         );
-    }
-
-    #[test]
-    fn a_handler_never_changes() {
-        let errors =
-            RuntimeClasses.validate_update(&json!({"handler": "b"}), &json!({"handler": "a"}));
-        assert_eq!(texts(&errors), ["handler: Invalid value: \"b\": field is immutable"]);
     }
 }
