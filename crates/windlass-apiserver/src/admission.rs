@@ -106,7 +106,7 @@ impl State {
 
     /// Returns the same settings and routes, for a copy of the server.
     pub fn fork(&self) -> Self {
-        Self { routes: self.routes.clone(), ..Self::new(self.service_accounts) }
+        Self { routes: Arc::new(self.routes.fork()), ..Self::new(self.service_accounts) }
     }
 }
 

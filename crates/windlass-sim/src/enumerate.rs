@@ -35,6 +35,7 @@ pub(crate) fn singles(reference: &Outcome, stale_lists: bool) -> Vec<Plan> {
         match &record.what {
             What::Request { .. } => request(site, replicated, stale_lists, &mut add),
             What::External { .. } => external(site, replicated, &mut add),
+            What::Webhook { .. } => webhook(site, &mut add),
             What::Event { .. } if matters(&all[place + 1..], site) => event(site, &mut add),
             _ => {}
         }
@@ -141,6 +142,13 @@ fn external(site: &Site, replicated: bool, add: &mut impl FnMut(u32, Fault, &Sit
         add(0, Fault::CrashAfter, site);
         add(1, Fault::CrashBefore, site);
     }
+}
+
+fn webhook(site: &Site, add: &mut impl FnMut(u32, Fault, &Site)) {
+    add(1, Fault::Refuse, site);
+    add(3, Fault::Hang, site);
+    add(4, Fault::Error, site);
+    add(6, Fault::StaleCertificate, site);
 }
 
 fn event(site: &Site, add: &mut impl FnMut(u32, Fault, &Site)) {

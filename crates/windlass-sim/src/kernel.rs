@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass::manager::Handle;
+use windlass::webhook::Webhooks;
 use windlass_apiserver::ApiServer;
 
 use crate::external::Ledger;
@@ -17,9 +18,11 @@ use crate::site::Site;
 use crate::trace::{Answer, Record, What};
 
 mod names;
+mod story;
 mod views;
 
-pub(crate) use names::Head;
+pub(crate) use names::{Head, HeadMeta};
+pub(crate) use story::Story;
 pub(crate) use views::{Release, Sight};
 
 /// Requests of the operator after which a run is stopped: something loops.
@@ -32,7 +35,8 @@ pub(crate) const BACKGROUND_MAX: u32 = 30_000;
 pub(crate) struct Kernel {
     pub server: ApiServer,
     pub seed: u64,
-    started: Instant,
+    /// An instant, and the virtual time of the run then.
+    started: Mutex<(Instant, Duration)>,
     pub state: Mutex<State>,
     /// Wakes everybody who waits for a change of `state`.
     pub changed: Notify,
@@ -92,6 +96,7 @@ pub(crate) struct Life {
     pub number: u32,
     pub alive: bool,
     pub handle: Option<Handle>,
+    pub webhooks: Option<Webhooks>,
     pub paused_until: Option<Instant>,
     /// The first lists show the past.
     pub past: Option<Past>,
@@ -160,14 +165,15 @@ impl Kernel {
         Arc::new(Self {
             server,
             seed: seed.wrapping_add(plan.seed),
-            started: Instant::now(),
+            started: Mutex::new((Instant::now(), Duration::ZERO)),
             state: Mutex::new(state),
             changed: Notify::new(),
         })
     }
 
     pub(crate) fn now(&self) -> Duration {
-        self.started.elapsed()
+        let (instant, time) = *self.started.lock();
+        time + instant.elapsed()
     }
 
     /// Names a replica.

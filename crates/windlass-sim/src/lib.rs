@@ -42,6 +42,7 @@ mod sim;
 mod site;
 mod trace;
 mod watch;
+mod webhooks;
 mod world;
 
 pub use explore::{Explore, explore};

@@ -9,7 +9,8 @@ use crate::site::Site;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request fails with 500 and changes nothing. An external call fails.
+    /// The request fails with 500 and changes nothing. An external call fails. A webhook closes the
+    /// connection without an answer.
     Error,
     /// The request fails with 503 and `Retry-After`, and changes nothing.
     Busy,
@@ -49,6 +50,12 @@ pub enum Fault {
     Drop,
     /// The watch ends before this event and cannot be resumed: 410.
     Expire,
+    /// A webhook does not answer before the API server gives up.
+    Hang,
+    /// The connection to a webhook is refused.
+    Refuse,
+    /// The certificate of a webhook has expired.
+    StaleCertificate,
     /// A field of the spec is changed and changed back.
     Transition,
 }
@@ -90,6 +97,9 @@ const NAMES: &[(Fault, &str)] = &[
     (Fault::HoldUntilHealed, "hold-until-healed"),
     (Fault::Drop, "drop"),
     (Fault::Expire, "expire"),
+    (Fault::Hang, "hang"),
+    (Fault::Refuse, "refuse"),
+    (Fault::StaleCertificate, "stale-certificate"),
     (Fault::Transition, "transition"),
 ];
 
@@ -123,6 +133,9 @@ impl Fault {
         let request = format!("`{words}` ({nth})");
         match self {
             Self::Error if site.verb == "external" => format!("{request} fails without effect."),
+            Self::Error if site.verb == "webhook" => {
+                format!("{request} does its work and closes the connection without an answer.")
+            }
             Self::Error => format!("{request} fails with 500 and changes nothing."),
             Self::Busy => format!("{request} fails with 503 and Retry-After, and changes nothing."),
             Self::Throttle => {
@@ -175,6 +188,11 @@ impl Fault {
                 "The watch of {} ends before {request} and cannot be resumed (410).",
                 site.resource
             ),
+            Self::Hang => format!("{request} gets no answer until the API server gives up."),
+            Self::Refuse => format!("The connection of {request} is refused."),
+            Self::StaleCertificate => {
+                format!("{request} fails, because the certificate has expired.")
+            }
             Self::Transition => format!(
                 "{} of {} {} is changed and changed back.",
                 site.subresource, site.resource, site.object

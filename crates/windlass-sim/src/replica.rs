@@ -7,13 +7,14 @@ use tokio::time::{Instant, sleep, sleep_until};
 use windlass::Manager;
 use windlass::clock::Clock;
 use windlass::manager::Handle;
+use windlass::webhook::Webhooks;
 
 use crate::kernel::{Actor, Kernel};
 use crate::layer::Layer;
 use crate::trace::What;
 
-/// Makes the operator: what `main` runs, on another client.
-pub(crate) type Factory = Arc<dyn Fn(kube::Client) -> Manager + Send + Sync>;
+/// Makes the operator: what `main` runs, on another client, and the webhooks that it serves.
+pub(crate) type Factory = Arc<dyn Fn(kube::Client) -> (Manager, Option<Webhooks>) + Send + Sync>;
 
 /// The token of the operator.
 pub(crate) const TOKEN: &str = "operator";
@@ -66,7 +67,9 @@ fn start(
     let client = Layer::client(kernel, actor.clone(), TOKEN);
     let seed = kernel.seed ^ (u64::from(life) << 32) ^ (replica as u64 + 1);
     let clock = Clock::fixed(kernel.server.clock().now());
-    let built = factory(client).clock(clock).seed(seed).replica(&actor.name).spawn();
+    let (manager, webhooks) = factory(client);
+    kernel.state.lock().replicas[replica].webhooks = webhooks;
+    let built = manager.clock(clock).seed(seed).replica(&actor.name).spawn();
     if let Ok(running) = &built {
         kernel.state.lock().replicas[replica].handle = Some(Handle::clone(running));
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::canonical;
 use crate::oracle::{Oracle, Violation};
 use crate::plan::Plan;
 use crate::sim::Outcome;
@@ -30,6 +31,9 @@ pub struct Report {
     pub singles: usize,
     /// How many plans ran.
     pub ran: usize,
+    /// How many of them ended before the end of the scenario, because the cluster and the operator were
+    /// back in the state that they have without faults: see `Explore::stateless`.
+    pub rejoined: usize,
     /// The failures; the first one is shrunk and described.
     pub failures: Vec<Failure>,
     /// Why the scenario is not deterministic, if it is not.
@@ -91,6 +95,7 @@ impl Report {
             plans: 0,
             singles: 0,
             ran: 0,
+            rejoined: 0,
             failures: Vec::new(),
             nondeterministic: None,
             unreached: Vec::new(),
@@ -144,6 +149,9 @@ impl Report {
             write!(f, " ({shrunk})")?;
         } else if self.failures.is_empty() {
             write!(f, " ({requests} requests without faults, {:.1} s", self.elapsed.as_secs_f64())?;
+            if self.rejoined > 0 {
+                write!(f, "; {} ended early", number(self.rejoined))?;
+            }
             if ran < plans {
                 write!(f, "; `windlass explore {name}` runs all of them")?;
             }
@@ -312,8 +320,12 @@ pub(crate) fn first_difference(one: &Outcome, other: &Outcome) -> Option<String>
     let lines = |run: &Outcome| -> Vec<String> {
         let trace = run.trace.iter().map(ToString::to_string);
         let history = run.history.iter().map(|change| {
-            let after = change.after.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("r{} {} {after}", change.revision, change.key)
+            let after = change.after.as_ref().map(|object| {
+                let mut object = object.as_ref().clone();
+                canonical::leave_out(&mut object, &run.masks, &change.key.resource);
+                object.to_string()
+            });
+            format!("r{} {} {}", change.revision, change.key, after.unwrap_or_default())
         });
         trace.chain(history).chain(run.error.clone()).collect()
     };

@@ -6,6 +6,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 use windlass::Kind;
 use windlass::manifests::Model;
+use windlass::webhook::Webhooks;
 use windlass_apiserver::User;
 
 use crate::sim::Outcome;
@@ -17,12 +18,18 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) type Right = (String, String);
 
 /// The rights of the operator.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Role {
     /// The namespace and the name of its account.
     account: (String, String),
-    /// What is installed before the operator starts.
+    /// The definitions of its kinds.
+    pub definitions: Vec<Value>,
+    /// What is installed before the operator starts: what gives it its rights, policies, and the
+    /// configurations of webhooks.
     pub objects: Vec<Value>,
+    /// The host of its webhooks, and their paths.
+    pub host: String,
+    pub webhooks: Vec<String>,
     /// The rights that an exploration should see used; those that are rarely used are left out.
     pub rights: BTreeSet<Right>,
 }
@@ -48,24 +55,41 @@ impl Role {
             let resources = rule.resources.as_deref().unwrap_or_default();
             add(&mut rights, groups, resources, &rule.verbs);
         }
-        Self { account, objects, rights }
+        Self { account, objects, rights, ..Self::default() }
     }
 
-    /// The role that `windlass manifests` generates for an operator.
-    pub(crate) fn of_model(model: &Model) -> Self {
+    /// The role that `windlass manifests` generates for an operator, and its webhooks.
+    pub(crate) fn of_model(model: &Model, webhooks: &Webhooks) -> Self {
         let account = (model.namespace.clone(), model.manager_name());
         let namespaces: BTreeSet<&String> =
             model.watched.iter().chain([&model.namespace]).collect();
         let namespaces = namespaces.into_iter().map(
             |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
         );
-        let objects = namespaces.chain(model.access_objects()).collect();
+        let access = namespaces.chain(model.access_objects());
+        let checks = model.policy_objects().into_iter().chain(model.webhook_configurations());
+        let objects = access.chain(checks).collect();
+        let host = format!("{}.{}.svc", model.webhook_service(), model.namespace);
+        let webhooks = webhooks.paths().map(str::to_owned).collect();
         let mut rights = BTreeSet::new();
         for grant in model.grants.iter().filter(|grant| !grant.rare) {
             let rule = &grant.rule;
             add(&mut rights, &rule.api_groups, &rule.resources, &rule.verbs);
         }
-        Self { account, objects, rights }
+        Self { account, definitions: model.definitions(), objects, host, webhooks, rights }
+    }
+
+    /// The resource of an object of one of the operator's kinds, as sites name it.
+    pub(crate) fn resource_of(&self, object: &Value) -> String {
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let defines = |definition: &&Value| {
+            let spec = &definition["spec"];
+            spec["group"] == group && spec["names"]["kind"] == object["kind"]
+        };
+        let definition = self.definitions.iter().find(defines).unwrap_or(&Value::Null);
+        let plural = definition["spec"]["names"]["plural"].as_str().unwrap_or_default();
+        crate::site::resource(group, plural)
     }
 
     /// As whom the operator acts.
@@ -77,8 +101,12 @@ impl Role {
     pub(crate) fn kind(object: &Value) -> Option<Kind> {
         let (version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?);
         let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
-        let plural = format!("{}s", kind.to_lowercase());
-        let whole = matches!(kind, "Namespace" | "ClusterRole" | "ClusterRoleBinding");
+        let plural = match kind.strip_suffix('y') {
+            Some(stem) => format!("{}ies", stem.to_lowercase()),
+            None => format!("{}s", kind.to_lowercase()),
+        };
+        let whole = matches!(kind, "Namespace" | "ClusterRole" | "ClusterRoleBinding")
+            || group == "admissionregistration.k8s.io";
         let found = Kind::new(group, version, kind, &plural);
         Some(if whole { found.cluster_scoped() } else { found })
     }

@@ -8,7 +8,7 @@ use windlass::Result;
 
 use crate::plan::Plan;
 use crate::role::Role;
-use crate::sim::{Base, Intent, Mode, Outcome, Sim};
+use crate::sim::{Base, Intent, Milestone, Mode, Outcome, Sim};
 
 /// What a run needs besides the scenario and the plan.
 #[derive(Clone, Default)]
@@ -20,6 +20,21 @@ pub(crate) struct Settings {
     pub base: Option<Arc<Base>>,
     /// The role of the operator, if a run has found it out.
     pub role: Option<Role>,
+    /// The reference keeps its milestones.
+    pub collects: bool,
+    /// The milestones of the reference, at which runs end if they can.
+    pub milestones: Arc<Vec<Milestone>>,
+    /// The place of the milestone at which a run begins.
+    pub start: Option<usize>,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The milestone after so many waits for rest.
+    pub(crate) fn milestone(&self, settles: Option<usize>) -> Option<&Milestone> {
+        self.milestones.iter().find(|milestone| Some(milestone.settles) == settles)
+    }
 }
 
 /// Runs the scenario under a plan.
@@ -77,6 +92,14 @@ where
             sim.controllers.clone_from(&settings.controllers);
             sim.base.clone_from(&settings.base);
             sim.known_role.clone_from(&settings.role);
+            match sim.mode {
+                Mode::Scenario => {
+                    sim.milestones.clone_from(&settings.milestones);
+                    sim.start = settings.start;
+                }
+                Mode::Reference => sim.collected = settings.collects.then(Vec::new),
+                Mode::FromZero(_) => {}
+            }
             let result = scenario(&mut sim).await;
             sim.finish(result).await
         })

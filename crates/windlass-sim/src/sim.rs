@@ -21,11 +21,13 @@ use crate::world::World;
 
 mod boot;
 mod finish;
+mod milestone;
 mod settle;
 mod zero;
 
 pub(crate) use boot::{Base, Live};
-pub(crate) use finish::{Outcome, kind_of};
+pub(crate) use finish::{Outcome, Phases, kind_of};
+pub(crate) use milestone::Milestone;
 pub(crate) use zero::{Intent, intents};
 
 /// How many seconds the user waits for an object to exist.
@@ -69,8 +71,19 @@ pub struct Sim {
     /// The role of the operator, if an earlier run has found it out.
     pub(crate) known_role: Option<Role>,
     pub(crate) asserts: Vec<Assert>,
+    /// The milestones so far, if they are to be kept.
+    pub(crate) collected: Option<Vec<Milestone>>,
+    /// The milestones of the reference, at which this run ends if it can.
+    pub(crate) milestones: Arc<Vec<Milestone>>,
+    /// The place of the milestone at which this run begins.
+    pub(crate) start: Option<usize>,
+    /// How often the scenario had waited for rest when the run was back in the state of the reference.
+    rejoined: Option<usize>,
     live: Option<Live>,
     steps: usize,
+    settles: usize,
+    /// The scenario has looked at the cluster.
+    looks: bool,
 }
 
 /// What a scenario declares before its first step.
@@ -134,8 +147,14 @@ impl Sim {
             base: None,
             known_role: None,
             asserts: Vec::new(),
+            collected: None,
+            milestones: Arc::default(),
+            start: None,
+            rejoined: None,
             live: None,
             steps: 0,
+            settles: 0,
+            looks: false,
         }
     }
 
@@ -153,27 +172,44 @@ impl Sim {
     where
         F: Fn(kube::Client) -> Manager + Send + Sync + 'static,
     {
-        self.declare("operator", |setup| setup.factory = Some(Arc::new(operator)))
+        let factory = move |client| (operator(client), None);
+        self.declare("operator", |setup| setup.factory = Some(Arc::new(factory)))
     }
 
     /// Sets the operator as the function that `main` runs, with the role that is generated for it: what
     /// its manifests do not allow fails.
     ///
-    /// The definitions of its kinds are still installed with [`install`](Self::install): conversions
-    /// and webhooks are not called.
+    /// Its definitions, policies and webhooks are installed too; [`install`](Self::install) is for kinds of
+    /// others. The API server calls webhooks and conversions as functions of a replica that lives, and each
+    /// call is a site.
     pub fn runs<F>(&mut self, operator: F) -> &mut Self
     where
         F: Fn() -> Operator + Send + Sync + 'static,
     {
         let role = match self.known_role.take() {
             Some(role) => Ok(role),
-            None => operator().model().map(|model| Role::of_model(&model)),
+            None => {
+                let operator = operator();
+                operator.model().map(|model| Role::of_model(&model, &operator.webhooks()))
+            }
         };
         match role {
-            Ok(role) => self.declare("runs", |setup| setup.role = Some(role)),
+            Ok(role) => self.declare("runs", |setup| {
+                for definition in &role.definitions {
+                    let name = &definition["metadata"]["name"];
+                    setup.definitions.retain(|other| other["metadata"]["name"] != *name);
+                    setup.definitions.push(definition.clone());
+                }
+                setup.role = Some(role);
+            }),
             Err(error) => self.declare("runs", |setup| setup.invalid = Some(error.to_string())),
         };
-        self.operator(move |client| operator().manager(client))
+        let factory = move |client| {
+            let operator = operator();
+            let webhooks = operator.webhooks();
+            (operator.manager(client), Some(webhooks))
+        };
+        self.declare("runs", |setup| setup.factory = Some(Arc::new(factory)))
     }
 
     /// Sets controllers of the embedded cluster as the operator, by the names that
@@ -195,7 +231,7 @@ impl Sim {
     }
 
     /// Leaves a field out of comparisons, such as a random password: a JSON pointer like
-    /// `/data/password`.
+    /// `/data/password`. Two runs with the same seed may differ in it.
     pub fn mask<K: Object<DynamicType = ()>>(&mut self, pointer: &str) -> &mut Self {
         let mask = (resource_of::<K>(), pointer.to_owned());
         self.declare("mask", |setup| setup.masks.push(mask))
@@ -235,7 +271,8 @@ impl Sim {
         let step = step_of::<K>("apply", &Key::of(&object));
         let Some(client) = self.step(step).await? else { return Ok(()) };
         self.until_gone::<K>(&Key::of(&object)).await?;
-        let done = client.api::<K>().apply(&object).await.map(drop);
+        let api = client.api::<K>();
+        let done = self.patiently(async || api.apply(&object).await.map(drop)).await;
         self.stepped(done)
     }
 
@@ -249,7 +286,8 @@ impl Sim {
         let step = step_of::<K>("create", &Key::of(&object));
         let Some(client) = self.step(step).await? else { return Ok(()) };
         self.until_gone::<K>(&Key::of(&object)).await?;
-        let done = client.api::<K>().create(&object).await.map(drop);
+        let api = client.api::<K>();
+        let done = self.patiently(async || api.create(&object).await.map(drop)).await;
         self.stepped(done)
     }
 
@@ -292,7 +330,8 @@ impl Sim {
     pub async fn delete<K: Object<DynamicType = ()>>(&mut self, name: &str) -> Result<()> {
         let key = key_of::<K>(name);
         let Some(client) = self.step(step_of::<K>("delete", &key)).await? else { return Ok(()) };
-        let done = client.api::<K>().delete(&key).await.map(drop);
+        let api = client.api::<K>();
+        let done = self.patiently(async || api.delete(&key).await.map(drop)).await;
         self.stepped(done)
     }
 
@@ -322,6 +361,7 @@ impl Sim {
     ///
     /// Fails if the cluster cannot be started.
     pub async fn world(&mut self) -> Result<World> {
+        self.looks = true;
         self.begin().await?;
         Ok(World::of(&self.kernel()?.server))
     }
@@ -365,8 +405,11 @@ impl Sim {
 
     /// Begins a step of the user; `None` if it is left out.
     async fn step(&mut self, step: String) -> Result<Option<windlass::Client>> {
-        self.begin().await?;
         self.steps += 1;
+        if self.rejoined.is_some() || self.started().is_some_and(|m| self.steps <= m.steps) {
+            return Ok(None); // as in the reference
+        }
+        self.begin().await?;
         if matches!(self.mode, Mode::FromZero(_)) {
             self.begin_at_zero().await?;
             return Ok(None);
@@ -379,19 +422,23 @@ impl Sim {
         Ok(Some(live.client.clone()))
     }
 
-    /// Performs a step on an object that a fault may have delayed: the user waits until it exists,
-    /// and faults end so that it can.
+    /// Performs a step that a fault may keep from being possible: the user waits until the object exists,
+    /// and faults end so that it can, and tries again if a webhook was away.
     async fn patiently(&self, step: impl AsyncFn() -> Result<()>) -> Result<()> {
         let kernel = self.kernel()?;
         let mut tries = 0;
         loop {
             let done = step().await;
-            let missing = done.as_ref().is_err_and(Error::is_not_found);
-            if !missing || self.plan.faults.is_empty() || tries >= PATIENCE {
+            let Err(error) = &done else { return done };
+            let missing = error.is_not_found();
+            let possible = missing || webhook_was_away(error);
+            if !possible || self.plan.faults.is_empty() || tries >= PATIENCE {
                 return done;
             }
             tries += 1;
-            kernel.heal();
+            if missing {
+                kernel.heal();
+            }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
@@ -423,6 +470,11 @@ impl Sim {
         done
     }
 
+    /// The milestone at which this run begins.
+    fn started(&self) -> Option<&Milestone> {
+        self.milestones.get(self.start?)
+    }
+
     pub(crate) fn kernel(&self) -> Result<&Arc<Kernel>> {
         let live = self.live.as_ref().ok_or_else(|| Error::from("the cluster has not started"))?;
         Ok(&live.kernel)
@@ -433,6 +485,12 @@ impl fmt::Debug for Sim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sim").field("plan", &self.plan.to_string()).finish_non_exhaustive()
     }
+}
+
+/// Returns `true` if the API server could not call a webhook.
+fn webhook_was_away(error: &Error) -> bool {
+    let text = error.to_string();
+    text.contains("failed calling webhook") || text.contains("conversion webhook for")
 }
 
 /// The resource of a kind, as sites name it.

@@ -35,6 +35,11 @@ pub(crate) enum What {
         site: Site,
         result: String,
     },
+    /// The API server has called a webhook.
+    Webhook {
+        site: Site,
+        result: String,
+    },
     Reconcile {
         number: u32,
         key: String,
@@ -75,9 +80,10 @@ pub(crate) struct Answer {
 impl Record {
     pub(crate) fn site(&self) -> Option<&Site> {
         match &self.what {
-            What::Request { site, .. } | What::Event { site, .. } | What::External { site, .. } => {
-                Some(site)
-            }
+            What::Request { site, .. }
+            | What::Event { site, .. }
+            | What::External { site, .. }
+            | What::Webhook { site, .. } => Some(site),
             _ => None,
         }
     }
@@ -114,7 +120,9 @@ impl fmt::Display for What {
                     site.subresource, site.resource, site.object
                 )
             }
-            Self::External { site, result } => write!(f, "{:<58} {result}", site.words()),
+            Self::External { site, result } | Self::Webhook { site, result } => {
+                write!(f, "{:<58} {result}", site.words())
+            }
             Self::Reconcile { number, key, .. } => write!(f, "reconcile {number}  {key}"),
             Self::Reconciled { number, error: None, .. } => write!(f, "reconcile {number} done"),
             Self::Reconciled { number, error: Some(error), terminal, .. } => {

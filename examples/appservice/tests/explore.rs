@@ -8,7 +8,7 @@ use windlass_sim::{Sim, explore};
 #[test]
 fn appservice() {
     explore("appservice", async |sim: &mut Sim| {
-        sim.install::<AppService>().operator(|client| operator().manager(client));
+        sim.runs(operator);
         let spec = AppServiceSpec { deployment_name: "web".into(), replicas: 2 };
         sim.apply(&AppService::new("app", spec)).await?;
         sim.settle("two pods").await?;

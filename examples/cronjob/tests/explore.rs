@@ -10,7 +10,7 @@ use windlass_sim::{Explore, Oracle, Sim};
 #[test]
 fn cronjob() {
     let scenario = async |sim: &mut Sim| {
-        sim.install::<CronJob>().operator(|client| operator().manager(client));
+        sim.runs(operator);
         let spec = CronJobSpec {
             schedule: "@hourly".into(),
             starting_deadline_seconds: None,

@@ -10,7 +10,7 @@ use windlass::{Operator, Result};
 use windlass_sim::{Explore, Sim, named};
 
 async fn scenario(sim: &mut Sim, operator: fn() -> Operator) -> Result<()> {
-    sim.install::<Demo>().operator(move |client| operator().manager(client));
+    sim.runs(operator);
     let spec = DemoSpec { image: "nginx".into(), replicas: 1 };
     sim.apply(&Demo { metadata: named("web"), spec, status: None }).await?;
     sim.settle("one pod").await?;

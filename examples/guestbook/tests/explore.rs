@@ -9,7 +9,7 @@ use windlass_sim::{Sim, explore, named};
 #[test]
 fn guestbook() {
     explore("guestbook", async |sim: &mut Sim| {
-        sim.install::<Guestbook>().operator(|client| operator().manager(client));
+        sim.runs(operator);
         let spec =
             GuestbookSpec { size: 2, config_map_name: "settings".into(), alias: Alias::Name };
         sim.apply(&Guestbook::new("visitors", spec)).await?;

@@ -12,7 +12,7 @@ use windlass_sim::{Sim, explore};
 #[test]
 fn warpdrive() {
     explore("warpdrive", async |sim: &mut Sim| {
-        sim.install::<WarpdrivePool>().operator(|client| operator().manager(client));
+        sim.runs(operator);
         let spec = WarpdrivePoolSpec {
             node_selector: BTreeMap::from([("kubernetes.io/os".into(), "linux".into())]),
             replicas: 1,

@@ -99,6 +99,14 @@ impl Routes {
         self.callbacks.write().insert(plain(target), callback);
     }
 
+    /// A copy: what is set on one of them is not set on the other.
+    pub fn fork(&self) -> Self {
+        Self {
+            callbacks: RwLock::new(self.callbacks.read().clone()),
+            services: RwLock::new(self.services.read().clone()),
+        }
+    }
+
     pub fn set_service(&self, namespace: &str, name: &str, route: Route) {
         self.services.write().insert((namespace.to_owned(), name.to_owned()), route);
     }

@@ -43,18 +43,20 @@ where
         scenario: &'a F,
         seed: u64,
         without: &'a [Oracle],
+        stateless: bool,
     ) -> Result<Self, Unfit<'a, F>> {
-        let mut settings = Settings { seed, ..Settings::default() };
+        let mut settings = Settings { seed, collects: stateless, ..Settings::default() };
         let probe = run::run(scenario, &Plan::default(), &settings);
         settings.controllers = Some(controllers::needed(&probe));
         settings.role.clone_from(&probe.role);
         settings.base = run::base(&probe, &settings).map(Arc::new);
-        let reference = run::reference(scenario, &settings);
+        let mut reference = run::reference(scenario, &settings);
         let again = run::reference(scenario, &settings);
         if let Some(difference) = report::first_difference(&reference, &again) {
             return Err(Unfit::NotDeterministic(reference.requests, difference));
         }
         let reference_end = Canonical::of(&reference);
+        let milestones = std::mem::take(&mut reference.milestones);
         let looked = Vec::new();
         let collecting = Arc::default();
         let mut ground =
@@ -66,6 +68,7 @@ where
             ground.looked = verdict.looked;
             violations.extend(verdict.violations);
         }
+        ground.settings.milestones = Arc::new(ground.fit(milestones));
         violations.retain(|violation| !without.contains(&violation.oracle));
         match violations.is_empty() {
             true => Ok(ground),
@@ -73,16 +76,23 @@ where
         }
     }
 
+    /// What the oracles object to in a reference.
+    pub(super) fn objections(&self, run: &Outcome, end: &Canonical) -> Vec<Violation> {
+        let check =
+            Check { reference: run, reference_end: end, run, run_end: end, is_reference: true };
+        let mut violations = oracle::judge(&check).violations;
+        violations.retain(|violation| !self.without.contains(&violation.oracle));
+        violations
+    }
+
     /// Asks the oracles about a run.
     pub(crate) fn judge(&self, run: &Outcome, is_reference: bool) -> Verdict {
         let end = Canonical::of(run);
-        let check = Check {
-            reference: &self.reference,
-            reference_end: &self.reference_end,
-            run,
-            run_end: &end,
-            is_reference,
+        let (reference, reference_end) = match self.settings.milestone(run.rejoined) {
+            Some(milestone) => (&milestone.run, &milestone.end),
+            None => (&self.reference, &self.reference_end),
         };
+        let check = Check { reference, reference_end, run, run_end: &end, is_reference };
         let mut verdict = oracle::judge(&check);
         verdict.violations.retain(|violation| !self.without.contains(&violation.oracle));
         verdict
@@ -118,7 +128,9 @@ where
 
     /// Runs a plan, with a garbage collector if the fault gives it something to do.
     fn run(&self, plan: &Plan) -> Outcome {
-        let outcome = run::run(self.scenario, plan, &self.settings);
+        let start = self.start_of(plan);
+        let settings = Settings { start, ..self.settings.clone() };
+        let outcome = run::run(self.scenario, plan, &settings);
         let known = self.settings.controllers.as_ref();
         let has = known.is_none_or(|names| names.contains(controllers::COLLECTOR));
         if has || !controllers::collects(&outcome) {
@@ -132,7 +144,7 @@ where
             settings.base = run::base(&self.reference, &settings).map(Arc::new);
             settings
         });
-        run::run(self.scenario, plan, settings)
+        run::run(self.scenario, plan, &Settings { start, ..settings.clone() })
     }
 
     /// The ground of the same scenario with some steps left out; a run and its verdict if that fails
@@ -141,7 +153,7 @@ where
         let plan = Plan { skipped: skipped.to_vec(), ..Plan::default() };
         let reference = self.run(&plan);
         let reference_end = Canonical::of(&reference);
-        let settings = self.settings.clone();
+        let settings = Settings { milestones: Arc::default(), ..self.settings.clone() };
         let (looked, collecting) = (Vec::new(), self.collecting.clone());
         let ground = Self { reference, reference_end, settings, looked, collecting, ..*self };
         let verdict = ground.judge(&ground.reference, true);

@@ -35,6 +35,8 @@ pub(super) struct Work<'a> {
 #[derive(Default)]
 pub(super) struct Progress {
     pub ran: usize,
+    /// How many runs ended early, in the state of the reference.
+    pub rejoined: usize,
     pub unreached: Vec<Plan>,
     /// Files of kept plans with a site that did not occur.
     pub outdated: Vec<String>,
@@ -124,6 +126,7 @@ impl Progress {
         until: Option<Oracle>,
     ) {
         self.ran += 1;
+        self.rejoined += usize::from(outcome.rejoined.is_some());
         self.note(outcome, &verdict);
         match (unreached(outcome), file) {
             (Some(_), Some(file)) => self.outdated.push(file.to_owned()),

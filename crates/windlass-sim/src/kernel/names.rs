@@ -10,7 +10,7 @@ use windlass_apiserver::request::RequestInfo;
 use windlass_apiserver::store::{Key, ResourceKey};
 
 /// The generated names that were seen.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Names {
     /// The canonical name by resource, namespace and real name.
     known: BTreeMap<(String, String, String), String>,

@@ -11,7 +11,7 @@ use super::{Actor, Head, Kernel, Past};
 #[derive(Default)]
 pub(crate) struct Views {
     /// The last state of each object that a replica was shown.
-    seen: BTreeMap<(String, String, String, String), Sight>,
+    pub(super) seen: BTreeMap<(String, String, String, String), Sight>,
     holds: Vec<Hold>,
     /// Watches of a replica and resource that cannot be resumed, and until when nothing is sent.
     gaps: BTreeMap<(String, String), Instant>,
@@ -47,6 +47,12 @@ impl Views {
     pub(crate) fn release_all(&mut self) {
         self.holds.clear();
         self.gaps.clear();
+    }
+
+    /// Returns `true` if something is held back, or a watch still has to expire.
+    pub(super) fn withholds(&self, now: Instant) -> bool {
+        let holds = self.holds.iter().any(|hold| hold.until.is_none_or(|until| until > now));
+        holds || !self.gaps.is_empty()
     }
 }
 

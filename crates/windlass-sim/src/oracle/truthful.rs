@@ -160,9 +160,14 @@ fn too_early(run: &Outcome, verdict: &mut Verdict) {
     let mut world = World::default();
     // Who made the newest generation of each object.
     let mut makers = BTreeMap::<&ObjectKey, bool>::new();
+    // The newest generation of each workload whose pods were all available once.
+    let mut reached = BTreeMap::<&ObjectKey, i64>::new();
     for (change, write) in run.changes() {
         world.apply(change);
         let Some(after) = &change.after else { continue };
+        if is_workload(&change.key) && unavailable(&change.key, after).is_none() {
+            reached.insert(&change.key, generation(after));
+        }
         let by_operator = write.is_some_and(|write| write.actor != "user");
         let before = change.before.as_deref().unwrap_or(&Value::Null);
         if generation(after) != generation(before) {
@@ -173,8 +178,10 @@ fn too_early(run: &Outcome, verdict: &mut Verdict) {
             continue;
         }
         for (key, child) in children(&world, after) {
+            let before = reached.get(key) == Some(&generation(child));
+            let why = || unavailable(key, child).filter(|_| !before);
             if makers.get(key) == Some(&true)
-                && let Some(why) = unfinished(key, child)
+                && let Some(why) = unfinished(key, child).or_else(why)
             {
                 let text = format!(
                     "{} claims to be ready for generation {claimed} although {key}, which the \
@@ -206,6 +213,15 @@ fn unfinished(key: &ObjectKey, workload: &Value) -> Option<String> {
     };
     let unfinished = updated < wanted || all > updated;
     unfinished.then(|| format!("{updated} of {wanted} pods are updated, and {all} exist"))
+}
+
+/// Why not all pods of a workload are available, as far as its status says.
+fn unavailable(key: &ObjectKey, workload: &Value) -> Option<String> {
+    let observed = observed_generation(workload).unwrap_or_default();
+    let (wanted, available) = replicas(key, workload);
+    let all = observed >= generation(workload) && available >= wanted;
+    (!all)
+        .then(|| format!("{available} of {wanted} pods are available, and it was never available"))
 }
 
 /// Returns `true` if a workload replaces its pods only when somebody deletes them, or only some of them.

@@ -10,6 +10,10 @@ pub(super) fn reason(plan: &Plan, oracle: Oracle) -> Option<&'static str> {
     let held = matches!(fault, Fault::HoldOnce | Fault::HoldLong | Fault::HoldUntilHealed);
     let outside = site.verb == "external";
     Some(match (oracle, fault) {
+        _ if site.verb == "webhook" => {
+            "an error of the API server, which could not call a webhook, is taken for an answer. \
+             Return it, so that the reconcile is retried (docs/sim.md#webhooks)."
+        }
         (Oracle::NoLeak, _) if generated => {
             "a create with generateName is not safe to repeat. Give the child a name of its own, or \
              look it up by label first (docs/sim.md#lost-responses)."

@@ -14,12 +14,13 @@ use windlass_apiserver::{ApiServer, Options, Snapshot, User};
 use windlass_cluster::Cluster;
 
 use super::Sim;
+use super::settle::{LIMIT, QUIET};
 use crate::external;
 use crate::kernel::{Actor, Kernel};
 use crate::layer::Layer;
 use crate::role::Role;
 use crate::world::World;
-use crate::{reconciles, replica};
+use crate::{reconciles, replica, webhooks};
 
 /// The time at which every simulation starts.
 const EPOCH: &str = "2026-01-01T00:00:00Z";
@@ -42,7 +43,7 @@ pub(crate) struct Live {
     pub boot: u64,
     /// The last revision that was looked at, and how many changes mattered until then.
     pub looked: (u64, u64),
-    /// The state that the run continues.
+    /// The state that the run continues, unless it begins at a milestone.
     pub base: Option<Arc<Base>>,
     _cluster: Option<Cluster>,
     _external: external::Scope,
@@ -69,9 +70,10 @@ impl Sim {
         }
         let (definitions, role) = (&self.setup.definitions, &self.setup.role);
         let base = self.base.as_ref().filter(|base| base.fits(definitions, role.as_ref()));
-        let server = match base {
-            Some(base) => base.snapshot.start(),
-            None => {
+        let server = match (self.started(), base) {
+            (Some(milestone), _) => milestone.snapshot.start(),
+            (None, Some(base)) => base.snapshot.start(),
+            (None, None) => {
                 let server = server(self.seed, role.as_ref())?;
                 prepare(&server, definitions, role.as_ref()).await?;
                 server
@@ -83,7 +85,7 @@ impl Sim {
         let cluster = cluster(&server, self.controllers.as_ref(), &embedded).await;
         let factory = self.setup.factory.clone().unwrap_or_else(|| {
             let server = server.clone();
-            Arc::new(move |client| Cluster::controllers_on(&server, client, &embedded))
+            Arc::new(move |client| (Cluster::controllers_on(&server, client, &embedded), None))
         });
         let user = Layer::client(&kernel, Actor::user(), USER_TOKEN);
         let live = Live {
@@ -96,11 +98,31 @@ impl Sim {
             _reconciles: reconciles::record(&kernel),
             kernel,
         };
+        if let Some(role) = &self.setup.role {
+            webhooks::serve(&live.kernel, &server, role);
+        }
         for replica in 0..self.setup.replicas {
             replica::keep(&live.kernel, &factory, replica);
         }
         self.live = Some(live);
-        sleep(Duration::from_millis(100)).await;
+        match self.start {
+            None => sleep(Duration::from_millis(100)).await,
+            Some(_) => self.catch_up().await?,
+        }
+        Ok(())
+    }
+
+    /// Waits until the operator has seen the state of the milestone, and continues its story: that the
+    /// operator has started again is no part of it.
+    async fn catch_up(&mut self) -> Result<()> {
+        let kernel = self.kernel()?.clone();
+        let faults = std::mem::take(&mut kernel.state.lock().faults);
+        self.rest(QUIET, LIMIT).await?;
+        let Some(milestone) = self.started() else { return Ok(()) };
+        kernel.continues(&milestone.story);
+        kernel.state.lock().faults = faults;
+        let live = self.live.as_mut().expect("has begun");
+        live.boot = kernel.server.revision();
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use windlass::{Key, Kind, Result};
 
 use super::settle::Rest;
 use super::zero::merge_patch;
-use super::{Assert, AssertKind, Mode, Sim};
+use super::{Assert, AssertKind, Milestone, Mode, Sim};
 use crate::external::Ledger;
 use crate::kernel::{Actor, Kernel, Stopped, Write};
 use crate::plan::Fault;
@@ -54,6 +54,12 @@ pub(crate) struct Outcome {
     pub terminal_expected: bool,
     pub definitions: Vec<Value>,
     pub replicas: usize,
+    /// The moments of rest that were kept.
+    pub milestones: Vec<Milestone>,
+    /// The run ended when it was back in the state of the reference after so many waits for rest.
+    pub rejoined: Option<usize>,
+    /// The scenario has looked at the cluster.
+    pub looks: bool,
 }
 
 /// When the parts of a run began, in virtual time.
@@ -84,34 +90,14 @@ pub(crate) struct Asserted {
 impl Sim {
     /// Ends the run.
     pub(crate) async fn finish(mut self, result: Result<()>) -> Outcome {
-        let mut outcome = Outcome {
-            error: result.err().map(|error| format!("{error:?}")),
-            expected: self.setup.expected.clone(),
-            masks: std::mem::take(&mut self.setup.masks),
-            role: self.setup.role.take(),
-            embedded: self.setup.embedded.clone(),
-            terminal_expected: self.setup.terminal_expected,
-            definitions: self.setup.definitions.clone(),
-            replicas: self.setup.replicas,
-            steps: self.steps,
-            ..Outcome::default()
-        };
+        let mut outcome = self.outcome();
+        outcome.error = result.err().map(|error| format!("{error:?}"));
+        outcome.milestones = self.collected.take().unwrap_or_default();
         if let Err(error) = self.calm_down(&mut outcome).await {
             outcome.error.get_or_insert(format!("{error:?}"));
         }
         let Some(live) = &self.live else { return outcome };
-        // From the state that all runs start from: what changed until the first step is left out.
-        let mut world = live.base.as_ref().map(|base| base.world().clone());
-        let since = world.as_ref().map_or(live.boot, |world| world.revision);
-        let mut changes = history(&live.kernel.server, since);
-        let first = changes.iter().take_while(|change| change.revision <= live.boot).count();
-        for change in changes.drain(..first) {
-            world.iter_mut().for_each(|world| world.apply(&change));
-        }
-        outcome.history = changes;
-        let rest = outcome.end.revision;
-        let until_rest = outcome.history.iter().take_while(|change| change.revision <= rest);
-        until_rest.for_each(|change| outcome.end.apply(change));
+        let world = self.add_history(&mut outcome);
         self.judge_asserts(&mut outcome, world);
         let mut state = live.kernel.state.lock();
         outcome.trace = std::mem::take(&mut state.trace);
@@ -126,12 +112,64 @@ impl Sim {
         outcome
     }
 
+    /// What was declared, without anything that has happened.
+    pub(super) fn outcome(&self) -> Outcome {
+        let setup = &self.setup;
+        Outcome {
+            expected: setup.expected.clone(),
+            masks: setup.masks.clone(),
+            role: setup.role.clone(),
+            embedded: setup.embedded.clone(),
+            terminal_expected: setup.terminal_expected,
+            definitions: setup.definitions.clone(),
+            replicas: setup.replicas,
+            steps: self.steps,
+            rejoined: self.rejoined,
+            looks: self.looks,
+            ..Outcome::default()
+        }
+    }
+
+    /// Adds the history, and what exists at its end; returns the state before what is new in it, if it
+    /// is known.
+    pub(super) fn add_history(&self, outcome: &mut Outcome) -> Option<World> {
+        let live = self.live.as_ref()?;
+        let milestone = self.started();
+        // From the state that all runs start from: what changed until the first step is left out.
+        let mut world = match milestone {
+            Some(milestone) => Some(milestone.world.clone()),
+            None => live.base.as_ref().map(|base| base.world().clone()),
+        };
+        let since = world.as_ref().map_or(live.boot, |world| world.revision);
+        let mut changes = history(&live.kernel.server, since);
+        let first = changes.iter().take_while(|change| change.revision <= live.boot).count();
+        for change in changes.drain(..first) {
+            world.iter_mut().for_each(|world| world.apply(&change));
+        }
+        let rest = outcome.end.revision;
+        if let Some(milestone) = milestone {
+            outcome.end = milestone.run.end.clone();
+            outcome.history.clone_from(&milestone.run.history);
+        }
+        let until_rest = changes.iter().take_while(|change| change.revision <= rest);
+        until_rest.for_each(|change| outcome.end.apply(change));
+        outcome.end.revision = rest;
+        outcome.history.append(&mut changes);
+        world
+    }
+
     /// Heals everything, waits for rest, and looks whether it lasts.
     async fn calm_down(&mut self, outcome: &mut Outcome) -> Result<()> {
         if self.live.is_none() {
             self.begin().await?;
         }
         let kernel = self.kernel()?.clone();
+        if self.rejoined.is_some() {
+            let now = kernel.now();
+            outcome.phases = Phases { healed: now, rest: now, restarted: None, end: now };
+            outcome.end.revision = kernel.server.revision();
+            return Ok(());
+        }
         self.transitions(&kernel).await?;
         kernel.heal();
         kernel.record(&Actor::user(), What::Healed);
@@ -226,7 +264,8 @@ impl Sim {
             world
         });
         let mut asserted: Vec<Asserted> = self.asserts.iter().map(Asserted::new).collect();
-        for change in &outcome.history {
+        let known = self.started().map_or(0, |milestone| milestone.run.history.len());
+        for change in &outcome.history[known..] {
             world.apply(change);
             for (assert, asserted) in self.asserts.iter().zip(&mut asserted) {
                 if matches!(assert.kind, AssertKind::Always | AssertKind::Sometimes) {
@@ -234,8 +273,10 @@ impl Sim {
                 }
             }
         }
+        // A run that ends at a milestone has the end of the reference.
+        let ends = outcome.rejoined.is_none();
         for (assert, asserted) in self.asserts.iter().zip(&mut asserted) {
-            if matches!(assert.kind, AssertKind::Eventually | AssertKind::Truth) {
+            if ends && matches!(assert.kind, AssertKind::Eventually | AssertKind::Truth) {
                 asserted.look(&world, assert);
             }
         }
@@ -264,7 +305,7 @@ impl Asserted {
 
 impl Outcome {
     /// Finds the write behind each change.
-    fn attribute(&mut self) {
+    pub(super) fn attribute(&mut self) {
         let author = |change: &Change| {
             let wrote = |write: &Write| {
                 let key = &change.key;

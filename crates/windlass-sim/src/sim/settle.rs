@@ -10,9 +10,9 @@ use crate::kernel::{Actor, Life};
 use crate::trace::What;
 
 /// How long nothing may happen before the cluster is at rest between two steps.
-const QUIET: Duration = Duration::from_secs(20);
+pub(super) const QUIET: Duration = Duration::from_secs(20);
 /// How long a rest is waited for.
-const LIMIT: Duration = Duration::from_secs(600);
+pub(super) const LIMIT: Duration = Duration::from_secs(600);
 
 /// How a wait for rest ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +35,10 @@ impl Sim {
     ///
     /// Fails if the cluster cannot be started.
     pub async fn settle(&mut self, label: &str) -> Result<()> {
+        self.settles += 1;
+        if self.rejoined.is_some() || self.started().is_some_and(|m| self.settles <= m.settles) {
+            return Ok(()); // as in the reference
+        }
         self.begin().await?;
         if matches!(self.mode, Mode::FromZero(_)) {
             return Ok(());
@@ -45,8 +49,9 @@ impl Sim {
             Rest::Interrupted => return Ok(()),
             Rest::Restless(why) => What::Restless(format!("{label}: {why}")),
         };
+        let settled = matches!(what, What::Settled(_));
         self.kernel()?.record(&Actor::user(), what);
-        Ok(())
+        if settled { self.at_rest() } else { Ok(()) }
     }
 
     pub(super) async fn rest(&mut self, quiet: Duration, limit: Duration) -> Result<Rest> {

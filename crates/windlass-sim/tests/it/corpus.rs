@@ -16,24 +16,37 @@ use windlass_sim::{Explore, Oracle, Report, Sim, named};
 
 mod c01_config_then_flag;
 mod c02_create_then_mark;
+mod c03_mark_then_do;
 pub mod c04_password_then_secret;
 mod c05_external_id_in_status;
+mod c06_forgets_the_old_one;
 mod c07_finalizer_late;
 mod c08_cleanup_errors_ignored;
+mod c09_finalizer_off_first;
 pub mod c10_generate_name;
 pub mod c11_conflict_is_done;
 mod c12_put_without_version;
 mod c13_delete_by_name;
+mod c14_takes_by_name;
 mod c15_stale_pod_pvc;
+mod c16_replaces_on_an_old_view;
 mod c17_count_from_cache;
+mod c18_name_from_the_clock;
 mod c19_generation_only;
 mod c20_not_under_the_lease;
 mod c22_now_in_status;
+mod c23_grows_with_each_poll;
 pub mod c24_replicas_fight;
 mod c25_only_adds;
+mod c26_leaves_the_old_name;
 mod c27_ready_too_early;
+mod c28_ready_when_made;
 mod c29_index_zero;
 mod c30_stuck_after_bad_spec;
+mod c31_error_is_not_found;
+mod c33_lock_left_behind;
+mod c34_remembers_in_memory;
+mod c35_reset_is_done;
 mod green;
 
 /// The custom resource of all operators of the corpus.

@@ -4,11 +4,14 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+mod certificates;
 mod children;
 mod corpus;
+mod determinism;
 mod embedded;
 mod endtoend;
 mod memcached;
 mod migration;
 mod owners;
 mod report;
+mod webhooks;

@@ -9,7 +9,7 @@ use windlass::Result;
 use windlass_sim::{Explore, Oracle, Sim};
 
 async fn memcached(sim: &mut Sim) -> Result<()> {
-    sim.install::<Memcached>().runs(operator);
+    sim.runs(operator);
     sim.apply(&Memcached::new("sample", MemcachedSpec { size: 3 })).await?;
     sim.settle("three pods").await?;
     sim.delete_any::<Pod>().await?;
