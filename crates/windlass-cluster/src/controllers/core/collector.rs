@@ -156,7 +156,7 @@ impl Collector {
         if let Some(old) =
             change.old.as_ref().filter(|_| change.new.is_none() || change.is_replacement())
         {
-            affected.extend(graph.remove(&old.uid));
+            affected.extend(graph.remove(old.uid()));
         }
         if let Some(new) = &change.new {
             affected.extend(graph.observe(kind, new));

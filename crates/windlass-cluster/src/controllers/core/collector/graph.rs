@@ -106,7 +106,7 @@ impl Graph {
 
     /// Records the newest state of an object. Returns the UIDs of the objects to look at.
     pub fn observe(&mut self, kind: &Kind, entry: &Arc<Entry>) -> Vec<String> {
-        let uid = entry.uid.to_string();
+        let uid = entry.uid().to_owned();
         let node = Node::read(kind, entry);
         let old = self.nodes.insert(uid.clone(), node.clone());
         let mut affected = self.unlink(&uid, old.as_ref(), &node);
