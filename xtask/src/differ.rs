@@ -32,7 +32,11 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     })?;
     if controllers {
         // No node sends heartbeats.
-        server.start_controllers(&real, &["--controllers=*,-node-lifecycle-controller"])?;
+        let arguments = [
+            "--controllers=*,-node-lifecycle-controller",
+            "--horizontal-pod-autoscaler-sync-period=1s",
+        ];
+        server.start_controllers(&real, &arguments)?;
     }
     let mut compare = Command::new(&program);
     compare.arg(&server.kubeconfig).args(arguments);

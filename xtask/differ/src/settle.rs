@@ -14,7 +14,7 @@ use crate::workloads::{Move, Script};
 use crate::{compare, mask};
 
 /// What is compared in a namespace.
-const COLLECTIONS: [&str; 13] = [
+const COLLECTIONS: [&str; 14] = [
     "/api/v1/namespaces/{ns}/pods",
     "/api/v1/namespaces/{ns}/endpoints",
     "/api/v1/namespaces/{ns}/services",
@@ -24,6 +24,7 @@ const COLLECTIONS: [&str; 13] = [
     "/apis/apps/v1/namespaces/{ns}/deployments",
     "/apis/apps/v1/namespaces/{ns}/replicasets",
     "/apis/apps/v1/namespaces/{ns}/statefulsets",
+    "/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers",
     "/apis/batch/v1/namespaces/{ns}/cronjobs",
     "/apis/batch/v1/namespaces/{ns}/jobs",
     "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices",
@@ -31,8 +32,12 @@ const COLLECTIONS: [&str; 13] = [
 ];
 /// How long a state has to stay as it is, in turns of [`TURN`].
 const QUIET: usize = 5;
-/// How long controllers are waited for, in turns of [`TURN`].
-const TURNS: usize = 50;
+/// How long different states have to stay, in turns of [`TURN`]: the slower side may not have begun.
+const DIFFERENT: usize = 3 * QUIET;
+/// The same where controllers act every 15 seconds.
+const DIFFERENT_SLOWLY: usize = 80;
+/// How many turns controllers are waited for beyond that.
+const TURNS: usize = 35;
 const TURN: Duration = Duration::from_millis(200);
 
 /// The end of a generated name, or the hash of a template, for which the real controllers print a Go
@@ -59,10 +64,11 @@ pub async fn compare_states(
     one?;
     two?;
     for (index, step) in script.moves.iter().enumerate() {
-        let (one, two) = tokio::join!(make(&real, step), make(&ours, step));
+        let (one, two) = tokio::join!(make(&real, script, step), make(&ours, script, step));
         one?;
         two?;
-        let found = settle(&real, &ours).await?;
+        let different = if script.slow { DIFFERENT_SLOWLY } else { DIFFERENT };
+        let found = settle(&real, &ours, different).await?;
         if !found.is_empty() {
             return Ok((index, Some(found)));
         }
@@ -71,16 +77,15 @@ pub async fn compare_states(
 }
 
 /// Waits until nothing changes on both sides, and returns what differs then.
-async fn settle(real: &Run<'_>, ours: &Run<'_>) -> Result<Vec<String>, String> {
+async fn settle(real: &Run<'_>, ours: &Run<'_>, different: usize) -> Result<Vec<String>, String> {
     let (mut last, mut quiet) = ((Value::Null, Value::Null), 0);
-    for _ in 0..TURNS {
+    for _ in 0..TURNS + different {
         tokio::time::sleep(TURN).await;
         let (one, two) = tokio::join!(state(real), state(ours));
         let now = (one?, two?);
         quiet = if now == last { quiet + 1 } else { 0 };
         last = now;
-        // Different states get more time: the slower side may not have begun.
-        let needed = if last.0 == last.1 { QUIET } else { 3 * QUIET };
+        let needed = if last.0 == last.1 { QUIET } else { different };
         if quiet >= needed {
             break;
         }
@@ -89,7 +94,7 @@ async fn settle(real: &Run<'_>, ours: &Run<'_>) -> Result<Vec<String>, String> {
     Ok(compare::answers(&answer(last.0), &answer(last.1)))
 }
 
-async fn make(run: &Run<'_>, step: &Move) -> Result<(), String> {
+async fn make(run: &Run<'_>, script: &Script, step: &Move) -> Result<(), String> {
     let phase = match step {
         Move::Request(step) => return run.send(step).await.map(drop),
         Move::Pods(phase) => *phase,
@@ -114,6 +119,17 @@ async fn make(run: &Run<'_>, step: &Move) -> Result<(), String> {
             None => format!("10.1.0.{}", used + index + 1),
         };
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        if script.node && pod["spec"]["nodeName"].is_null() {
+            let target = json!({"kind": "Node", "name": "node-{id}.example.com"});
+            let body = json!({"apiVersion": "v1", "kind": "Binding",
+                "metadata": {"name": name}, "target": target});
+            run.send(&Step {
+                request: format!("POST {path}/{name}/binding"),
+                body: Some(body),
+                ..Step::default()
+            })
+            .await?;
+        }
         let ready = if phase == "Running" { "True" } else { "False" };
         let time = "2026-01-02T03:04:05Z";
         let condition =

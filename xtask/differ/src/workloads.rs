@@ -23,6 +23,20 @@ pub struct Script {
     pub about: &'static str,
     /// The moves; controllers have time to react after each of them.
     pub moves: Vec<Move>,
+    /// Whether pods that run are on the node of the script.
+    pub node: bool,
+    /// Whether controllers are slow to react, as autoscalers are.
+    pub slow: bool,
+}
+
+/// What other controllers relate to a workload.
+#[derive(Clone, Copy, PartialEq)]
+enum Around {
+    Nothing,
+    Quota,
+    Budget,
+    Service,
+    Autoscaler,
 }
 
 // === impl Move ===
@@ -51,16 +65,22 @@ const KINDS: [(&str, &str); 6] = [
 /// Draws a script.
 pub fn script(draw: &mut Draw) -> Script {
     let (kind, path) = *draw.pick(&KINDS);
+    let version = path.trim_start_matches("/apis/").split("/namespaces").next().unwrap_or_default();
     let mut moves = Vec::new();
-    if draw.chance(40) {
-        moves.push(Move::Request(around(draw)));
-    }
-    if kind == "DaemonSet" {
+    let around = match draw.below(10) {
+        0 | 1 => Around::Quota,
+        2 | 3 => Around::Budget,
+        4 | 5 => Around::Service,
+        6 if ["Deployment", "ReplicaSet", "StatefulSet"].contains(&kind) => Around::Autoscaler,
+        _ => Around::Nothing,
+    };
+    moves.extend(around.object(draw, version, kind).map(Move::Request));
+    let node = kind == "DaemonSet" || around == Around::Service;
+    if node {
         let labels = json!({"run": "{id}"});
         let node = json!({"metadata": {"name": "node-{id}.example.com", "labels": labels}});
         moves.push(post("/api/v1/nodes", "v1", "Node", node));
     }
-    let version = path.trim_start_matches("/apis/").split("/namespaces").next().unwrap_or_default();
     moves.push(post(path, version, kind, workload(draw, kind)));
     let count = 2 + draw.below(5);
     for _ in 0..count {
@@ -74,7 +94,7 @@ pub fn script(draw: &mut Draw) -> Script {
             _ => change(draw, kind, path),
         });
     }
-    Script { about: kind, moves }
+    Script { about: kind, moves, node, slow: around == Around::Autoscaler }
 }
 
 fn post(path: &str, version: &str, kind: &str, mut body: Value) -> Move {
@@ -83,24 +103,49 @@ fn post(path: &str, version: &str, kind: &str, mut body: Value) -> Move {
     Move::Request(Step { request: format!("POST {path}"), body: Some(body), ..Step::default() })
 }
 
-/// An object that other controllers relate to the workload. (Autoscalers act every 15 seconds, which
-/// is too seldom to be waited for, and pods without a node are no endpoints of a service.)
-fn around(draw: &mut Draw) -> Step {
-    let metadata = json!({"name": "around"});
-    let labels = json!({"app": "a"});
-    let (path, body) = match draw.below(2) {
-        0 => (
-            "/api/v1/namespaces/{ns}/resourcequotas",
-            json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata,
-                "spec": {"hard": {"pods": "3", "count/jobs.batch": "5"}}}),
-        ),
-        _ => (
-            "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets",
-            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata,
-                "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}}}),
-        ),
-    };
-    Step { request: format!("POST {path}"), body: Some(body), ..Step::default() }
+// === impl Around ===
+
+impl Around {
+    /// Returns the request that creates it.
+    fn object(self, draw: &mut Draw, version: &str, kind: &str) -> Option<Step> {
+        let labels = json!({"app": "a"});
+        let (api, resource, kind, spec) = match self {
+            Self::Nothing => return None,
+            Self::Quota => (
+                "/api/v1",
+                "resourcequotas",
+                "ResourceQuota",
+                json!({"hard": {"pods": "3", "count/jobs.batch": "5"}}),
+            ),
+            Self::Budget => (
+                "/apis/policy/v1",
+                "poddisruptionbudgets",
+                "PodDisruptionBudget",
+                json!({"minAvailable": 1, "selector": {"matchLabels": labels}}),
+            ),
+            Self::Service => (
+                "/api/v1",
+                "services",
+                "Service",
+                json!({"selector": labels, "ports": [{"name": "a", "port": 80}],
+                    "clusterIP": draw.pick(&["", "None"]),
+                    "publishNotReadyAddresses": draw.chance(20)}),
+            ),
+            // Nobody serves metrics, so it only keeps to its bounds.
+            Self::Autoscaler => (
+                "/apis/autoscaling/v2",
+                "horizontalpodautoscalers",
+                "HorizontalPodAutoscaler",
+                json!({"scaleTargetRef": {"apiVersion": version, "kind": kind, "name": "a"},
+                    "minReplicas": 1, "maxReplicas": 1 + draw.below(3)}),
+            ),
+        };
+        let api_version = api.trim_start_matches("/apis/").trim_start_matches("/api/");
+        let body = json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": "around"}, "spec": spec});
+        let request = format!("POST {api}/namespaces/{{ns}}/{resource}");
+        Some(Step { request, body: Some(body), ..Step::default() })
+    }
 }
 
 fn workload(draw: &mut Draw, kind: &str) -> Value {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::options::Options;
-use super::plan::{has_kube_rs, scenarios};
+use super::plan::{has_kube_rs, is_ours_alone, scenarios};
 use crate::peers::go::{cache, done, go, go_always};
 use crate::peers::real::Real;
 use crate::peers::target;
@@ -28,31 +28,38 @@ pub struct Tools {
 /// Builds all that can be built and is asked for; with `--no-build`, what is there is taken as it is.
 pub fn build(root: &Path, options: &Options) -> Result<Tools, String> {
     let fresh = !options.built;
+    let wanted: Vec<&str> = scenarios().into_iter().filter(|one| options.wants(one)).collect();
+    let ours_alone = wanted.iter().all(|one| is_ours_alone(one));
     // Webhooks are called without a server, and kube-rs has none.
-    let only_admission = scenarios().iter().all(|one| *one == "admission" || !options.wants(one));
+    let without_real = wanted.iter().all(|one| *one == "admission" || is_ours_alone(one));
     let target = target(root);
     let release = target.join("release");
     let mut ours = Command::new("cargo");
-    ours.args(["build", "--release", "-p", "windlass-cli", "-p", "bench-load"]);
-    ours.args(["-p", "bench-windlass", "-p", "bench-embedded"]).current_dir(root);
+    ours.args(["build", "--release", "-p", "windlass-cli", "-p", "bench-load"]).current_dir(root);
+    if !ours_alone {
+        ours.args(["-p", "bench-windlass", "-p", "bench-embedded"]);
+    }
     if fresh {
         done(ours, "building windlass")?;
     }
     let mut missing = Vec::new();
     let kube_rs = match release.join("bench-kube-rs") {
-        _ if !scenarios().iter().any(|one| has_kube_rs(one) && options.wants(one)) => None,
+        _ if !wanted.iter().any(|one| has_kube_rs(one)) => None,
         made if !fresh && made.exists() => Some(made),
         _ => note(&mut missing, "kube-rs", build_kube_rs(root, &target)),
     };
     let bin = cache()?.join("bin");
     fs::create_dir_all(&bin).map_err(|error| format!("{}: {error}", bin.display()))?;
     let runtime = root.join("bench/controller-runtime");
-    let contestant = match fresh {
+    let contestant = || match fresh {
         true => go_always(&bin, "bench-controller-runtime", &runtime, "."),
         false => go(&bin, "bench-controller-runtime", &runtime, "."),
     };
-    let controller_runtime = note(&mut missing, "controller-runtime", contestant);
-    let mut real = match only_admission {
+    let controller_runtime = match ours_alone {
+        true => None,
+        false => note(&mut missing, "controller-runtime", contestant()),
+    };
+    let mut real = match without_real {
         true => None,
         false => note(&mut missing, "kube-apiserver and etcd", Real::build(root)),
     };

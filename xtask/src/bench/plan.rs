@@ -55,6 +55,11 @@ pub fn has_kube_rs(scenario: &str) -> bool {
     alone.contains(&scenario) || CONTESTS.contains(&scenario)
 }
 
+/// Returns `true` if a scenario measures our server alone.
+pub fn is_ours_alone(scenario: &str) -> bool {
+    servers::OURS.contains(&scenario)
+}
+
 /// All that there is to measure.
 pub fn scenarios() -> Vec<&'static str> {
     [ALONE, servers::SERVERS, servers::DURABLE, servers::CLUSTER, CONTESTS].concat()

@@ -520,3 +520,45 @@ async fn an_enum_is_not_listed_for_every_item_that_it_lacks() {
     assert!(answer.contains("Unsupported value"), "{}", &answer[..1_000]);
     assert!(super::total() - before < 20_000_000);
 }
+
+/// Returns items with commas between them, as many as fit into a body.
+fn fill(item: impl Fn(usize) -> String) -> String {
+    const BODY_BYTES: usize = 3 * 1024 * 1024 - 1024;
+    let (mut text, mut n) = (item(0), 1);
+    while text.len() < BODY_BYTES - 64 {
+        text.push(',');
+        text.push_str(&item(n));
+        n += 1;
+    }
+    text
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_largest_bodies_full_of_mistakes_take_a_bounded_number_of_steps() {
+    let bench = Bench::new();
+    let core = "/api/v1/namespaces/default";
+    let pod = |containers: String| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p"}},"spec":{{"containers":[{containers}]}}}}"#
+        )
+    };
+    let labels = fill(|n| format!(r#""_{n}":"_""#));
+    let labels = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"m","labels":{{{labels}}}}}}}"#
+    );
+    for (kind, body, most, why) in [
+        ("pods", pod(fill(|_| "{}".into())), 1_000, "too many to be stored"),
+        ("pods", pod(fill(|_| r#"{"name":"A_","image":" "}"#.into())), 100_000_000, "Invalid"),
+        ("configmaps", labels, 250_000_000, "Invalid value"),
+    ] {
+        let request = Request::post(format!("{core}/{kind}"))
+            .header("content-type", "application/json")
+            .body(body.into_bytes())
+            .unwrap();
+        let before = super::total();
+        let answer = bench.client.request_text(request).await.unwrap_err().to_string();
+        let steps = super::total() - before;
+        assert!(answer.contains(why), "{}", answer.chars().take(500).collect::<String>());
+        assert!(steps <= most, "{why}: {steps} steps");
+    }
+}

@@ -19,6 +19,9 @@ pub const SERVERS: &[&str] =
 /// What a server with a data directory is measured by; ours alone.
 pub const DURABLE: &[&str] = &["restart"];
 
+/// Of all these, what is asked of our server alone.
+pub const OURS: &[&str] = &["bodies", "strangers", "restart"];
+
 /// What clusters are measured by.
 pub const CLUSTER: &[&str] = &["cluster-start", "deployment", "deployments", "namespace"];
 
