@@ -173,17 +173,22 @@ impl Inner {
             }
         }
         let had = old.map(Resources::of).unwrap_or_default();
+        // Another address than before is refused by the rules.
+        let keeps_ip = old.is_some_and(service::has_cluster_ips);
         let outcome = {
             let mut all = self.allocator.0.lock();
-            allocate_ip(&mut all, object, &had, &mut allocation.added)
-                .and_then(|()| match old {
-                    None => create_ports(&mut all, object, &mut allocation.added),
-                    Some(_) => update_ports(&mut all, object, &had, &mut allocation.added),
-                })
-                .and_then(|()| {
-                    let had = old.is_some_and(service::needs_health_check_port);
-                    allocate_health_port(&mut all, object, had, &mut allocation.added)
-                })
+            let ip = match keeps_ip {
+                true => Ok(()),
+                false => allocate_ip(&mut all, object, &had, &mut allocation.added),
+            };
+            ip.and_then(|()| match old {
+                None => create_ports(&mut all, object, &mut allocation.added),
+                Some(_) => update_ports(&mut all, object, &had, &mut allocation.added),
+            })
+            .and_then(|()| {
+                let had = old.is_some_and(service::needs_health_check_port);
+                allocate_health_port(&mut all, object, had, &mut allocation.added)
+            })
         };
         match outcome {
             Ok(()) => {}

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::write::{Intent, NewObject, Part, Write};
-use super::{Answer, Call, WriteOptions};
+use super::{Answer, Call, DryRun, WriteOptions};
 use crate::merge::{PathSet, UpdateRequest};
 use crate::object;
 use crate::status::{Result, Status};
@@ -51,7 +51,7 @@ impl Call {
     ) -> Result<Answer> {
         let uid = object::uid(&object).to_owned();
         if !uid.is_empty() {
-            return Err(self.uid_conflict(&uid, ""));
+            return Err(self.uid_conflict(&uid, "", options.dry_run == DryRun::All));
         }
         self.server.check_create_allowed(self, &self.info.name)?;
         object::meta_mut(&mut object).remove("resourceVersion");

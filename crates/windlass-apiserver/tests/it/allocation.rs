@@ -211,3 +211,15 @@ async fn what_can_not_be_allocated_is_reported_before_other_mistakes() {
     let chosen = json!({"clusterIP": "10.0.0.9", "ports": [{"port": 80}]});
     create(&server, service("a", chosen)).await.ok();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_update_does_not_allocate_another_address() {
+    let server = server();
+    create(&server, service("a", json!({"ports": [{"port": 80}]}))).await.ok();
+    let other = json!({"spec": {"clusterIP": "1.2.3.4"}});
+    assert_eq!(
+        patch(&server, &format!("{SERVICES}/a"), MERGE_PATCH, other).await.fails(422),
+        "Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: [\"1.2.3.4\"]: may not change \
+         once set"
+    );
+}

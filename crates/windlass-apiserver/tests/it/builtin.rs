@@ -227,3 +227,34 @@ async fn label_keys_need_a_selector() {
          not be specified when labelSelector is not set"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn labels_count_in_the_generation_of_an_endpoint_slice() {
+    let server = server();
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let slice = json!({"metadata": {"name": "a"}, "addressType": "IPv4",
+        "endpoints": [{"addresses": ["1.2.3.4"]}]});
+    ask(&server, &format!("POST {slices}"), slice).await.ok();
+    let path = format!("{slices}/a");
+    for (change, generation) in [
+        (json!({"metadata": {"labels": {"a": "b"}}}), 2),
+        (json!({"metadata": {"annotations": {"a": "b"}}}), 2),
+        (json!({"endpoints": [{"addresses": ["1.2.3.5"]}]}), 3),
+    ] {
+        let changed = patch(&server, &path, MERGE_PATCH, change).await.ok();
+        assert_eq!(changed["metadata"]["generation"], generation);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_names_the_key_without_the_prefix_of_the_storage() {
+    let server = server();
+    create_map(&server, "a", "0").await;
+    let mut other = map("a", "1");
+    other["metadata"]["uid"] = json!("x");
+    for (query, key) in [("", "/registry/configmaps/"), ("?dryRun=All", "/configmaps/")] {
+        let answer = ask(&server, &format!("PUT {MAPS}/a{query}"), other.clone()).await;
+        let message = answer.fails(409);
+        assert!(message.contains(&format!("Key: {key}default/a,")), "{message}");
+    }
+}

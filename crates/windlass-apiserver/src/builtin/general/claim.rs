@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::tools::{drop_field, entries, fill, fill_text, has, immutable, keep, object, set, text};
 use super::{diff, quantity};
 use crate::builtin::Strategy;
-use crate::builtin::rules::{NEGATIVE, claim as rules};
+use crate::builtin::rules::claim as rules;
 use crate::builtin::workload::pod_warnings;
 use crate::status::{FieldError, FieldErrors};
 
@@ -58,9 +58,11 @@ impl Strategy for Claim {
         let mut errors = FieldErrors::default();
         for (name, amount) in entries(&claim["status"], "capacity") {
             let shown = amount.as_str().unwrap_or_default();
-            if quantity::parse(shown).is_some_and(|n| n < 0) {
+            if let Some(amount) = quantity::parse(shown).filter(|amount| *amount < 0) {
                 let path = format!("status.capacity[{name}]");
-                errors.push(FieldError::invalid_str(path, shown, NEGATIVE));
+                let whole = i64::try_from(amount / quantity::ONE).unwrap_or(i64::MIN);
+                let why = "must be a valid resource quantity";
+                errors.push(FieldError::invalid(path, &whole.into(), why));
             }
         }
         errors

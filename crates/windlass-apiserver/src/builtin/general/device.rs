@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::device_attributes::check_devices;
+use super::device_attributes::{check_counters, check_devices};
 use super::device_requests::{CONFIGS_MAX, check_config, check_requests, check_selectors, each};
 use super::names::{dns_subdomain, push};
 use super::tools::{fill, has, immutable, items, items_mut, keep, keep_meta, object, set, text};
@@ -171,6 +171,7 @@ impl Strategy for Slice {
             ));
         }
         check_places(&mut errors, spec);
+        check_counters(&mut errors, spec);
         check_devices(&mut errors, spec);
         for (at, device) in items(spec, "devices").iter().enumerate() {
             let path = format!("spec.devices[{at}]");

@@ -44,6 +44,30 @@ pub(super) fn check_devices(errors: &mut FieldErrors, spec: &Value) {
     }
 }
 
+/// Checks the counters that the devices of a pool share.
+pub(super) fn check_counters(errors: &mut FieldErrors, spec: &Value) {
+    let mut names = HashSet::new();
+    for (at, set) in items(spec, "sharedCounters").iter().enumerate() {
+        let path = format!("spec.sharedCounters[{at}]");
+        let name = text(set, "name");
+        match name.is_empty() {
+            true => errors.push(FieldError::required(format!("{path}.name"), "")),
+            false => push(errors, &format!("{path}.name"), name, dns_label(name)),
+        }
+        let counters = set["counters"].as_object().filter(|counters| !counters.is_empty());
+        let path_counters = format!("{path}.counters");
+        match counters {
+            None => errors.push(FieldError::required(path_counters, "")),
+            Some(counters) => counters
+                .keys()
+                .for_each(|counter| push(errors, &path_counters, counter, dns_label(counter))),
+        }
+        if !names.insert(name) {
+            errors.push(FieldError::duplicate(path, &name.into()));
+        }
+    }
+}
+
 /// Checks a name: an identifier, with or without a domain before it.
 fn check_name(errors: &mut FieldErrors, path: &str, key: &str) {
     let (domain, name) = match key.split_once('/') {

@@ -8,8 +8,8 @@ use windlass_text::select::key;
 use super::names::{dns_label, dns_subdomain, ip, ordinary_ip, port_number, push};
 use super::service_traffic::address_warnings;
 use super::tools::{
-    drop_empty, drop_field, fill, fill_text, immutable, items, items_mut, one_of, one_of_if_set,
-    text,
+    drop_empty, drop_field, fill, fill_text, immutable, items, items_mut, number, object, one_of,
+    one_of_if_set, set, text,
 };
 use crate::builtin::Strategy;
 use crate::builtin::rules::names::Check;
@@ -85,8 +85,13 @@ impl Strategy for EndpointSlice {
         }
     }
 
-    fn prepare_update(&self, slice: &mut Value, _old: &Value) {
+    fn prepare_update(&self, slice: &mut Value, old: &Value) {
         self.prepare_create(slice);
+        // Watchers choose slices by their labels, so a change of them counts.
+        if slice["metadata"]["labels"] != old["metadata"]["labels"] {
+            let generation = number(&old["metadata"], "generation") + 1;
+            set(object(slice, "metadata"), "generation", generation);
+        }
     }
 
     fn validate(&self, slice: &Value) -> FieldErrors {

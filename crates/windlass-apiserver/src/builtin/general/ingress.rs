@@ -325,7 +325,7 @@ fn check_parameters(errors: &mut FieldErrors, parameters: &Value) {
 /// What a domain-prefixed path (`example.com/controller`) may look like.
 fn path_problems(value: &str) -> Vec<String> {
     match value.split_once('/') {
-        Some((host, path)) if !path.is_empty() => dns_subdomain(host),
+        Some((host, path)) if !host.is_empty() && !path.is_empty() => dns_subdomain(host),
         _ => vec!["must be a domain-prefixed path (such as \"acme.io/foo\")".to_owned()],
     }
 }

@@ -68,14 +68,11 @@ fn check_balancer(errors: &mut FieldErrors, spec: &Value) {
             ));
         }
     }
-    if !balancer {
-        return;
-    }
     for (at, range) in items(spec, "loadBalancerSourceRanges").iter().enumerate() {
         let range = range.as_str().unwrap_or_default().trim();
         cidr(errors, &format!("spec.LoadBalancerSourceRanges[{at}]"), range);
     }
-    if let Some(class) = spec["loadBalancerClass"].as_str() {
+    if let Some(class) = spec["loadBalancerClass"].as_str().filter(|_| balancer) {
         push(errors, "spec.loadBalancerClass", class, key::qualified_name(class));
     }
 }

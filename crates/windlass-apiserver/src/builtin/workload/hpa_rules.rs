@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::pod_resources;
 use crate::builtin::rules::quantity::Quantity;
 use crate::builtin::rules::value::{has, int, items, text};
 use crate::builtin::rules::{each_invalid, names};
@@ -138,9 +139,16 @@ fn source(errors: &mut FieldErrors, source: &Value, kind: &str, field: &str) {
             identifier(errors, &source["metric"], &format!("{field}.metric"));
         }
         _ => {
-            if text(source, "name").is_empty() {
-                let why = "must specify a resource name";
-                errors.push(FieldError::required(format!("{field}.name"), why));
+            let resource_field = format!("{field}.name");
+            match text(source, "name") {
+                "" => {
+                    let why = "must specify a resource name";
+                    errors.push(FieldError::required(resource_field, why));
+                }
+                name if kind == "containerResource" => {
+                    pod_resources::container_name(errors, name, &resource_field);
+                }
+                _ => {}
             }
             if kind == "containerResource" {
                 let field = format!("{field}.container");

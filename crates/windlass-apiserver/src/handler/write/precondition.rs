@@ -26,7 +26,7 @@ impl Write<'_> {
         };
         let (uid, old_uid) = (object::uid(&self.new), object::uid(&old.object));
         if *versioned && !uid.is_empty() && uid != old_uid {
-            return Err(call.uid_conflict(uid, old_uid));
+            return Err(call.uid_conflict(uid, old_uid, self.dry_run));
         }
         let current = old.entry.revision.to_string();
         let version = object::meta_str(&self.new, "resourceVersion");
@@ -95,8 +95,15 @@ impl Call {
         status
     }
 
-    pub(in crate::handler) fn uid_conflict(&self, wanted: &str, found: &str) -> Status {
-        let key = self.storage_path();
+    pub(in crate::handler) fn uid_conflict(
+        &self,
+        wanted: &str,
+        found: &str,
+        dry_run: bool,
+    ) -> Status {
+        // A dry run of the real server does not reach its storage, which adds a prefix.
+        let root = if dry_run { "" } else { "/registry" };
+        let key = format!("{root}{}", self.storage_path());
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
         );
@@ -112,8 +119,8 @@ impl Call {
             None => plural.to_string(),
         };
         match self.namespace() {
-            "" => format!("/registry/{prefix}/{}", self.info.name),
-            namespace => format!("/registry/{prefix}/{namespace}/{}", self.info.name),
+            "" => format!("/{prefix}/{}", self.info.name),
+            namespace => format!("/{prefix}/{namespace}/{}", self.info.name),
         }
     }
 
