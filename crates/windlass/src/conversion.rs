@@ -34,7 +34,7 @@ use crate::kind::{Kind, Object};
 use crate::scheme::Scheme;
 
 pub use fields::Fields;
-#[cfg(feature = "webhook")]
+#[cfg(feature = "operator")]
 pub(crate) use review::Conversions;
 use stash::Stash;
 

@@ -121,7 +121,7 @@
 //! | `log` | a subscriber for structured logs ([`log`]) |
 //! | `api` | [`macro@api`] and [`macro@k8s`]: kinds from Rust types, and [`manifests`] |
 //! | `webhook` | [`webhook`]: admission webhooks, their server and their certificates; needs `ring` or `aws-lc-rs` |
-//! | `operator` | [`Operator`]: the program of an operator, with its command line and manifests; includes `webhook` |
+//! | `operator` | [`Operator`]: the program of an operator, with its command line, manifests and policies; includes `webhook` |
 //! | `plan` | virtual time for `windlass plan`; includes `operator` and tokio's `test-util` |
 //! | `ring` | `ring` as the crypto provider of TLS connections and certificates |
 //! | `aws-lc-rs` | `aws-lc-rs` in its place; not enabled by default |

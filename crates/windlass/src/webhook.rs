@@ -59,6 +59,7 @@ mod handlers;
 mod http;
 mod local;
 mod patch;
+#[cfg(feature = "operator")]
 mod policy;
 mod request;
 mod review;
@@ -84,7 +85,9 @@ pub(crate) use handlers::Seed;
 pub use handlers::Webhooks;
 #[cfg(feature = "operator")]
 pub(crate) use local::policies as local_policies;
+#[cfg(feature = "operator")]
 pub(crate) use policy::Declared;
+#[cfg(feature = "operator")]
 pub use policy::Policy;
 pub use request::{Operation, Request};
 pub(crate) use review::Answer;

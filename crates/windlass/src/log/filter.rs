@@ -35,6 +35,7 @@ static FILTERS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// A filter of this process, and its directives at the start.
 struct Known {
     directives: Weak<ArcSwap<EnvFilter>>,
+    #[cfg_attr(not(feature = "operator"), expect(dead_code, reason = "for settings from a file"))]
     first: String,
 }
 

@@ -13,7 +13,6 @@ use bytes::Bytes;
 use futures::FutureExt;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use windlass_manifests::model;
 
 use super::review::Review;
 use super::{Answer, Call, Served, Webhook};
@@ -171,7 +170,8 @@ impl Webhooks {
     }
 
     /// Returns the entries of the webhook configurations, by path.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &model::Webhook> {
+    #[cfg(any(test, feature = "operator"))]
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &windlass_manifests::model::Webhook> {
         self.served.values().map(|served| &served.entry)
     }
 
