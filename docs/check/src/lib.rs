@@ -68,8 +68,8 @@ mod tests {
     }
 
     /// The languages of the blocks of each page. Every one of them is compiled, run or compared by a test:
-    /// here, in `tests/it` of windlass, windlass-cli and windlass-sim, or in the tests of an example; commands
-    /// of shells are parsed.
+    /// here, in the tests of windlass, windlass-cli and windlass-sim, or in those of an example. Commands
+    /// of shells are parsed if they are ours, and not run.
     const BLOCKS: [(&str, &str); 19] = [
         ("README.md", "diff rust sh text toml"),
         ("docs/api-types.md", "rust sh"),
@@ -77,6 +77,7 @@ mod tests {
         ("docs/commands.md", "text"),
         ("docs/dev.md", "text"),
         ("docs/envtest.md", "sh"),
+        // What is typed at a console is for kubectl.
         ("docs/finished-operator.md", "console rust yaml"),
         ("docs/how-to.md", "rust"),
         // A diagram.

@@ -169,8 +169,9 @@ impl Differences {
         if self.changes.is_empty() && self.restarts.is_empty() {
             return "nothing would change".to_owned();
         }
+        let pods = if self.restarts.len() == 1 { "pod" } else { "pods" };
         format!(
-            "{} created, {} changed, {} deleted or replaced, {} pods restarted",
+            "{} created, {} changed, {} deleted or replaced, {} {pods} restarted",
             count(&[Change::Created]),
             count(&[Change::Changed]),
             count(&[Change::Deleted, Change::Replaced]),
@@ -408,7 +409,7 @@ mod tests {
         assert_eq!(
             found.text(),
             "! pod a of deployment web would restart\n\
-             0 created, 0 changed, 0 deleted or replaced, 1 pods restarted\n"
+             0 created, 0 changed, 0 deleted or replaced, 1 pod restarted\n"
         );
         assert!(!found.is_destructive());
     }

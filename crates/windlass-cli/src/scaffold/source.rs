@@ -11,6 +11,8 @@ use syn::spanned::Spanned as _;
 
 use crate::failure::Failure;
 
+/// What the lexer says about a text without a meaning.
+const NO_TOKENS: &str = "cannot parse string into token stream";
 /// The largest file that is read.
 pub const SIZE_MAX: usize = 1 << 20;
 /// How deep brackets may be nested: deeper ones exhaust the stack of the parser.
@@ -66,8 +68,13 @@ impl Source {
         let skipped = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
         let syntax = syn::parse_str::<syn::File>(&text[skipped..]).map_err(|error| {
             let at = error.span().start();
+            let why = match error.to_string() {
+                // So the lexer speaks of everything that it cannot read.
+                text if text == NO_TOKENS => "a bracket or a quote is not closed".to_owned(),
+                text => text,
+            };
             Failure::other(format!(
-                "{path}:{}:{}: {error}; correct it first, nothing was changed",
+                "{path}:{}:{}: {why}; correct it first, nothing was changed",
                 at.line,
                 at.column + 1
             ))

@@ -87,7 +87,7 @@ fn a_saved_state_keeps_its_owners_and_shows_the_lines_that_change() {
     );
     let text = text(&output);
     assert!(text.contains("-   replicas: 1\n    +   replicas: 2\n"), "{text}");
-    assert!(text.contains("1 pods restarted"), "another image: {text}");
+    assert!(text.contains("1 pod restarted"), "another image: {text}");
     assert_shown("docs/plan.md", "~ deployments.apps", &[text]);
 }
 

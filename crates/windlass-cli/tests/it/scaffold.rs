@@ -279,7 +279,7 @@ fn a_broken_project_is_refused_and_nothing_changes() {
     let line = "create api --group shop --version v1 --kind Route";
     let good = fs::read_to_string(root.join("src/lib.rs")).unwrap();
     let cases = [
-        (good.replace("-> Operator {", "-> Operator {{"), "src/lib.rs:"),
+        (good.replace("-> Operator {", "-> Operator {{"), "a bracket or a quote is not"),
         (good.replace("Operator::new(", "Operator::other("), "found no operator expression"),
         (format!("{good}fn two() -> Operator {{ Operator::new(\"b\") }}"), "several operator"),
         (good.replace("CARGO_PKG_VERSION\"))\n", "CARGO_PKG_VERSION\")) /* a\n b */"), ""),

@@ -202,6 +202,16 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_shows_a_file_that_is_read() {
+        let guide = include_str!("../../../../docs/finished-operator.md");
+        let block = guide.split("```yaml\n").nth(1).expect("a file");
+        let settings = Settings::read(block.split("```").next().unwrap_or_default());
+        let report = settings.expect("valid").report();
+        assert_eq!(report["controllers"], json!({"shops": 8}));
+        assert_eq!(report["namespaces"], "those that match shops=allowed");
+    }
+
+    #[test]
     fn everything_that_is_wrong_is_named() {
         for (text, said) in [
             ("a: [", "not YAML: "),
