@@ -106,10 +106,16 @@ async fn make(run: &Run<'_>, script: &Script, step: &Move) -> Result<(), String>
     let used = pods.iter().filter_map(|pod| pod["status"]["podIP"].as_str()?.rsplit('.').next());
     let used = used.filter_map(|end| end.parse::<usize>().ok()).max().unwrap_or_default();
     pods.retain(|pod| !is(pod, &["Succeeded", "Failed"]) && !is(pod, &[phase]));
-    // Names are random: pods that differ otherwise come in an order that both sides have.
+    // Names are random: pods that differ otherwise come in an order that both sides have, those that
+    // run first.
     let index = "batch.kubernetes.io/job-completion-index";
     pods.sort_by_key(|pod| {
-        (pod["metadata"]["annotations"][index].to_string(), shown(&pod["spec"]).to_string())
+        let address = pod["status"]["podIP"].to_string();
+        (
+            address,
+            pod["metadata"]["annotations"][index].to_string(),
+            shown(&pod["spec"]).to_string(),
+        )
     });
     // Controllers delete the other pods of some workloads when one ends.
     pods.truncate(if phase == "Running" { pods.len() } else { 1 });
