@@ -16,8 +16,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,10 +29,12 @@ use tower::{Service, ServiceExt};
 use crate::auth::PeerCertificate;
 
 mod body;
+mod limits;
 mod stall;
 mod strangers;
 
 pub use body::{AnswerBody, RequestBody};
+pub use limits::Limits;
 use stall::{Progress, StallTimeout};
 pub(crate) use strangers::Recognized;
 use strangers::{Peer, Strangers};
@@ -44,49 +45,6 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The mark of a request that came over a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct OverWire;
-
-/// What a peer may take, and how long.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// How long a TLS handshake may take.
-    pub handshake_timeout: Duration,
-    /// How long the headers of a request may take.
-    pub header_timeout: Duration,
-    /// How long the body of a request may take.
-    pub body_timeout: Duration,
-    /// How long an answer may wait for a peer that does not read; then the connection is cut.
-    pub stall_timeout: Duration,
-    /// How long requests under way may take when the server ends.
-    pub end_timeout: Duration,
-    /// How many bytes of headers a request may have.
-    pub header_bytes_max: u32,
-    /// How many requests of one HTTP/2 connection may be under way.
-    pub streams_max: u32,
-    /// How many connections there may be.
-    pub connections_max: usize,
-    /// How many connections there may be of clients that have not authenticated. The one that
-    /// was idle for longest makes room for a new one.
-    pub strangers_max: usize,
-    /// How long a connection of such a client may be idle.
-    pub stranger_timeout: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            handshake_timeout: Duration::from_secs(10),
-            header_timeout: Duration::from_secs(32),
-            body_timeout: Duration::from_secs(60),
-            stall_timeout: Duration::from_secs(60),
-            end_timeout: Duration::from_secs(5),
-            header_bytes_max: 64 << 10,
-            streams_max: 250,
-            connections_max: 20_000,
-            strangers_max: 2_000,
-            stranger_timeout: Duration::from_secs(10),
-        }
-    }
-}
 
 /// How many connections above the limit get an error at a time; further ones are closed.
 const REFUSALS_MAX: usize = 64;
@@ -305,14 +263,7 @@ where
         let io = TokioIo::new(StallTimeout::new(io, limits.stall_timeout));
         let mut stalled = pin!(progress.stalled(limits.stall_timeout));
         if h2 {
-            let connection = http2::Builder::new(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .max_concurrent_streams(limits.streams_max)
-                .max_header_list_size(limits.header_bytes_max)
-                .initial_stream_window_size(1 << 18)
-                .initial_connection_window_size(1 << 20)
-                .keep_alive_interval(PING_EVERY)
-                .serve_connection(io, handler);
+            let connection = limits.http2().serve_connection(io, handler);
             let mut connection = pin!(connection);
             tokio::select! {
                 biased;
@@ -326,14 +277,7 @@ where
                 () = stalled => Err(STALLED.into()),
             };
         }
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_timeout)
-            .max_buf_size(usize::try_from(limits.header_bytes_max)?.max(8192))
-            .keep_alive(!refused)
-            .half_close(false)
-            .serve_connection(io, handler)
-            .with_upgrades();
+        let connection = limits.http1(!refused)?.serve_connection(io, handler).with_upgrades();
         let mut connection = pin!(connection);
         tokio::select! {
             biased;

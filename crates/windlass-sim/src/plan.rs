@@ -158,11 +158,9 @@ impl Fault {
                 crate::LATE.as_secs()
             ),
             Self::CrashBefore => format!("{replica} crashes before {request} is sent."),
-            Self::CrashAfter => {
-                format!(
-                    "{replica} crashes after {request} took effect, before it reads the response."
-                )
-            }
+            Self::CrashAfter => format!(
+                "{replica} crashes after {request} took effect, before it reads the response."
+            ),
             Self::StaleRestart => format!(
                 "{replica} crashes after {request} took effect, and restarts with lists from the past."
             ),

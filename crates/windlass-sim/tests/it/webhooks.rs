@@ -1,4 +1,4 @@
-//! Webhooks that are away: the API server refuses what they have to check, and the operator goes on.
+//! Webhooks that are away: the API server refuses what they have to check, and the operator continues.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
