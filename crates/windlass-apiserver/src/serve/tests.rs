@@ -134,7 +134,9 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) =
-        conn::http2::handshake(TokioExecutor::new(), TokioIo::new(io)).await.unwrap();
+        conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), TokioIo::new(io))
+            .await
+            .unwrap();
     tokio::spawn(connection);
     sender
 }
