@@ -138,4 +138,6 @@ pub struct EmptyStatus {
     pub phase: String,
 }
 
-golden!(apart from texts: guards, "guard", Guard, FlatKind, Empty);
+// A real server refuses what controller-gen makes of Guard: it does not see the bounds of a map inside of
+// `allOf`, so that a rule for all keys may cost too much.
+golden!(apart from texts: guards, "rejected-guard", Guard, FlatKind, Empty);
