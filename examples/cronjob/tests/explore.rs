@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cronjob_operator::{ConcurrencyPolicy, CronJob, CronJobSpec, operator};
+use cronjob_operator::{ConcurrencyPolicy, CronJob, CronJobSpec, operator, v2};
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::json;
 use windlass_sim::{Explore, Oracle, Sim};
@@ -29,7 +29,8 @@ fn cronjob() {
         sim.settle("the first run").await?;
         tokio::time::sleep(Duration::from_secs(3600)).await;
         sim.settle("the second run").await?;
-        sim.merge::<CronJob>("hourly", json!({"spec": {"suspend": true}})).await?;
+        // In the other version, so that the operator converts.
+        sim.merge::<v2::CronJob>("hourly", json!({"spec": {"suspend": true}})).await?;
         sim.settle("suspended").await?;
         sim.always("jobs do not pile up", |world| world.count::<Job>() <= 2);
         sim.eventually("one job is kept", |world| world.count::<Job>() == 1);

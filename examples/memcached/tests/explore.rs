@@ -4,12 +4,12 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use memcached_operator::{Memcached, MemcachedSpec, operator};
 use serde_json::json;
-use windlass_sim::{Sim, explore};
+use windlass_sim::{Explore, Sim, explore};
 
 #[test]
 fn memcached() {
-    explore("memcached", async |sim: &mut Sim| {
-        sim.install::<Memcached>().operator(|client| operator().manager(client));
+    let scenario = async |sim: &mut Sim| {
+        sim.runs(operator);
         sim.apply(&Memcached::new("sample", MemcachedSpec { size: 3 })).await?;
         sim.settle("three pods").await?;
         sim.delete_any::<Pod>().await?;
@@ -21,13 +21,14 @@ fn memcached() {
         sim.always("never more than six pods", |world| world.count::<Pod>() <= 6);
         sim.sometimes("five pods at once", |world| world.count::<Pod>() == 5);
         Ok(())
-    });
+    };
+    Explore::of("memcached", scenario).stateless().check();
 }
 
 #[test]
 fn deletion() {
     explore("deletion", async |sim: &mut Sim| {
-        sim.install::<Memcached>().operator(|client| operator().manager(client));
+        sim.runs(operator);
         sim.apply(&Memcached::new("sample", MemcachedSpec { size: 1 })).await?;
         sim.settle("one pod").await?;
         sim.delete::<Memcached>("sample").await?;

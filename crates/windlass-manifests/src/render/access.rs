@@ -78,7 +78,8 @@ impl Model {
         roles(&name, &self.namespace, &self.watched, &grants)
     }
 
-    /// The role for leader election: one lease, by its name. A name cannot restrict `create`.
+    /// The role for leader election: one lease, by its name, and Events about it. A name cannot restrict
+    /// `create`.
     fn lease_role(&self) -> Option<Role> {
         let lease = self.lease.as_deref()?;
         let leases = |verbs: &[&'static str]| {
@@ -87,7 +88,11 @@ impl Model {
         Some(Role {
             name: format!("{}-leader-election-role", self.name),
             namespace: Some(self.namespace.clone()),
-            rules: Rule::normalize([leases(&["create"]), leases(&["get", "update"]).name(lease)]),
+            rules: Rule::normalize([
+                leases(&["create"]),
+                leases(&["get", "update"]).name(lease),
+                Rule::new("events.k8s.io", "events", ["create", "patch"]),
+            ]),
         })
     }
 

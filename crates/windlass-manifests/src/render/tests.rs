@@ -172,6 +172,8 @@ fn roles_have_no_wildcards_and_name_the_lease() {
     assert_eq!(lease.namespace.as_deref(), Some("memcached-operator-system"));
     let named = Rule::new("coordination.k8s.io", "leases", ["get", "update"]);
     assert!(lease.rules.contains(&named.name("memcached-operator")), "{lease:?}");
+    let events = Rule::new("events.k8s.io", "events", ["create", "patch"]);
+    assert!(lease.rules.contains(&events), "who leads is told in Events: {lease:?}");
 }
 
 #[test]

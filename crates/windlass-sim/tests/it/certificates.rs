@@ -11,7 +11,7 @@ use serde_json::json;
 use windlass::lease::LeaseOptions;
 use windlass::webhook::{Certificates, Findings, Webhook};
 use windlass::{Manager, Operator};
-use windlass_sim::{Explore, Fault, Oracle, Report, Sim, World};
+use windlass_sim::{Explore, Fault, Report, Sim, World};
 use x509_parser::pem::Pem;
 
 const SECRET: &str = "map-operator-webhook-server-cert";
@@ -97,9 +97,7 @@ fn explored(budget: Duration) -> Report {
         Fault::Conflict,
         Fault::Late,
     ];
-    // The role of an operator without controllers allows no Events about its lease.
-    let explore = Explore::of("certificates", scenario).without(Oracle::Rbac);
-    explore.faults(&faults).budget(budget).run()
+    Explore::of("certificates", scenario).faults(&faults).budget(budget).run()
 }
 
 #[test]

@@ -14,4 +14,5 @@ mod memcached;
 mod migration;
 mod owners;
 mod report;
+mod stateless;
 mod webhooks;
