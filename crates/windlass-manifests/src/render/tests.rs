@@ -173,7 +173,7 @@ fn roles_have_no_wildcards_and_name_the_lease() {
     let named = Rule::new("coordination.k8s.io", "leases", ["get", "update"]);
     assert!(lease.rules.contains(&named.name("memcached-operator")), "{lease:?}");
     let events = Rule::new("events.k8s.io", "events", ["create", "patch"]);
-    assert!(lease.rules.contains(&events), "who leads is told in Events: {lease:?}");
+    assert!(lease.rules.contains(&events), "Events say who leads: {lease:?}");
 }
 
 #[test]
