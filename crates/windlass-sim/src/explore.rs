@@ -12,9 +12,9 @@ use crate::report::{Failure, Report};
 use crate::sim::{AssertKind, Sim};
 use crate::{enumerate, shrink};
 
+mod checkpoints;
 mod environment;
 mod ground;
-mod milestones;
 mod progress;
 
 use environment::{Budget, Environment, Mine};

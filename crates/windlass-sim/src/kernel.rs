@@ -18,11 +18,11 @@ use crate::site::Site;
 use crate::trace::{Answer, Record, What};
 
 mod names;
-mod story;
+mod recorded;
 mod views;
 
 pub(crate) use names::{Head, HeadMeta};
-pub(crate) use story::Story;
+pub(crate) use recorded::Recorded;
 pub(crate) use views::{Release, Sight};
 
 /// Requests of the operator after which a run is stopped: something loops.

@@ -8,7 +8,7 @@ use windlass::Result;
 
 use crate::plan::Plan;
 use crate::role::Role;
-use crate::sim::{Base, Intent, Milestone, Mode, Outcome, Sim};
+use crate::sim::{Base, Checkpoint, Intent, Mode, Outcome, Sim};
 
 /// What a run needs besides the scenario and the plan.
 #[derive(Clone, Default)]
@@ -20,20 +20,20 @@ pub(crate) struct Settings {
     pub base: Option<Arc<Base>>,
     /// The role of the operator, if a run has found it out.
     pub role: Option<Role>,
-    /// The reference keeps its milestones.
+    /// The reference keeps its checkpoints.
     pub collects: bool,
-    /// The milestones of the reference, at which runs end if they can.
-    pub milestones: Arc<Vec<Milestone>>,
-    /// The place of the milestone at which a run begins.
+    /// The checkpoints of the reference, at which runs end if they can.
+    pub checkpoints: Arc<Vec<Checkpoint>>,
+    /// The place of the checkpoint at which a run begins.
     pub start: Option<usize>,
 }
 
 // === impl Settings ===
 
 impl Settings {
-    /// The milestone after so many waits for rest.
-    pub(crate) fn milestone(&self, settles: Option<usize>) -> Option<&Milestone> {
-        self.milestones.iter().find(|milestone| Some(milestone.settles) == settles)
+    /// The checkpoint after so many waits for rest.
+    pub(crate) fn checkpoint(&self, settles: Option<usize>) -> Option<&Checkpoint> {
+        self.checkpoints.iter().find(|checkpoint| Some(checkpoint.settles) == settles)
     }
 }
 
@@ -94,7 +94,7 @@ where
             sim.known_role.clone_from(&settings.role);
             match sim.mode {
                 Mode::Scenario => {
-                    sim.milestones.clone_from(&settings.milestones);
+                    sim.checkpoints.clone_from(&settings.checkpoints);
                     sim.start = settings.start;
                 }
                 Mode::Reference => sim.collected = settings.collects.then(Vec::new),

@@ -20,14 +20,14 @@ use crate::trace::What;
 use crate::world::World;
 
 mod boot;
+mod checkpoint;
 mod finish;
-mod milestone;
 mod settle;
 mod zero;
 
 pub(crate) use boot::{Base, Live};
+pub(crate) use checkpoint::Checkpoint;
 pub(crate) use finish::{Outcome, Phases, kind_of};
-pub(crate) use milestone::Milestone;
 pub(crate) use zero::{Intent, intents};
 
 /// How many seconds the user waits for an object to exist.
@@ -71,11 +71,11 @@ pub struct Sim {
     /// The role of the operator, if an earlier run has found it out.
     pub(crate) known_role: Option<Role>,
     pub(crate) asserts: Vec<Assert>,
-    /// The milestones so far, if they are to be kept.
-    pub(crate) collected: Option<Vec<Milestone>>,
-    /// The milestones of the reference, at which this run ends if it can.
-    pub(crate) milestones: Arc<Vec<Milestone>>,
-    /// The place of the milestone at which this run begins.
+    /// The checkpoints so far, if they are to be kept.
+    pub(crate) collected: Option<Vec<Checkpoint>>,
+    /// The checkpoints of the reference, at which this run ends if it can.
+    pub(crate) checkpoints: Arc<Vec<Checkpoint>>,
+    /// The place of the checkpoint at which this run begins.
     pub(crate) start: Option<usize>,
     /// How often the scenario had waited for rest when the run was back in the state of the reference.
     rejoined: Option<usize>,
@@ -148,7 +148,7 @@ impl Sim {
             known_role: None,
             asserts: Vec::new(),
             collected: None,
-            milestones: Arc::default(),
+            checkpoints: Arc::default(),
             start: None,
             rejoined: None,
             live: None,
@@ -470,9 +470,9 @@ impl Sim {
         done
     }
 
-    /// The milestone at which this run begins.
-    fn started(&self) -> Option<&Milestone> {
-        self.milestones.get(self.start?)
+    /// The checkpoint at which this run begins.
+    fn started(&self) -> Option<&Checkpoint> {
+        self.checkpoints.get(self.start?)
     }
 
     pub(crate) fn kernel(&self) -> Result<&Arc<Kernel>> {

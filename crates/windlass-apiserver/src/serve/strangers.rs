@@ -1,4 +1,5 @@
-//! Connections of clients that nobody knows: they may be few, and idle for a short time only.
+//! Connections of clients that have not authenticated: there may be few of them, and each may be idle for a
+//! short time only.
 //!
 //! A connection belongs to a stranger until its peer has shown a certificate, or has sent a request
 //! whose answer is [`Recognized`].
@@ -33,7 +34,7 @@ struct Idle {
     connections: BTreeMap<u64, (Instant, CancellationToken)>,
 }
 
-/// What is known of the peer of one connection.
+/// The peer of one connection, and whether it has authenticated.
 pub(super) struct Peer {
     strangers: Arc<Strangers>,
     state: Mutex<State>,
@@ -112,7 +113,7 @@ impl Peer {
         self.close.clone().cancelled_owned()
     }
 
-    /// Takes note that the peer has authenticated.
+    /// Records that the peer has authenticated.
     pub(super) fn recognize(&self) {
         let mut state = self.state.lock();
         state.recognized = true;
@@ -121,7 +122,7 @@ impl Peer {
         }
     }
 
-    /// Takes note of a request. The connection is not idle until its answer begins.
+    /// Records that a request has begun. The connection is not idle until its answer begins.
     pub(super) fn ask(self: &Arc<Self>) -> Asking {
         let mut state = self.state.lock();
         state.asking += 1;
@@ -143,7 +144,7 @@ impl Drop for Peer {
 // === impl Asking ===
 
 impl Asking {
-    /// Takes note that the peer has authenticated.
+    /// Records that the peer has authenticated.
     pub(super) fn recognize(&self) {
         self.peer.recognize();
     }

@@ -56,7 +56,7 @@ where
             return Err(Unfit::NotDeterministic(reference.requests, difference));
         }
         let reference_end = Canonical::of(&reference);
-        let milestones = std::mem::take(&mut reference.milestones);
+        let checkpoints = std::mem::take(&mut reference.checkpoints);
         let looked = Vec::new();
         let collecting = Arc::default();
         let mut ground =
@@ -68,7 +68,7 @@ where
             ground.looked = verdict.looked;
             violations.extend(verdict.violations);
         }
-        ground.settings.milestones = Arc::new(ground.fit(milestones));
+        ground.settings.checkpoints = Arc::new(ground.fit(checkpoints));
         violations.retain(|violation| !without.contains(&violation.oracle));
         match violations.is_empty() {
             true => Ok(ground),
@@ -88,8 +88,8 @@ where
     /// Asks the oracles about a run.
     pub(crate) fn judge(&self, run: &Outcome, is_reference: bool) -> Verdict {
         let end = Canonical::of(run);
-        let (reference, reference_end) = match self.settings.milestone(run.rejoined) {
-            Some(milestone) => (&milestone.run, &milestone.end),
+        let (reference, reference_end) = match self.settings.checkpoint(run.rejoined) {
+            Some(checkpoint) => (&checkpoint.run, &checkpoint.end),
             None => (&self.reference, &self.reference_end),
         };
         let check = Check { reference, reference_end, run, run_end: &end, is_reference };
@@ -153,7 +153,7 @@ where
         let plan = Plan { skipped: skipped.to_vec(), ..Plan::default() };
         let reference = self.run(&plan);
         let reference_end = Canonical::of(&reference);
-        let settings = Settings { milestones: Arc::default(), ..self.settings.clone() };
+        let settings = Settings { checkpoints: Arc::default(), ..self.settings.clone() };
         let (looked, collecting) = (Vec::new(), self.collecting.clone());
         let ground = Self { reference, reference_end, settings, looked, collecting, ..*self };
         let verdict = ground.judge(&ground.reference, true);

@@ -43,7 +43,7 @@ pub(crate) struct Live {
     pub boot: u64,
     /// The last revision that was looked at, and how many changes mattered until then.
     pub looked: (u64, u64),
-    /// The state that the run continues, unless it begins at a milestone.
+    /// The state that the run continues, unless it begins at a checkpoint.
     pub base: Option<Arc<Base>>,
     _cluster: Option<Cluster>,
     _external: external::Scope,
@@ -71,7 +71,7 @@ impl Sim {
         let (definitions, role) = (&self.setup.definitions, &self.setup.role);
         let base = self.base.as_ref().filter(|base| base.fits(definitions, role.as_ref()));
         let server = match (self.started(), base) {
-            (Some(milestone), _) => milestone.snapshot.start(),
+            (Some(checkpoint), _) => checkpoint.snapshot.start(),
             (None, Some(base)) => base.snapshot.start(),
             (None, None) => {
                 let server = server(self.seed, role.as_ref())?;
@@ -112,14 +112,14 @@ impl Sim {
         Ok(())
     }
 
-    /// Waits until the operator has seen the state of the milestone, and continues its story: that the
-    /// operator has started again is no part of it.
+    /// Waits until the operator has seen the state of the checkpoint, and continues from its records, so that
+    /// the start of the operator is not one of them.
     async fn catch_up(&mut self) -> Result<()> {
         let kernel = self.kernel()?.clone();
         let faults = std::mem::take(&mut kernel.state.lock().faults);
         self.rest(QUIET, LIMIT).await?;
-        let Some(milestone) = self.started() else { return Ok(()) };
-        kernel.continues(&milestone.story);
+        let Some(checkpoint) = self.started() else { return Ok(()) };
+        kernel.continues(&checkpoint.recorded);
         kernel.state.lock().faults = faults;
         let live = self.live.as_mut().expect("has begun");
         live.boot = kernel.server.revision();

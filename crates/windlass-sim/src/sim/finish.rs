@@ -11,7 +11,7 @@ use windlass::{Key, Kind, Result};
 
 use super::settle::Rest;
 use super::zero::merge_patch;
-use super::{Assert, AssertKind, Milestone, Mode, Sim};
+use super::{Assert, AssertKind, Checkpoint, Mode, Sim};
 use crate::external::Ledger;
 use crate::kernel::{Actor, Kernel, Stopped, Write};
 use crate::plan::Fault;
@@ -55,7 +55,7 @@ pub(crate) struct Outcome {
     pub definitions: Vec<Value>,
     pub replicas: usize,
     /// The moments of rest that were kept.
-    pub milestones: Vec<Milestone>,
+    pub checkpoints: Vec<Checkpoint>,
     /// The run ended when it was back in the state of the reference after so many waits for rest.
     pub rejoined: Option<usize>,
     /// The scenario has looked at the cluster.
@@ -92,7 +92,7 @@ impl Sim {
     pub(crate) async fn finish(mut self, result: Result<()>) -> Outcome {
         let mut outcome = self.outcome();
         outcome.error = result.err().map(|error| format!("{error:?}"));
-        outcome.milestones = self.collected.take().unwrap_or_default();
+        outcome.checkpoints = self.collected.take().unwrap_or_default();
         if let Err(error) = self.calm_down(&mut outcome).await {
             outcome.error.get_or_insert(format!("{error:?}"));
         }
@@ -134,10 +134,10 @@ impl Sim {
     /// is known.
     pub(super) fn add_history(&self, outcome: &mut Outcome) -> Option<World> {
         let live = self.live.as_ref()?;
-        let milestone = self.started();
+        let checkpoint = self.started();
         // From the state that all runs start from: what changed until the first step is left out.
-        let mut world = match milestone {
-            Some(milestone) => Some(milestone.world.clone()),
+        let mut world = match checkpoint {
+            Some(checkpoint) => Some(checkpoint.world.clone()),
             None => live.base.as_ref().map(|base| base.world().clone()),
         };
         let since = world.as_ref().map_or(live.boot, |world| world.revision);
@@ -147,9 +147,9 @@ impl Sim {
             world.iter_mut().for_each(|world| world.apply(&change));
         }
         let rest = outcome.end.revision;
-        if let Some(milestone) = milestone {
-            outcome.end = milestone.run.end.clone();
-            outcome.history.clone_from(&milestone.run.history);
+        if let Some(checkpoint) = checkpoint {
+            outcome.end = checkpoint.run.end.clone();
+            outcome.history.clone_from(&checkpoint.run.history);
         }
         let until_rest = changes.iter().take_while(|change| change.revision <= rest);
         until_rest.for_each(|change| outcome.end.apply(change));
@@ -264,7 +264,7 @@ impl Sim {
             world
         });
         let mut asserted: Vec<Asserted> = self.asserts.iter().map(Asserted::new).collect();
-        let known = self.started().map_or(0, |milestone| milestone.run.history.len());
+        let known = self.started().map_or(0, |checkpoint| checkpoint.run.history.len());
         for change in &outcome.history[known..] {
             world.apply(change);
             for (assert, asserted) in self.asserts.iter().zip(&mut asserted) {
@@ -273,7 +273,7 @@ impl Sim {
                 }
             }
         }
-        // A run that ends at a milestone has the end of the reference.
+        // A run that ends at a checkpoint has the end of the reference.
         let ends = outcome.rejoined.is_none();
         for (assert, asserted) in self.asserts.iter().zip(&mut asserted) {
             if ends && matches!(assert.kind, AssertKind::Eventually | AssertKind::Truth) {

@@ -53,7 +53,7 @@ fn diffs(differences: &[Difference]) -> String {
     drifted.map(str::to_owned).chain(kept.map(report)).collect()
 }
 
-/// The same for scripts, in one line.
+/// Formats the changes as one line of JSON.
 fn json(differences: &[Difference], check: bool) -> String {
     let changes = differences.iter().map(|difference| {
         let mut change = json!({"action": action(&difference.change), "path": difference.path});

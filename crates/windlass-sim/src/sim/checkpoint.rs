@@ -1,7 +1,7 @@
-//! Milestones: moments of rest of the reference, at which other runs begin and end.
+//! Checkpoints: moments of rest of the reference, at which other runs begin and end.
 //!
-//! A run whose first fault is after a milestone has the past of the reference, and one that is in the
-//! state of a milestone after its last fault has the reference's future. Both hold only for an operator
+//! A run whose first fault is after a checkpoint has the past of the reference, and one that is in the
+//! state of a checkpoint after its last fault has the reference's future. Both hold only for an operator
 //! that keeps nothing in memory, and for a scenario that does not look at the cluster.
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use windlass_apiserver::Snapshot;
 
 use super::{Outcome, Phases, Sim};
 use crate::canonical::Canonical;
-use crate::kernel::Story;
+use crate::kernel::Recorded;
 use crate::world::World;
 
 /// A moment of rest of the reference.
-pub(crate) struct Milestone {
+pub(crate) struct Checkpoint {
     /// How often the scenario has waited for rest.
     pub settles: usize,
     /// How many steps the user has taken.
@@ -25,8 +25,8 @@ pub(crate) struct Milestone {
     /// The reference until now.
     pub run: Outcome,
     pub end: Canonical,
-    /// What is known of the past at this moment.
-    pub story: Story,
+    /// What the run has recorded up to this moment.
+    pub recorded: Recorded,
     pub snapshot: Snapshot,
     /// The state of the snapshot.
     pub world: World,
@@ -41,36 +41,36 @@ pub(crate) struct Milestone {
 // === impl Sim ===
 
 impl Sim {
-    /// Keeps a milestone, or notes that the run has come to one.
+    /// Keeps a checkpoint, or notes that the run has come to one.
     pub(super) fn at_rest(&mut self) -> Result<()> {
         if let Some(collected) = &self.collected
-            && collected.iter().all(|milestone| milestone.settles != self.settles)
+            && collected.iter().all(|checkpoint| checkpoint.settles != self.settles)
         {
-            let milestone = self.milestone()?;
-            self.collected.get_or_insert_default().push(milestone);
+            let checkpoint = self.checkpoint()?;
+            self.collected.get_or_insert_default().push(checkpoint);
             return Ok(());
         }
-        let known = self.milestones.clone();
-        let here = |m: &&Milestone| m.ends && m.settles == self.settles;
-        if let Some(milestone) = known.iter().find(here)
-            && self.is_at(milestone)?
+        let known = self.checkpoints.clone();
+        let here = |m: &&Checkpoint| m.ends && m.settles == self.settles;
+        if let Some(checkpoint) = known.iter().find(here)
+            && self.is_at(checkpoint)?
         {
-            self.rejoined = Some(milestone.settles);
+            self.rejoined = Some(checkpoint.settles);
         }
         Ok(())
     }
 
-    fn milestone(&self) -> Result<Milestone> {
+    fn checkpoint(&self) -> Result<Checkpoint> {
         let kernel = self.kernel()?;
         let run = self.so_far()?;
         let snapshot = kernel.server.snapshot();
-        Ok(Milestone {
+        Ok(Checkpoint {
             settles: self.settles,
             steps: self.steps,
             end: Canonical::of(&run),
             kinds: kinds(&run),
             run,
-            story: kernel.story(),
+            recorded: kernel.recorded(),
             world: World::decode(snapshot.world()),
             snapshot,
             begins: true,
@@ -79,17 +79,17 @@ impl Sim {
         })
     }
 
-    /// Returns `true` if the state of the run is that of a milestone: the cluster, what exists outside of
+    /// Returns `true` if the state of the run is that of a checkpoint: the cluster, what exists outside of
     /// it, and the caches, queues and leases of the operator.
-    fn is_at(&self, milestone: &Milestone) -> Result<bool> {
-        if !self.kernel()?.state.lock().has_recovered() || self.standing()? != milestone.standing {
+    fn is_at(&self, checkpoint: &Checkpoint) -> Result<bool> {
+        if !self.kernel()?.state.lock().has_recovered() || self.standing()? != checkpoint.standing {
             return Ok(false);
         }
         let run = self.so_far()?;
-        Ok(kinds(&run) == milestone.kinds && Canonical::of(&run).equals(&milestone.end))
+        Ok(kinds(&run) == checkpoint.kinds && Canonical::of(&run).equals(&checkpoint.end))
     }
 
-    /// What has happened until now, as if it were a whole run.
+    /// Returns the outcome of a run that ends now.
     fn so_far(&self) -> Result<Outcome> {
         let kernel = self.kernel()?;
         let now = kernel.now();
@@ -97,14 +97,14 @@ impl Sim {
         outcome.phases = Phases { healed: now, rest: now, restarted: None, end: now };
         outcome.end.revision = kernel.server.revision();
         self.add_history(&mut outcome);
-        let story = kernel.story();
-        (outcome.trace, outcome.writes) = (story.trace, story.writes);
-        (outcome.ledger, outcome.requests) = (story.ledger, story.requests);
+        let recorded = kernel.recorded();
+        (outcome.trace, outcome.writes) = (recorded.trace, recorded.writes);
+        (outcome.ledger, outcome.requests) = (recorded.ledger, recorded.requests);
         outcome.attribute();
         Ok(outcome)
     }
 
-    /// What each replica watches, and what it will do later.
+    /// Returns what each replica watches, and how much work it has queued.
     fn standing(&self) -> Result<Vec<Value>> {
         let handles: Vec<Handle> = {
             let state = self.kernel()?.state.lock();

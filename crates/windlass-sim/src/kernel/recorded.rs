@@ -1,4 +1,4 @@
-//! What has happened so far in a run, as far as another run can continue it.
+//! What a run has recorded so far, from which another run can continue.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::external::Ledger;
 use crate::plan::Fault;
 use crate::trace::Record;
 
-/// What has happened in a run until a moment at which nothing is under way.
+/// The records of a run up to a moment at which nothing is under way.
 #[derive(Clone)]
-pub(crate) struct Story {
+pub(crate) struct Recorded {
     pub at: Duration,
     pub trace: Vec<Record>,
     pub writes: Vec<Write>,
@@ -30,11 +30,11 @@ pub(crate) struct Story {
 // === impl Kernel ===
 
 impl Kernel {
-    /// What has happened so far.
-    pub(crate) fn story(&self) -> Story {
+    /// Returns a copy of what this run has recorded so far.
+    pub(crate) fn recorded(&self) -> Recorded {
         let at = self.now();
         let state = self.state.lock();
-        Story {
+        Recorded {
             at,
             trace: state.trace.clone(),
             writes: state.writes.clone(),
@@ -50,19 +50,19 @@ impl Kernel {
         }
     }
 
-    /// Continues the story of another run: what has happened in this one is forgotten.
-    pub(crate) fn continues(&self, story: &Story) {
-        *self.started.lock() = (Instant::now(), story.at);
+    /// Replaces the records of this run by those of another one, which it continues.
+    pub(crate) fn continues(&self, recorded: &Recorded) {
+        *self.started.lock() = (Instant::now(), recorded.at);
         let mut state = self.state.lock();
-        state.trace.clone_from(&story.trace);
-        state.writes.clone_from(&story.writes);
-        state.ledger.clone_from(&story.ledger);
-        (state.requests, state.background) = (story.requests, story.background);
-        state.counts.clone_from(&story.counts);
-        state.names.clone_from(&story.names);
-        state.views.seen.clone_from(&story.seen);
-        state.reconciles = story.reconciles;
-        (state.steps, state.step_revisions) = (story.steps, story.step_revisions);
+        state.trace.clone_from(&recorded.trace);
+        state.writes.clone_from(&recorded.writes);
+        state.ledger.clone_from(&recorded.ledger);
+        (state.requests, state.background) = (recorded.requests, recorded.background);
+        state.counts.clone_from(&recorded.counts);
+        state.names.clone_from(&recorded.names);
+        state.views.seen.clone_from(&recorded.seen);
+        state.reconciles = recorded.reconciles;
+        (state.steps, state.step_revisions) = (recorded.steps, recorded.step_revisions);
     }
 }
 
